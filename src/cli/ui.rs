@@ -1,0 +1,151 @@
+//! The printer: stdout is data, stderr is talk. A value that is passed down, never a global.
+
+use std::borrow::Cow;
+use std::io::{self, IsTerminal as _, Write};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+
+/// How a command speaks.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Ui {
+    /// Data as JSON: one object, or JSON lines where a list can be long.
+    pub json: bool,
+    /// No talk but errors.
+    pub quiet: bool,
+}
+
+impl Ui {
+    /// One line of data. A reader that has gone away ends the program quietly.
+    pub fn out(&self, line: impl AsRef<str>) {
+        let mut stdout = anstream::stdout().lock();
+        let written = writeln!(stdout, "{}", line.as_ref()).and_then(|()| stdout.flush());
+        end_if_reader_is_gone(written);
+    }
+
+    /// Data without a line end added.
+    pub fn raw(&self, bytes: &[u8]) {
+        let mut stdout = io::stdout().lock();
+        let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
+        end_if_reader_is_gone(written);
+    }
+
+    /// One JSON value on one line.
+    pub fn json<T: Serialize + ?Sized>(&self, value: &T) {
+        match serde_json::to_string(value) {
+            Ok(text) => self.raw(format!("{text}\n").as_bytes()),
+            Err(error) => self.talk(format!("cannot show this as JSON: {error}")),
+        }
+    }
+
+    /// One line of talk, unless quiet.
+    pub fn talk(&self, line: impl AsRef<str>) {
+        if !self.quiet {
+            self.complain(line);
+        }
+    }
+
+    /// One line of talk that even quiet does not silence.
+    pub fn complain(&self, line: impl AsRef<str>) {
+        // Nobody is left to tell when stderr is gone.
+        let _ = writeln!(anstream::stderr().lock(), "{}", line.as_ref());
+    }
+
+    /// A table with aligned columns and a dim header.
+    pub fn table(&self, header: &[&str], rows: &[Vec<String>]) {
+        let mut widths: Vec<usize> = header.iter().map(|cell| width(cell)).collect();
+        for row in rows {
+            for (index, cell) in row.iter().enumerate().take(widths.len()) {
+                widths[index] = widths[index].max(width(cell));
+            }
+        }
+        let header: Vec<String> = header.iter().map(|cell| (*cell).to_owned()).collect();
+        self.out(dim(&layout(&header, &widths)));
+        for row in rows {
+            self.out(layout(row, &widths));
+        }
+    }
+
+    /// A progress bar with count, rate and ETA; invisible when stderr is no terminal.
+    pub fn progress(&self, what: &str, total: u64) -> ProgressBar {
+        let visible = !self.quiet && !self.json && io::stderr().is_terminal();
+        let target =
+            if visible { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(total), target);
+        let style = "{msg:>14} {wide_bar} {human_pos}/{human_len} {per_sec} {eta}";
+        if let Ok(style) = ProgressStyle::with_template(style) {
+            bar.set_style(style);
+        }
+        bar.set_message(Cow::Owned(what.to_owned()));
+        bar.enable_steady_tick(Duration::from_millis(200));
+        bar
+    }
+}
+
+fn end_if_reader_is_gone(written: io::Result<()>) {
+    if let Err(error) = written
+        && error.kind() == io::ErrorKind::BrokenPipe
+    {
+        std::process::exit(0);
+    }
+}
+
+fn layout(cells: &[String], widths: &[usize]) -> String {
+    let mut line = String::new();
+    for (index, cell) in cells.iter().enumerate() {
+        line.push_str(cell);
+        if index + 1 < cells.len() {
+            let pad = widths.get(index).copied().unwrap_or(0).saturating_sub(width(cell)) + 2;
+            line.extend(std::iter::repeat_n(' ', pad));
+        }
+    }
+    line
+}
+
+fn width(text: &str) -> usize {
+    let mut escaped = false;
+    text.chars()
+        .filter(|c| {
+            let hidden = escaped || *c == '\u{1b}';
+            escaped = hidden && !(escaped && c.is_ascii_alphabetic());
+            !hidden
+        })
+        .count()
+}
+
+/// Bold text, where colours are wanted.
+pub fn bold(text: &str) -> String {
+    format!("\u{1b}[1m{text}\u{1b}[0m")
+}
+
+/// Dim text, where colours are wanted.
+pub fn dim(text: &str) -> String {
+    format!("\u{1b}[2m{text}\u{1b}[0m")
+}
+
+/// Green text, where colours are wanted.
+pub fn green(text: &str) -> String {
+    format!("\u{1b}[32m{text}\u{1b}[0m")
+}
+
+/// Red text, where colours are wanted.
+pub fn red(text: &str) -> String {
+    format!("\u{1b}[31m{text}\u{1b}[0m")
+}
+
+/// Yellow text, where colours are wanted.
+pub fn yellow(text: &str) -> String {
+    format!("\u{1b}[33m{text}\u{1b}[0m")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_do_not_widen_a_cell() {
+        assert_eq!(width(&bold("abc")), 3);
+        assert_eq!(layout(&[bold("a"), "b".into()], &[3, 1]), format!("{}    b", bold("a")));
+    }
+}

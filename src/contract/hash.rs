@@ -1,0 +1,129 @@
+//! SHA-256 as the contracts write it: bare lowercase hex, and `sha256:` plus hex in the few
+//! fields that carry the prefix. Reading accepts both spellings everywhere.
+
+use std::fmt;
+use std::str::FromStr;
+
+use sha2::{Digest as _, Sha256};
+
+/// A SHA-256 digest. Displays as 64 lowercase hex digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest(pub [u8; 32]);
+
+impl Digest {
+    /// All zero: the digest of nothing yet, never of any bytes we know.
+    pub const ZERO: Digest = Digest([0; 32]);
+
+    /// `sha256:` followed by the hex digits.
+    pub fn prefixed(&self) -> String {
+        format!("sha256:{self}")
+    }
+
+    /// 64 lowercase hex digits.
+    pub fn hex(&self) -> String {
+        let mut text = String::with_capacity(64);
+        push_hex(&mut text, &self.0);
+        text
+    }
+
+    /// The first half: the form random-key indexes are sorted by.
+    pub fn head(&self) -> [u8; 16] {
+        let mut half = [0; 16];
+        half.copy_from_slice(&self.0[..16]);
+        half
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.hex())
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.hex())
+    }
+}
+
+/// The text was not a SHA-256 digest in either spelling.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a sha256 digest: expected 64 hex digits, with or without `sha256:`")]
+pub struct NotADigest;
+
+impl FromStr for Digest {
+    type Err = NotADigest;
+
+    fn from_str(text: &str) -> Result<Self, NotADigest> {
+        let hex = text.strip_prefix("sha256:").unwrap_or(text).as_bytes();
+        if hex.len() != 64 {
+            return Err(NotADigest);
+        }
+        let mut bytes = [0; 32];
+        for (byte, pair) in bytes.iter_mut().zip(hex.chunks_exact(2)) {
+            let high = (pair[0] as char).to_digit(16).ok_or(NotADigest)?;
+            let low = (pair[1] as char).to_digit(16).ok_or(NotADigest)?;
+            *byte = (high * 16 + low) as u8;
+        }
+        Ok(Digest(bytes))
+    }
+}
+
+/// Appends lowercase hex to `text`.
+pub fn push_hex(text: &mut String, bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for byte in bytes {
+        text.push(DIGITS[usize::from(byte >> 4)] as char);
+        text.push(DIGITS[usize::from(byte & 15)] as char);
+    }
+}
+
+/// SHA-256 of some bytes.
+pub fn sha256(bytes: impl AsRef<[u8]>) -> Digest {
+    Digest(Sha256::digest(bytes.as_ref()).into())
+}
+
+/// SHA-256 of bytes that arrive in pieces.
+#[derive(Clone, Default)]
+pub struct Hasher(Sha256);
+
+impl Hasher {
+    /// A hasher that has seen nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Feeds more bytes.
+    pub fn update(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
+        self.0.update(bytes.as_ref());
+        self
+    }
+
+    /// The digest of everything fed so far.
+    pub fn finish(&self) -> Digest {
+        Digest(self.0.clone().finalize().into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty_input_has_the_well_known_digest() {
+        let hex = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        assert_eq!(sha256("").hex(), hex);
+        assert_eq!(Hasher::new().finish().hex(), hex);
+    }
+
+    #[test]
+    fn both_spellings_parse_and_garbage_does_not() {
+        let digest = sha256("x");
+        assert_eq!(digest.hex().parse::<Digest>(), Ok(digest));
+        assert_eq!(digest.prefixed().parse::<Digest>(), Ok(digest));
+        assert_eq!(digest.hex().to_uppercase().parse::<Digest>(), Ok(digest));
+        assert_eq!("sha256:12".parse::<Digest>(), Err(NotADigest));
+        assert_eq!("z".repeat(64).parse::<Digest>(), Err(NotADigest));
+        assert_eq!("é".repeat(32).parse::<Digest>(), Err(NotADigest));
+    }
+}

@@ -1,0 +1,10 @@
+//! The words of the contracts: typed records and their JSON Schemas, stable ids, canonical JSON,
+//! hashes and time.
+//!
+//! Everything here is a pure function of its arguments. No clock, no file, no store.
+
+pub mod hash;
+pub mod json;
+pub mod schema;
+pub mod stable_id;
+pub mod time;

@@ -1,0 +1,118 @@
+//! The JSON Schemas (draft 2020-12) of every record we read or write, embedded from `schemas/`
+//! and compiled on first use. A schema is never edited after a release; a change is a new version.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use jsonschema::{Draft, PatternOptions, Validator};
+use parking_lot::Mutex;
+use serde_json::Value;
+
+mod embedded {
+    include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
+}
+
+pub(crate) use embedded::REGISTRY;
+
+const SUFFIX: &str = ".schema.json";
+
+/// One violation: where in the record, and what is wrong there.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+pub struct Violation {
+    /// JSON pointer into the record; empty for the record itself.
+    pub pointer: String,
+    /// What is wrong, without quoting long values.
+    pub message: String,
+}
+
+/// The names of all embedded schemas, sorted.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    embedded::SCHEMAS.iter().filter_map(|(path, _)| path.strip_suffix(SUFFIX))
+}
+
+/// The text of one schema.
+pub fn text(name: &str) -> Option<&'static str> {
+    let wanted = format!("{name}{SUFFIX}");
+    let (_, bytes) = embedded::SCHEMAS.iter().find(|(path, _)| *path == wanted)?;
+    std::str::from_utf8(bytes).ok()
+}
+
+/// The compiled validator of one embedded schema.
+///
+/// Panics when the name is unknown or the schema does not compile: both are mistakes in the
+/// source tree that a test catches, never in somebody's data.
+pub fn validator(name: &str) -> Arc<Validator> {
+    static COMPILED: OnceLock<Mutex<BTreeMap<String, Arc<Validator>>>> = OnceLock::new();
+    let cache = COMPILED.get_or_init(Mutex::default);
+    if let Some(found) = cache.lock().get(name) {
+        return Arc::clone(found);
+    }
+    let text = text(name).unwrap_or_else(|| panic!("no embedded schema named {name}"));
+    let schema: Value =
+        serde_json::from_str(text).unwrap_or_else(|error| panic!("schema {name}: {error}"));
+    let compiled =
+        compile(&schema).unwrap_or_else(|error| panic!("schema {name} does not compile: {error}"));
+    Arc::clone(cache.lock().entry(name.to_owned()).or_insert_with(|| Arc::new(compiled)))
+}
+
+/// Compiles any schema the way ours are compiled: draft 2020-12 unless it says otherwise, formats
+/// asserted, linear-time patterns, no reference ever fetched.
+pub fn compile(schema: &Value) -> Result<Validator, String> {
+    jsonschema::options()
+        .with_draft(Draft::Draft202012)
+        .should_validate_formats(true)
+        .with_pattern_options(PatternOptions::regex())
+        .build(schema)
+        .map_err(|error| error.to_string())
+}
+
+/// Every violation of a compiled schema, sorted by place.
+pub fn violations(validator: &Validator, value: &Value) -> Vec<Violation> {
+    if validator.is_valid(value) {
+        return Vec::new();
+    }
+    let mut found: Vec<Violation> = validator
+        .iter_errors(value)
+        .map(|error| Violation {
+            pointer: error.instance_path().to_string(),
+            message: shorten(&error.to_string()),
+        })
+        .collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// Every violation of an embedded schema, sorted by place.
+pub fn check(name: &str, value: &Value) -> Vec<Violation> {
+    violations(&validator(name), value)
+}
+
+fn shorten(message: &str) -> String {
+    const LIMIT: usize = 300;
+    match message.char_indices().nth(LIMIT) {
+        Some((end, _)) => format!("{}…", &message[..end]),
+        None => message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_schema_compiles_and_names_itself() {
+        for name in names() {
+            validator(name);
+            let schema: Value = serde_json::from_str(text(name).unwrap()).unwrap();
+            assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema", "{name}");
+            assert!(schema["title"].is_string(), "{name} has no title");
+            assert!(schema["description"].is_string(), "{name} has no description");
+        }
+    }
+
+    #[test]
+    fn messages_are_bounded() {
+        assert_eq!(shorten(&"é".repeat(1000)).chars().count(), 301);
+    }
+}

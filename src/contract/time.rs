@@ -1,0 +1,173 @@
+//! Instants and days as data: UTC milliseconds inside, ISO 8601 with exactly three decimals outside.
+//! Nothing here reads a clock.
+
+use std::fmt;
+use std::str::FromStr;
+
+use chrono::{DateTime, NaiveDate, NaiveDateTime, SecondsFormat, TimeZone as _, Utc};
+use chrono_tz::Tz;
+
+/// A moment: milliseconds since the Unix epoch, UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Timestamp(pub i64);
+
+impl Timestamp {
+    /// Milliseconds later, saturating at the ends of time.
+    pub fn plus_ms(self, ms: i64) -> Timestamp {
+        Timestamp(self.0.saturating_add(ms))
+    }
+
+    /// Milliseconds from `earlier` to here; negative when the clock stepped back.
+    pub fn ms_since(self, earlier: Timestamp) -> i64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// The calendar day of this moment in a time zone.
+    pub fn day_in(self, zone: Tz) -> Day {
+        Day(self.utc().with_timezone(&zone).date_naive())
+    }
+
+    fn utc(self) -> DateTime<Utc> {
+        Utc.timestamp_millis_opt(self.0).single().unwrap_or(DateTime::<Utc>::MIN_UTC)
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.utc().to_rfc3339_opts(SecondsFormat::Millis, true))
+    }
+}
+
+/// The text names no instant.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not an instant: expected ISO 8601 like 2026-02-11T23:02:11Z")]
+pub struct NotAnInstant;
+
+/// A parsed instant and whether the text said which zone it meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Instant {
+    /// The moment; a missing offset is read as UTC.
+    pub at: Timestamp,
+    /// False when the offset was missing.
+    pub has_offset: bool,
+}
+
+/// Reads ISO 8601 extended format: date, `T`, time with seconds, optional fraction, optional
+/// `Z` or `±hh:mm`. A leap second is the last millisecond of its minute.
+pub fn parse_instant(text: &str) -> Result<Instant, NotAnInstant> {
+    // chrono also accepts a space, a lower-case t and a Unicode minus; the contract does not.
+    let bytes = text.as_bytes();
+    if !text.is_ascii() || bytes.len() < 19 || bytes[10] != b'T' {
+        return Err(NotAnInstant);
+    }
+    let tail = &bytes[19..];
+    let has_offset = tail.iter().any(|byte| matches!(byte, b'Z' | b'+' | b'-'));
+    if tail.iter().any(|byte| !matches!(byte, b'0'..=b'9' | b'.' | b'Z' | b'+' | b'-' | b':')) {
+        return Err(NotAnInstant);
+    }
+    let utc = if has_offset {
+        DateTime::parse_from_rfc3339(text).map_err(|_| NotAnInstant)?.to_utc()
+    } else {
+        NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S%.f")
+            .map_err(|_| NotAnInstant)?
+            .and_utc()
+    };
+    let mut ms = utc.timestamp_millis();
+    if utc.timestamp_subsec_millis() >= 1000 {
+        ms = utc.timestamp() * 1000 + 999;
+    }
+    Ok(Instant { at: Timestamp(ms), has_offset })
+}
+
+/// A calendar day, `YYYY-MM-DD`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Day(pub NaiveDate);
+
+impl fmt::Display for Day {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.format("%Y-%m-%d"))
+    }
+}
+
+/// The text is not a calendar day.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a calendar day: expected YYYY-MM-DD")]
+pub struct NotADay;
+
+impl FromStr for Day {
+    type Err = NotADay;
+
+    fn from_str(text: &str) -> Result<Self, NotADay> {
+        let exact = text.len() == 10
+            && text.bytes().enumerate().all(|(index, byte)| match index {
+                4 | 7 => byte == b'-',
+                _ => byte.is_ascii_digit(),
+            });
+        if !exact {
+            return Err(NotADay);
+        }
+        NaiveDate::parse_from_str(text, "%Y-%m-%d").map(Day).map_err(|_| NotADay)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_has_three_decimals() {
+        let instant = parse_instant("2026-02-11T23:02:11Z").unwrap();
+        assert_eq!(instant.at.to_string(), "2026-02-11T23:02:11.000Z");
+        let instant = parse_instant("2026-02-11T20:02:11.123456789-03:00").unwrap();
+        assert_eq!(instant.at.to_string(), "2026-02-11T23:02:11.123Z");
+    }
+
+    #[test]
+    fn missing_offset_is_utc_and_says_so() {
+        let instant = parse_instant("2026-02-11T23:02:11.5").unwrap();
+        assert_eq!(
+            (instant.at.to_string().as_str(), instant.has_offset),
+            ("2026-02-11T23:02:11.500Z", false)
+        );
+    }
+
+    #[test]
+    fn only_real_instants_pass() {
+        for bad in [
+            "",
+            "2026-02-11",
+            "2026-02-30T00:00:00Z",
+            "2026-02-11 23:02:11Z",
+            "2026-02-11t23:02:11Z",
+            "2026-02-11T23:02Z",
+            "2026-02-11T25:00:00Z",
+            "2026-02-11T23:02:11+0100",
+            "2026-02-11T23:02:11Zx",
+            "2026-02-11T23:02:11.Z",
+            "2026-02-11T23:02:11\u{2212}03:00",
+            "+12026-02-11T23:02:11Z",
+        ] {
+            assert_eq!(parse_instant(bad), Err(NotAnInstant), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_leap_second_stays_in_its_minute() {
+        let instant = parse_instant("2016-12-31T23:59:60.500Z").unwrap();
+        assert_eq!(instant.at.to_string(), "2016-12-31T23:59:59.999Z");
+    }
+
+    #[test]
+    fn days_are_exact() {
+        assert_eq!("2026-02-11".parse::<Day>().unwrap().to_string(), "2026-02-11");
+        for bad in ["2026-2-11", "2026-02-31", "20260211", "2026-02-11x", ""] {
+            assert_eq!(bad.parse::<Day>(), Err(NotADay), "{bad}");
+        }
+        let late = parse_instant("2026-02-11T23:30:00-03:00").unwrap().at;
+        assert_eq!(late.day_in(chrono_tz::UTC).to_string(), "2026-02-12");
+        assert_eq!(
+            late.day_in(chrono_tz::America::Argentina::Buenos_Aires).to_string(),
+            "2026-02-11"
+        );
+    }
+}

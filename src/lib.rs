@@ -1,0 +1,6 @@
+//! `summarizer`: a summarizer service for one host.
+
+pub mod cli;
+pub mod contract;
+pub mod limits;
+pub mod os;

@@ -1,0 +1,5 @@
+//! Parse, run, exit code.
+
+fn main() -> std::process::ExitCode {
+    summarizer::cli::run()
+}

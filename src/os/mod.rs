@@ -1,0 +1,173 @@
+//! The only door to the machine: a clock and a disk behind two small traits.
+//!
+//! Contract: nothing else in the crate reads the wall clock or writes a file. A write is durable
+//! when `sync` returned for the file and `sync_dir` for each directory whose entries changed;
+//! `replace` does all of that in the right order. A failed `sync` is never retried on the same
+//! file: the kernel may already have dropped the dirty pages, so the caller must treat the bytes
+//! as unknown and start over.
+//!
+//! `real` is the host; `sim` is a machine that can lose power, tear writes and run out of space.
+
+pub mod real;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::contract::time::Timestamp;
+
+/// Tells the time.
+pub trait Clock: Send + Sync {
+    /// The wall clock, UTC. It may step back.
+    fn now(&self) -> Timestamp;
+}
+
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Open {
+    /// Read an existing file.
+    Read,
+    /// Read and write an existing file, or create it with mode 0640.
+    ReadWrite,
+    /// Create a new file with this mode for writing; fails when it exists.
+    CreateNew(u32),
+}
+
+/// What the disk knows about a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// Length in bytes.
+    pub len: u64,
+    /// Device number.
+    pub device: u64,
+    /// Inode number.
+    pub inode: u64,
+    /// Modification time in nanoseconds since the epoch: a cache key, never a fact.
+    pub modified_ns: i128,
+    /// True for a directory.
+    pub is_dir: bool,
+}
+
+/// An open file. All positions are explicit; there is no cursor.
+pub trait DiskFile: Send + Sync {
+    /// Facts about the open file.
+    fn stat(&self) -> io::Result<Stat>;
+    /// Reads up to `buffer.len()` bytes at `offset`; 0 means end of file.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Writes all of `data` at `offset`.
+    fn write_all_at(&self, data: &[u8], offset: u64) -> io::Result<()>;
+    /// Appends all of `data` with one write call where the system allows it.
+    fn append(&self, data: &[u8]) -> io::Result<()>;
+    /// Cuts or extends the file.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+    /// Makes the data durable (fdatasync).
+    fn sync(&self) -> io::Result<()>;
+    /// Tries to take the advisory exclusive lock; false when somebody else holds it.
+    fn try_lock(&self) -> io::Result<bool>;
+    /// Waits for the advisory exclusive lock.
+    fn lock(&self) -> io::Result<()>;
+    /// Gives the advisory lock back.
+    fn unlock(&self) -> io::Result<()>;
+}
+
+/// A file system.
+pub trait Disk: Send + Sync {
+    /// Opens a file.
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>>;
+    /// Facts about a path, following links; `None` when nothing is there.
+    fn stat(&self, path: &Path) -> io::Result<Option<Stat>>;
+    /// File names in a directory, sorted.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+    /// Creates a directory and its parents, durably.
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
+    /// Renames within one file system, replacing the target. Not durable before `sync_dir`.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Swaps two paths in one step; `Unsupported` where the file system cannot.
+    fn exchange(&self, a: &Path, b: &Path) -> io::Result<()>;
+    /// Gives a file a second name.
+    fn hard_link(&self, existing: &Path, new: &Path) -> io::Result<()>;
+    /// Removes a file; fine when absent.
+    fn remove_file(&self, path: &Path) -> io::Result<()>;
+    /// Removes a directory tree; fine when absent.
+    fn remove_dir_all(&self, dir: &Path) -> io::Result<()>;
+    /// Makes the entries of a directory durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Bytes an unprivileged writer can still use on the file system of `path`.
+    fn free_bytes(&self, path: &Path) -> io::Result<u64>;
+}
+
+/// What every disk can do with the operations above.
+impl dyn Disk + '_ {
+    /// The whole content of a file.
+    pub fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let file = self.open(path, Open::Read)?;
+        let len = file.stat()?.len;
+        let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0).min(1 << 30));
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            let count = file.read_at(&mut buffer, bytes.len() as u64)?;
+            if count == 0 {
+                return Ok(bytes);
+            }
+            bytes.extend_from_slice(&buffer[..count]);
+        }
+    }
+
+    /// The whole content of a file, or `None` when it is absent.
+    pub fn read_if_present(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
+        match self.read(path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Replaces a file as a whole and durably: temporary name in the same directory, write, sync,
+    /// rename, sync the directory. A crash leaves the old content or the new, and perhaps a
+    /// temporary file that `sweep_temporaries` removes.
+    pub fn replace(&self, path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+        let parent = path.parent().unwrap_or(Path::new("."));
+        let temporary = temporary_name(path);
+        self.remove_file(&temporary)?;
+        let file = self.open(&temporary, Open::CreateNew(mode))?;
+        file.write_all_at(bytes, 0)?;
+        file.sync()?;
+        drop(file);
+        self.rename(&temporary, path)?;
+        self.sync_dir(parent)
+    }
+
+    /// Deletes leftovers of interrupted `replace` calls in one directory. They are never read.
+    pub fn sweep_temporaries(&self, dir: &Path) -> io::Result<()> {
+        let names = match self.list(dir) {
+            Ok(names) => names,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        for name in names.iter().filter(|name| name.starts_with('.') && name.ends_with(".tmp")) {
+            self.remove_file(&dir.join(name))?;
+        }
+        Ok(())
+    }
+}
+
+fn temporary_name(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.tmp"))
+}
+
+/// Time and disk together, as everything above `os/` receives them.
+#[derive(Clone)]
+pub struct Machine {
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// The disk.
+    pub disk: Arc<dyn Disk>,
+}
+
+impl Machine {
+    /// The host.
+    pub fn real() -> Machine {
+        Machine { clock: Arc::new(real::SystemClock), disk: Arc::new(real::HostDisk) }
+    }
+}

@@ -1,0 +1,313 @@
+//! The host: its wall clock and its file system.
+#![allow(clippy::disallowed_methods, reason = "this is the one place that touches the machine")]
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::{Clock, Disk, DiskFile, Open, Stat};
+use crate::contract::time::Timestamp;
+
+/// The wall clock of the host.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
+}
+
+/// A clock that stands still: for hermetic tests of the command line.
+#[derive(Debug, Clone, Copy)]
+pub struct FixedClock(pub Timestamp);
+
+impl Clock for FixedClock {
+    fn now(&self) -> Timestamp {
+        self.0
+    }
+}
+
+/// The file system of the host.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HostDisk;
+
+struct HostFile(File);
+
+fn stat_of(meta: &fs::Metadata) -> Stat {
+    Stat {
+        len: meta.len(),
+        device: meta.dev(),
+        inode: meta.ino(),
+        modified_ns: i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec()),
+        is_dir: meta.is_dir(),
+    }
+}
+
+fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+impl DiskFile for HostFile {
+    fn stat(&self) -> io::Result<Stat> {
+        Ok(stat_of(&self.0.metadata()?))
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(buffer, offset)
+    }
+
+    fn write_all_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(data, offset)
+    }
+
+    fn append(&self, data: &[u8]) -> io::Result<()> {
+        (&self.0).write_all(data)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        match self.0.try_lock() {
+            Ok(()) => Ok(true),
+            Err(fs::TryLockError::WouldBlock) => Ok(false),
+            Err(fs::TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    fn lock(&self) -> io::Result<()> {
+        self.0.lock()
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        self.0.unlock()
+    }
+}
+
+/// Appends through its own O_APPEND descriptor, so that other writers are never overwritten.
+struct AppendFile {
+    positioned: File,
+    appending: File,
+}
+
+impl DiskFile for AppendFile {
+    fn stat(&self) -> io::Result<Stat> {
+        Ok(stat_of(&self.positioned.metadata()?))
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.positioned.read_at(buffer, offset)
+    }
+
+    fn write_all_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        self.positioned.write_all_at(data, offset)
+    }
+
+    fn append(&self, data: &[u8]) -> io::Result<()> {
+        (&self.appending).write_all(data)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.positioned.set_len(len)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.positioned.sync_data()
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        match self.positioned.try_lock() {
+            Ok(()) => Ok(true),
+            Err(fs::TryLockError::WouldBlock) => Ok(false),
+            Err(fs::TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    fn lock(&self) -> io::Result<()> {
+        self.positioned.lock()
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        self.positioned.unlock()
+    }
+}
+
+impl Disk for HostDisk {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
+        match how {
+            Open::Read => Ok(Arc::new(HostFile(File::open(path)?))),
+            Open::ReadWrite => {
+                let positioned = OpenOptions::new()
+                    .read(true)
+                    .write(true)
+                    .create(true)
+                    .truncate(false)
+                    .mode(0o640)
+                    .open(path)?;
+                let appending = OpenOptions::new().append(true).open(path)?;
+                Ok(Arc::new(AppendFile { positioned, appending }))
+            }
+            Open::CreateNew(mode) => {
+                let file = OpenOptions::new()
+                    .read(true)
+                    .write(true)
+                    .create_new(true)
+                    .mode(mode)
+                    .open(path)?;
+                Ok(Arc::new(HostFile(file)))
+            }
+        }
+    }
+
+    fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
+        match fs::metadata(path) {
+            Ok(meta) => Ok(Some(stat_of(&meta))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(dir)? {
+            names.push(entry?.file_name().to_string_lossy().into_owned());
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        let mut missing = Vec::new();
+        let mut cursor = Some(dir);
+        while let Some(path) = cursor {
+            if path.as_os_str().is_empty() || path.is_dir() {
+                break;
+            }
+            missing.push(path);
+            cursor = path.parent();
+        }
+        for path in missing.into_iter().rev() {
+            match fs::DirBuilder::new().mode(0o750).create(path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                other => other?,
+            }
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            self.sync_dir(parent.unwrap_or(Path::new(".")))?;
+        }
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn exchange(&self, a: &Path, b: &Path) -> io::Result<()> {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE).map_err(|error| match error {
+            rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS => {
+                io::Error::new(io::ErrorKind::Unsupported, "this file system cannot swap two names")
+            }
+            other => other.into(),
+        })
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn exchange(&self, _a: &Path, _b: &Path) -> io::Result<()> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "this system cannot swap two names"))
+    }
+
+    fn hard_link(&self, existing: &Path, new: &Path) -> io::Result<()> {
+        fs::hard_link(existing, new)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        absent_is_fine(fs::remove_file(path))
+    }
+
+    fn remove_dir_all(&self, dir: &Path) -> io::Result<()> {
+        absent_is_fine(fs::remove_dir_all(dir))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+        File::open(dir)?.sync_all()
+    }
+
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        let stat = rustix::fs::statvfs(path)?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replace_is_whole_and_leaves_no_temporary() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk: &dyn Disk = &HostDisk;
+        let path = dir.path().join("a.json");
+        disk.replace(&path, b"one", 0o640).unwrap();
+        disk.replace(&path, b"two", 0o640).unwrap();
+        assert_eq!(disk.read(&path).unwrap(), b"two");
+        assert_eq!(disk.list(dir.path()).unwrap(), ["a.json"]);
+        let mode = fs::metadata(&path).unwrap().mode() & 0o777;
+        assert_eq!(mode & 0o137, 0, "nobody else may write or execute: {mode:o}");
+    }
+
+    #[test]
+    fn leftovers_are_swept_and_absent_things_are_fine() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk: &dyn Disk = &HostDisk;
+        fs::write(dir.path().join(".a.json.tmp"), "half").unwrap();
+        disk.sweep_temporaries(dir.path()).unwrap();
+        assert!(disk.list(dir.path()).unwrap().is_empty());
+        let nowhere = dir.path().join("nowhere");
+        disk.sweep_temporaries(&nowhere).unwrap();
+        disk.remove_file(&nowhere).unwrap();
+        disk.remove_dir_all(&nowhere).unwrap();
+        assert_eq!(disk.stat(&nowhere).unwrap(), None);
+        assert_eq!(disk.read_if_present(&nowhere).unwrap(), None);
+    }
+
+    #[test]
+    fn exchange_swaps_directories() {
+        let dir = tempfile::tempdir().unwrap();
+        let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+        let disk: &dyn Disk = &HostDisk;
+        disk.create_dir_all(&a).unwrap();
+        disk.create_dir_all(&b).unwrap();
+        disk.replace(&a.join("in_a"), b"", 0o640).unwrap();
+        match disk.exchange(&a, &b) {
+            Ok(()) => assert_eq!(disk.list(&b).unwrap(), ["in_a"]),
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::Unsupported),
+        }
+    }
+
+    #[test]
+    fn the_lock_is_exclusive_between_descriptors() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let first = HostDisk.open(&path, Open::ReadWrite).unwrap();
+        let second = HostDisk.open(&path, Open::ReadWrite).unwrap();
+        assert!(first.try_lock().unwrap());
+        assert!(!second.try_lock().unwrap());
+        first.unlock().unwrap();
+        assert!(second.try_lock().unwrap());
+    }
+}
