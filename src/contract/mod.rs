@@ -8,3 +8,4 @@ pub mod json;
 pub mod schema;
 pub mod stable_id;
 pub mod time;
+pub mod vocabulary;
