@@ -3,4 +3,6 @@
 pub mod cli;
 pub mod contract;
 pub mod limits;
+pub mod log;
 pub mod os;
+pub mod state;

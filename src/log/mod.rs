@@ -1,0 +1,3 @@
+//! The durable log.
+
+pub mod codec;
