@@ -5,6 +5,8 @@
 
 pub mod hash;
 pub mod json;
+pub mod query;
+pub mod request;
 pub mod schema;
 pub mod stable_id;
 pub mod time;
