@@ -6,6 +6,8 @@
 pub mod hash;
 pub mod ids;
 pub mod json;
+pub mod query;
+pub mod request;
 pub mod schema;
 pub mod stable_id;
 pub mod time;
