@@ -4,6 +4,7 @@
 //! Everything here is a pure function of its arguments. No clock, no file, no store.
 
 pub mod hash;
+pub mod ids;
 pub mod json;
 pub mod schema;
 pub mod stable_id;

@@ -1,0 +1,14 @@
+//! The durable log.
+
+mod chain;
+mod error;
+mod frame;
+mod runs;
+mod store;
+
+pub use chain::{genesis, record_hash};
+pub use error::LogError;
+pub use frame::{Entry, NewRecord, Record};
+pub use store::{
+    Appended, ChainReport, Checkpoint, Commit, KeyIndex, Options, Reader, Stats, Store, TableStats,
+};
