@@ -3,6 +3,7 @@
 pub mod cli;
 pub mod config;
 pub mod contract;
+pub mod export;
 pub mod limits;
 pub mod log;
 pub mod os;

@@ -140,8 +140,7 @@ impl AppendOnly {
                     return ControlFlow::Break(());
                 }
             };
-            let committed =
-                Committed { seq: record.seq, at: record.at, hash: record.hash, event };
+            let committed = Committed { seq: record.seq, at: record.at, hash: record.hash(), event };
             if let Some(line) = (self.project)(&committed) {
                 self.buffer.extend_from_slice(line.as_bytes());
             }
@@ -166,7 +165,9 @@ impl AppendOnly {
         }
         self.sync()?;
         let parent = self.path.parent().unwrap_or(Path::new("."));
-        self.disk.sync_dir(parent).map_err(|source| self.failed("sync the directory of", source))?;
+        self.disk
+            .sync_dir(parent)
+            .map_err(|source| self.failed("sync the directory of", source))?;
         Ok(Repair { cut: length.saturating_sub(matched), appended: self.bytes - matched })
     }
 
