@@ -7,4 +7,5 @@ pub mod export;
 pub mod limits;
 pub mod log;
 pub mod os;
+pub mod service;
 pub mod state;

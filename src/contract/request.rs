@@ -169,6 +169,11 @@ impl Request {
         }
     }
 
+    /// What the work itself is compared by, whatever key it was given.
+    pub fn work_digest(&self) -> Digest {
+        sha256(self.canonical_work())
+    }
+
     /// What request ids are compared by.
     pub fn id_digest(&self) -> Digest {
         sha256(&self.request_id)

@@ -140,7 +140,8 @@ impl AppendOnly {
                     return ControlFlow::Break(());
                 }
             };
-            let committed = Committed { seq: record.seq, at: record.at, hash: record.hash(), event };
+            let committed =
+                Committed { seq: record.seq, at: record.at, hash: record.hash(), event };
             if let Some(line) = (self.project)(&committed) {
                 self.buffer.extend_from_slice(line.as_bytes());
             }

@@ -164,7 +164,7 @@ wire_struct! {
         head, key, id, work, producer, flow_id, variant, kind, bus, priority, urgency, created_at,
         not_before, deadline, warnings, previous, supersedes, line,
     }
-    BadLine { line, offset, length, sha256, reason, request_id, errors, raw }
+    BadLine { line, offset, length, sha256, reason, request_id, errors, errors_omitted, raw }
     Violation { pointer, message }
     Row {
         status, reason, attempts, taken_at, last, previous, output_of, key_rest, id_rest, work,
@@ -212,7 +212,8 @@ impl Encode for Open {
         self.key.encode(encoder)?;
         self.work_item.encode(encoder)?;
         (self.priority, self.producer, self.eligible_at, self.since).encode(encoder)?;
-        (self.deadline, self.delay_is_soft, self.warnings, self.supersedes).encode(encoder)
+        (self.deadline, self.delay_is_soft, self.warnings, self.supersedes).encode(encoder)?;
+        self.replies.encode(encoder)
     }
 }
 
@@ -230,6 +231,7 @@ impl<C> Decode<C> for Open {
             delay_is_soft: Decode::decode(decoder)?,
             warnings: Decode::decode(decoder)?,
             supersedes: Decode::decode(decoder)?,
+            replies: Decode::decode(decoder)?,
             place: Place::Nowhere,
         })
     }

@@ -118,6 +118,7 @@ impl State {
             delay_is_soft: taken.urgency == Urgency::Now,
             warnings: taken.warnings,
             supersedes: taken.supersedes.map(|superseded| superseded.ack),
+            replies: Vec::new(),
             place: Place::Nowhere,
         };
         self.open.insert(seq, open);
@@ -204,6 +205,7 @@ impl State {
                 open.row.attempts = open.row.attempts.saturating_sub(1);
                 open.work_item = Some(item_digest(&summary.summary_id).head());
             }
+            Event::ModelResponded { .. } => open.replies.push(seq),
             Event::DelayEnded { .. } => open.eligible_at = Timestamp(i64::MIN),
             Event::RequestDuplicated { of, .. } => open.row.output_of = *of,
             _ => {}

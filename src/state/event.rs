@@ -119,8 +119,10 @@ pub struct BadLine {
     pub reason: QuarantineReason,
     /// Its request id, when one could be read.
     pub request_id: Option<String>,
-    /// Everything wrong with it, by place.
+    /// What is wrong with it, by place.
     pub errors: Vec<Violation>,
+    /// How many more violations there are.
+    pub errors_omitted: u64,
     /// The bytes.
     pub raw: RawLine,
 }

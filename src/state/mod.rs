@@ -84,6 +84,8 @@ pub struct Open {
     pub warnings: Warnings,
     /// The ack its terminal ack replaces.
     pub supersedes: Option<Seq>,
+    /// Answers already paid for, whatever try asked.
+    pub replies: Vec<Seq>,
     /// Where it stands in the schedule; derived, never stored.
     pub place: Place,
 }

@@ -1,6 +1,6 @@
 //! The producers that take turns: a small table of names with the time each last started work.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::contract::ids::Seq;
 
@@ -20,7 +20,8 @@ struct Producer {
 pub(super) struct Producers {
     slots: Vec<Option<Producer>>,
     by_name: BTreeMap<String, u32>,
-    free: Vec<u32>,
+    /// Lowest first, so that a restored table gives out the same indexes.
+    free: BTreeSet<u32>,
 }
 
 impl Producers {
@@ -30,7 +31,7 @@ impl Producers {
             return *index;
         }
         let producer = Producer { name: name.to_owned(), ..Producer::default() };
-        let index = match self.free.pop() {
+        let index = match self.free.pop_first() {
             Some(index) => {
                 self.slots[index as usize] = Some(producer);
                 index
@@ -77,7 +78,7 @@ impl Producers {
         if producer.open == 0 && self.by_name.len() > REMEMBERED {
             self.by_name.remove(&producer.name);
             *slot = None;
-            self.free.push(index);
+            self.free.insert(index);
         }
     }
 
@@ -104,7 +105,7 @@ impl Producers {
         }
         let empty =
             |(index, slot): (usize, &Option<Producer>)| slot.is_none().then_some(index as u32);
-        producers.free = producers.slots.iter().enumerate().filter_map(empty).rev().collect();
+        producers.free = producers.slots.iter().enumerate().filter_map(empty).collect();
         producers
     }
 

@@ -1,0 +1,5 @@
+//! The service.
+
+pub mod engine;
+pub mod home;
+pub mod past;
