@@ -7,5 +7,6 @@ pub mod export;
 pub mod limits;
 pub mod log;
 pub mod os;
+pub mod seam;
 pub mod service;
 pub mod state;
