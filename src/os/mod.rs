@@ -9,6 +9,7 @@
 //! `real` is the host; `sim` is a machine that can lose power, tear writes and run out of space.
 
 pub mod real;
+pub mod sim;
 
 use std::io;
 use std::path::{Path, PathBuf};
