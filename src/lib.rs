@@ -3,4 +3,5 @@
 pub mod cli;
 pub mod contract;
 pub mod limits;
+pub mod model;
 pub mod os;
