@@ -5,3 +5,4 @@ pub mod contract;
 pub mod limits;
 pub mod model;
 pub mod os;
+pub mod registry;
