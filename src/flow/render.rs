@@ -231,13 +231,12 @@ fn truncate(
     length: Option<usize>,
     killwords: Option<bool>,
     end: Option<String>,
-    leeway: Option<usize>,
     args: Kwargs,
 ) -> Result<String, Error> {
     let length = length.or(args.get("length")?).unwrap_or(255);
     let killwords = killwords.or(args.get("killwords")?).unwrap_or(false);
     let end = end.or(args.get("end")?).unwrap_or_else(|| "...".to_owned());
-    let leeway = leeway.or(args.get("leeway")?).unwrap_or(5);
+    let leeway = args.get::<Option<usize>>("leeway")?.unwrap_or(5);
     args.assert_all_used()?;
     if text.chars().count() <= length.saturating_add(leeway) {
         return Ok(text);
