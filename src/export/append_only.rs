@@ -122,6 +122,11 @@ impl AppendOnly {
         Ok(Cursor { applied: self.applied, bytes: self.bytes })
     }
 
+    /// Bytes written so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// The last event taken in.
     pub fn applied(&self) -> Seq {
         self.applied

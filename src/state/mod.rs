@@ -249,6 +249,11 @@ impl State {
         self.open.range(from..).map(|(request, open)| (*request, open))
     }
 
+    /// Open requests before a number, newest first.
+    pub fn open_back(&self, before: Seq) -> impl Iterator<Item = (Seq, &Open)> {
+        self.open.range(..before).rev().map(|(request, open)| (*request, open))
+    }
+
     /// How many requests are open.
     pub fn open_count(&self) -> usize {
         self.open.len()

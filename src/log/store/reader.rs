@@ -177,6 +177,24 @@ impl Reader {
         self.walk("read rows", ROWS, from, f)
     }
 
+    /// Calls `f` for each row before `before`, newest first.
+    pub fn rows_back(
+        &self,
+        before: Seq,
+        f: &mut dyn FnMut(Seq, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), LogError> {
+        let doing = "read rows";
+        let table =
+            guarded(doing, || self.shared.begin_read()?.open_table(ROWS).map_err(engine(doing)))?;
+        for row in table.range(..before.0).map_err(engine(doing))?.rev() {
+            let (seq, value) = row.map_err(engine(doing))?;
+            if f(Seq(seq.value()), value.value()).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Calls `f` for each record of what is open, in order.
     pub fn open_rows(
         &self,

@@ -1,0 +1,354 @@
+//! Models behind one trait: what is asked, what comes back, and what can go wrong.
+//!
+//! Contract: a [`Provider`] gets one finished conversation and answers once. It never retries, never
+//! sleeps, never counts money: rates, budgets, pauses and fallbacks are one concern of all providers
+//! and live in a gate around the providers. It reads its key from the environment variable its configuration names,
+//! and no error, reply or record of it ever holds that key.
+//!
+//! Deliberately not here: prompts (rendered in `flow`), validation of answers (`flow`), persistence
+//! (a reply is data; whoever runs the flow stores it).
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Who speaks in a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Instructions of the pack.
+    System,
+    /// The one who asks.
+    User,
+    /// The model.
+    Assistant,
+    /// The result of a function, in the older tool protocol.
+    Function,
+    /// The result of a tool call.
+    Tool,
+}
+
+impl Role {
+    /// The role as the chat protocols spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::System => "system",
+            Role::User => "user",
+            Role::Assistant => "assistant",
+            Role::Function => "function",
+            Role::Tool => "tool",
+        }
+    }
+}
+
+/// One turn of a conversation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    /// What is said.
+    pub text: String,
+    /// `name`, `tool_calls`, `tool_call_id` of tool conversations; nearly always empty.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub fields: Map<String, Value>,
+}
+
+impl Message {
+    /// A plain message.
+    pub fn new(role: Role, text: impl Into<String>) -> Message {
+        Message { role, text: text.into(), fields: Map::new() }
+    }
+}
+
+/// The normalized text of one source. Spans are half-open UTF-8 byte offsets into it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceText {
+    /// The upstream id, byte for byte.
+    pub id: String,
+    /// The text after normalization.
+    pub text: String,
+}
+
+/// A stretch of one source: `start..end` are UTF-8 byte offsets into `sources[source].text`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Span {
+    /// Index into the sources of the call.
+    pub source: usize,
+    /// First byte.
+    pub start: usize,
+    /// One past the last byte.
+    pub end: usize,
+}
+
+/// How the answer is to be shaped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResponseFormat {
+    /// Free text.
+    #[default]
+    Text,
+    /// Any JSON object.
+    JsonObject,
+    /// JSON that fits the schema of the call.
+    JsonSchema,
+}
+
+/// Sampling and limits of one call. `None` leaves the choice to the provider's configuration.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct CallSettings {
+    /// Sampling temperature.
+    pub temperature: Option<f64>,
+    /// Most tokens of the answer.
+    pub max_tokens: Option<u32>,
+    /// Texts at which the answer ends.
+    #[serde(default)]
+    pub stop: Vec<String>,
+    /// Sampling seed.
+    pub seed: Option<i64>,
+    /// Shape of the answer.
+    #[serde(default)]
+    pub response_format: ResponseFormat,
+    /// Model or deployment the node names; used where the provider's configuration names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Further parameters of the node (`top_p`, `tools`, `logit_bias`, …), passed through where the
+    /// provider knows them.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub extra: Map<String, Value>,
+}
+
+/// One question to a model.
+#[derive(Debug, Clone)]
+pub struct ModelCall<'a> {
+    /// The flow that asks.
+    pub flow_id: &'a str,
+    /// Its variant, if any.
+    pub variant: Option<&'a str>,
+    /// The node of the flow (`<node>#leaf` and the like inside a hierarchical synthesis).
+    pub node: &'a str,
+    /// The rendered conversation.
+    pub messages: &'a [Message],
+    /// The inputs of the flow.
+    pub inputs: &'a Map<String, Value>,
+    /// The texts the answer is about.
+    pub sources: &'a [SourceText],
+    /// The schema the answer must fit, when it must be JSON.
+    pub schema: Option<&'a Value>,
+    /// The pack's `hints.json`.
+    pub hints: Option<&'a Value>,
+    /// Sampling and limits.
+    pub settings: CallSettings,
+    /// Most time the call may take.
+    pub timeout: Duration,
+}
+
+/// Why the model stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// It was done.
+    End,
+    /// It ran into the token limit: the answer is cut off.
+    Length,
+    /// The provider withheld the answer.
+    Filtered,
+}
+
+/// Tokens of a call, as the provider counted them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// Tokens of the prompt.
+    pub input_tokens: u64,
+    /// Tokens of the answer.
+    pub output_tokens: u64,
+}
+
+impl Usage {
+    /// Both together.
+    pub fn total(self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
+    }
+
+    /// Adds another call's tokens.
+    pub fn add(&mut self, other: Usage) {
+        self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
+    }
+}
+
+/// Where a piece of the output comes from, exactly.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// JSON pointer to the string in the output; empty when the output is plain text.
+    pub pointer: String,
+    /// First byte inside that string.
+    pub output_start: usize,
+    /// One past the last byte inside that string.
+    pub output_end: usize,
+    /// The stretch of the source that says it.
+    pub span: Span,
+}
+
+/// Which model answered, as the Summary Bus records it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ModelIdentity {
+    /// Name of the provider in the configuration.
+    pub provider: String,
+    /// Model name.
+    pub model_name: String,
+    /// Model version; empty when unavailable.
+    pub model_version: String,
+    /// Sampling temperature; `None` when unknown.
+    pub temperature: Option<f64>,
+    /// Most tokens of an answer; `None` when unknown.
+    pub max_tokens: Option<u32>,
+    /// Whether a deterministic mode is on; `None` when the provider has none.
+    pub deterministic_mode: Option<bool>,
+    /// Sampling seed, when one is set.
+    pub seed: Option<i64>,
+}
+
+/// One answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelReply {
+    /// The answer.
+    pub text: String,
+    /// Why it ended.
+    pub stop: StopReason,
+    /// What it cost.
+    pub usage: Usage,
+    /// Exact provenance, where the provider knows it (the embedded one does).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<Evidence>,
+    /// Who answered: with a fallback chain not necessarily who was asked.
+    pub identity: ModelIdentity,
+    /// The whole message object of the protocol, when the call offered tools or functions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<Value>,
+    /// The response as received, for the record; `None` where it would only repeat `text`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw: Option<String>,
+}
+
+/// Why there is no answer. Every message is safe to log: no key, no prompt text.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ModelError {
+    /// The provider asked for a pause, or a rate or the circuit breaker demands one. Waiting it out
+    /// is not an attempt.
+    #[error("wait for {provider}: {reason}")]
+    Paused {
+        /// The provider that pauses.
+        provider: String,
+        /// Why.
+        reason: String,
+        /// How long.
+        retry_after: Duration,
+    },
+    /// Trying again later may help.
+    #[error("reach {provider}: {reason}")]
+    Transient {
+        /// The provider.
+        provider: String,
+        /// What happened.
+        reason: String,
+        /// How long the provider wants to be left alone, when it says so.
+        retry_after: Option<Duration>,
+    },
+    /// No answer within the time allowed.
+    #[error("wait for {provider}: no answer within {} s", limit.as_secs_f64())]
+    Timeout {
+        /// The provider.
+        provider: String,
+        /// The time allowed.
+        limit: Duration,
+    },
+    /// Trying the same again cannot help.
+    #[error("ask {provider}: {reason}")]
+    Permanent {
+        /// The provider.
+        provider: String,
+        /// What happened.
+        reason: String,
+    },
+    /// The model or its guard declined to answer.
+    #[error("ask {provider}: declined: {reason}")]
+    Refused {
+        /// The provider.
+        provider: String,
+        /// What it said.
+        reason: String,
+    },
+    /// The conversation does not fit the model.
+    #[error("ask {provider}: the prompt does not fit: {reason}")]
+    OverLimit {
+        /// The provider.
+        provider: String,
+        /// What it said.
+        reason: String,
+    },
+    /// The day's budget is spent. Nothing was sent.
+    #[error("stay within the budget: {reason}")]
+    Budget {
+        /// Which limit, and how far along it is.
+        reason: String,
+        /// Until a new day begins.
+        retry_after: Duration,
+    },
+}
+
+/// What to do about a [`ModelError`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorClass {
+    /// Wait, then ask again; no attempt is used.
+    Pause,
+    /// Ask again later; an attempt is used.
+    Transient,
+    /// Give up.
+    Permanent,
+    /// Give up: the model declines.
+    Refused,
+    /// Split the input or give up.
+    OverLimit,
+}
+
+impl ModelError {
+    /// What to do about it.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            ModelError::Paused { .. } | ModelError::Budget { .. } => ErrorClass::Pause,
+            ModelError::Transient { .. } | ModelError::Timeout { .. } => ErrorClass::Transient,
+            ModelError::Permanent { .. } => ErrorClass::Permanent,
+            ModelError::Refused { .. } => ErrorClass::Refused,
+            ModelError::OverLimit { .. } => ErrorClass::OverLimit,
+        }
+    }
+
+    /// How long to wait before asking again, when known.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            ModelError::Paused { retry_after, .. } | ModelError::Budget { retry_after, .. } => {
+                Some(*retry_after)
+            }
+            ModelError::Transient { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+}
+
+/// A model that answers.
+pub trait Provider: Send + Sync {
+    /// Who will answer, as far as that is known before asking.
+    fn identity(&self) -> ModelIdentity;
+
+    /// How many tokens a prompt and its answer may have together.
+    fn context_tokens(&self) -> usize;
+
+    /// Asks once.
+    fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError>;
+
+    /// True when an answer costs nothing and is always the same, so that keeping it is pointless.
+    fn is_free(&self) -> bool {
+        false
+    }
+}
