@@ -14,6 +14,7 @@ use super::failure::{Exit, Failure};
 use crate::config::{Config, ConfigError};
 use crate::contract::hash::push_hex;
 use crate::contract::time::Timestamp;
+use crate::log::checkpoint::RestoreError;
 use crate::log::{LogError, Options, Store};
 use crate::registry::Registry;
 use crate::service::control::{Answer, ControlClient, ControlServer, Progress, Question};
@@ -333,7 +334,9 @@ pub fn log_failed(error: &LogError) -> Failure {
 /// A failed engine.
 pub fn engine_failed(error: &EngineError) -> Failure {
     match error {
-        EngineError::Log(error) | EngineError::Past(PastError::Log(error)) => log_failed(error),
+        EngineError::Log(error)
+        | EngineError::Past(PastError::Log(error))
+        | EngineError::Restore(RestoreError::Log(error)) => log_failed(error),
         error => Failure::new(Exit::Storage, "the log does not make sense")
             .because(error)
             .hint("`summarizer log verify` names the first bad record"),

@@ -1,6 +1,7 @@
 //! The durable log.
 
 mod chain;
+pub mod checkpoint;
 pub mod codec;
 mod error;
 mod frame;
