@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use log_support::{chain, commit, open_on, payloads, records};
 use summarizer::contract::ids::Seq;
-use summarizer::log::{Checkpoint, Commit, KeyIndex, LogError, NewRecord, Reader, Store};
+use summarizer::log::{Checkpoint, KeyIndex, LogError, NewRecord, Reader, Store};
 use summarizer::os::Disk as _;
 use summarizer::os::sim::{Faults, SimDisk};
 

@@ -5,11 +5,12 @@ pub mod codec;
 mod error;
 mod frame;
 mod runs;
+mod segment;
 mod store;
 
 pub use chain::{genesis, record_hash};
 pub use error::LogError;
 pub use frame::{Entry, NewRecord, Record};
 pub use store::{
-    Appended, ChainReport, Checkpoint, Commit, Options, Reader, Stats, Store, TableStats,
+    Appended, Archived, ChainReport, Checkpoint, Commit, Options, Reader, Stats, Store, TableStats,
 };

@@ -74,7 +74,7 @@ impl Store {
         let shared = self.shared.clone();
         shared.with_db(|db| {
             let mut txn = db.begin_write().map_err(engine("begin a commit"))?;
-            txn.set_quick_repair(true);
+            txn.set_quick_repair(self.options.quick_repair);
             append_rows(&txn, FRAMES, &prepared.frames)?;
             append_rows(&txn, BODIES, &prepared.bodies)?;
             let mut indexes = None;
