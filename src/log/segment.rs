@@ -3,7 +3,7 @@
 //! ```text
 //! magic "SUMSEG01" · store id (16)
 //! frame value · frame value · …              the envelope of `frame`, nothing between
-//! index: (first u64, offset u64, length u32) for each frame
+//! index: (first u64, offset u64, length u32) for each frame, then eight bytes of check
 //! ```
 //!
 //! Payload bytes and hashes are those of the log; only the grouping into frames is coarser, so
@@ -19,11 +19,14 @@ use crate::contract::ids::Seq;
 use crate::os::{Disk, DiskFile, Open};
 
 use super::error::LogError;
-use super::frame::{ARCHIVE_BYTES, Frame, Packer, Part, Unpacker, array, read_u32, read_u64};
+use super::frame::{
+    ARCHIVE_BYTES, Frame, Packer, Part, Unpacker, array, check, read_u32, read_u64,
+};
 
 const MAGIC: &[u8; 8] = b"SUMSEG01";
 const HEADER: u64 = 24;
 const INDEX_ROW: usize = 20;
+const CHECK: usize = 8;
 const MODE: u32 = 0o640;
 /// zstd level: written once, read seldom.
 const LEVEL: i32 = 6;
@@ -197,7 +200,9 @@ impl SegmentWriter {
     pub fn finish(mut self, disk: &dyn Disk) -> Result<SegmentInfo, LogError> {
         self.flush()?;
         let index_at = self.offset;
-        let index = std::mem::take(&mut self.index);
+        let mut index = std::mem::take(&mut self.index);
+        let check = check(self.first, &[&index]);
+        index.extend_from_slice(&check);
         self.put(&index)?;
         self.file.sync().map_err(LogError::io("sync an archive segment"))?;
         disk.sync_dir(&self.dir).map_err(LogError::io("sync the archive"))?;
@@ -233,8 +238,10 @@ impl Segment {
         }
         let mut segment = Segment { info, file, index: Vec::new() };
         segment.index = segment.bytes(info.index_at, (len - info.index_at) as usize)?;
+        let expected = segment.index.split_off(segment.index.len().saturating_sub(CHECK));
         let rows = segment.index.len() / INDEX_ROW;
-        let sound = segment.index.len() % INDEX_ROW == 0
+        let sound = expected == check(info.first, &[&segment.index])
+            && segment.index.len() % INDEX_ROW == 0
             && (0..rows).all(|at| {
                 let (first, offset, len) = segment.row(at);
                 first >= info.first
