@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use summarizer::log::{Commit, KeyIndex};
+use summarizer::contract::ids::KeyIndex;
+use summarizer::log::Commit;
 
 fn memory_mb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -3,8 +3,8 @@
 #[path = "../benches/append/work.rs"]
 mod work;
 
-use summarizer::contract::ids::Seq;
-use summarizer::log::{Commit, KeyIndex};
+use summarizer::contract::ids::{KeyIndex, Seq};
+use summarizer::log::Commit;
 
 #[test]
 fn the_measured_work_does_what_it_says() {

@@ -11,8 +11,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use log_support::{chain, commit, open_on, payloads, records};
-use summarizer::contract::ids::Seq;
-use summarizer::log::{Checkpoint, KeyIndex, LogError, NewRecord, Reader, Store};
+use summarizer::contract::ids::{KeyIndex, Seq};
+use summarizer::log::{Checkpoint, LogError, NewRecord, Reader, Store};
 use summarizer::os::Disk as _;
 use summarizer::os::sim::{Faults, SimDisk};
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use log_support::{commit, open_on, payloads, records};
 use redb::{Database, TableDefinition};
 use summarizer::contract::hash::sha256;
-use summarizer::contract::ids::Seq;
-use summarizer::log::{ChainReport, Checkpoint, Commit, KeyIndex, LogError, NewRecord, Store};
+use summarizer::contract::ids::{KeyIndex, Seq};
+use summarizer::log::{ChainReport, Checkpoint, Commit, LogError, NewRecord, Store};
 use summarizer::os::Disk;
 use summarizer::os::sim::SimDisk;
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use log_support::{commit, open_on};
 use proptest::prelude::*;
 use summarizer::contract::hash::sha256;
-use summarizer::contract::ids::Seq;
-use summarizer::log::{Checkpoint, Commit, KeyIndex, Store};
+use summarizer::contract::ids::{KeyIndex, Seq};
+use summarizer::log::{Checkpoint, Commit, Store};
 use summarizer::os::sim::SimDisk;
 
 const PATH: &str = "/store.redb";

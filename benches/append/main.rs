@@ -3,6 +3,7 @@
 //! Durability: every commit is one transaction of the store, synced (two fdatasync calls, quick
 //! repair) before `append` returns; `one_sync` is the same with one fdatasync and a slow recovery.
 
+#[allow(dead_code, reason = "shared with the measurement at size")]
 mod work;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use summarizer::contract::hash::sha256;
-use summarizer::contract::ids::Seq;
+use summarizer::contract::ids::{KeyIndex, Seq};
 use summarizer::contract::time::Timestamp;
-use summarizer::log::{Checkpoint, Commit, KeyIndex, LogError, NewRecord, Options, Store};
+use summarizer::log::{Checkpoint, Commit, LogError, NewRecord, Options, Store};
 use summarizer::os::real::HostDisk;
 
 /// Opens a store on the host's disk.
