@@ -20,7 +20,7 @@ use crate::os::{Disk, DiskFile, Open};
 
 use super::error::LogError;
 use super::frame::{
-    ARCHIVE_BYTES, Frame, Packer, Part, Unpacker, array, check, read_u32, read_u64,
+    ARCHIVE_BYTES, Frame, Packer, Part, RECORD, Unpacker, array, check, read_u32, read_u64,
 };
 
 const MAGIC: &[u8; 8] = b"SUMSEG01";
@@ -150,7 +150,7 @@ impl SegmentWriter {
         for part in frame.parts() {
             let seq = self.next.plus(self.pending.len() as u64);
             self.hash = part.hash(&self.hash, seq);
-            self.pending_bytes += part.payload.len();
+            self.pending_bytes += RECORD + part.payload.len();
             self.pending.push(Pending {
                 at: part.at,
                 tag: part.tag,
@@ -241,7 +241,7 @@ impl Segment {
         let expected = segment.index.split_off(segment.index.len().saturating_sub(CHECK));
         let rows = segment.index.len() / INDEX_ROW;
         let sound = expected == check(info.first, &[&segment.index])
-            && segment.index.len() % INDEX_ROW == 0
+            && segment.index.len().is_multiple_of(INDEX_ROW)
             && (0..rows).all(|at| {
                 let (first, offset, len) = segment.row(at);
                 first >= info.first

@@ -16,7 +16,7 @@ mod writing;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use redb::{Database, ReadTransaction, ReadableDatabase as _};
@@ -134,6 +134,8 @@ struct Shared {
     db: RwLock<Option<Database>>,
     published: RwLock<Arc<Published>>,
     poisoned: AtomicBool,
+    /// Odd while a checkpoint may be committed and is not yet published.
+    checkpoints: AtomicU64,
     frames: FrameCache,
     /// The segment read last.
     segment: Mutex<Option<Arc<Segment>>>,

@@ -137,7 +137,12 @@ impl Store {
         let compacted = guarded("compact the store", || {
             let mut db = self.shared.db.write();
             let db = db.as_mut().ok_or(LogError::Closed)?;
-            db.compact().map_err(engine("compact the store"))
+            let smaller = db.compact().map_err(engine("compact the store"))?;
+            // Compaction itself saves nothing for a quick recovery; the next commit does.
+            let mut txn = db.begin_write().map_err(engine("compact the store"))?;
+            txn.set_quick_repair(self.options.quick_repair);
+            txn.commit().map_err(engine("compact the store"))?;
+            Ok(smaller)
         });
         self.poison_unless_in_use(compacted)
     }

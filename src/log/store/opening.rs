@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use parking_lot::{Mutex, RwLock};
 use redb::{Database, ReadTransaction, ReadableDatabase as _};
@@ -158,6 +158,7 @@ fn assemble(
         db: RwLock::new(Some(db)),
         published: RwLock::new(Arc::new(published)),
         poisoned: AtomicBool::new(false),
+        checkpoints: AtomicU64::new(0),
         frames: FrameCache::default(),
         segment: Mutex::new(None),
         archive_dir: options.archive_dir.clone(),
