@@ -1,4 +1,9 @@
 //! The benchmark's work in tiny sizes, so that it cannot rot.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test stops at the first surprise and makes its own files"
+)]
 
 #[path = "../benches/append/work.rs"]
 mod work;

@@ -1,4 +1,9 @@
 //! A store that was changed behind our back: found and named, never read as if it were whole.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test stops at the first surprise and makes its own files"
+)]
 
 mod log_support;
 

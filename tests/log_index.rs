@@ -1,4 +1,9 @@
 //! The random-key indexes against an ordered map, through checkpoints, merges and reopenings.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test stops at the first surprise and makes its own files"
+)]
 
 mod log_support;
 

@@ -1,4 +1,9 @@
 //! The store on a real disk: commits, reads, checkpoints, marks, reopening.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test stops at the first surprise and makes its own files"
+)]
 
 mod log_support;
 
