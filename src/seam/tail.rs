@@ -179,6 +179,7 @@ impl Tailer {
         if len == self.position.offset {
             return Ok(None);
         }
+        self.drop_stale_long_line(&file, len)?;
         if self.long.is_some() {
             return self.pass_long_line(&file, len, now);
         }
@@ -232,8 +233,6 @@ impl Tailer {
             let consumed = self.position.offset;
             return Err(self.queue.changed(Change::Shrunk { consumed, len }));
         }
-        // What was scanned but not consumed may go; it is then looked at afresh.
-        self.long.take_if(|long| len < long.scanned);
         Ok(Some((Arc::clone(&located.file), len)))
     }
 
@@ -284,6 +283,21 @@ impl Tailer {
         }
     }
 
+    /// What was scanned but not consumed may have changed; it is then looked at afresh.
+    fn drop_stale_long_line(
+        &mut self,
+        file: &Arc<dyn DiskFile>,
+        len: u64,
+    ) -> Result<(), QueueError> {
+        if let Some(long) = &self.long
+            && (len < long.scanned
+                || long.edges.compare(&self.queue, file.as_ref(), long.scanned)?.is_some())
+        {
+            self.long = None;
+        }
+        Ok(())
+    }
+
     fn begin_long_line(&self) -> LongLine {
         LongLine {
             start: self.position.offset,
@@ -309,10 +323,6 @@ impl Tailer {
             return Ok(None);
         }
         self.check_prefix(file)?;
-        if long.edges.compare(&self.queue, file.as_ref(), long.scanned)?.is_some() {
-            // Unread bytes were changed while they were scanned; the next call looks again.
-            return Ok(None);
-        }
         Ok(Some(self.hand_out_long(long, ended)))
     }
 
