@@ -100,6 +100,9 @@ impl Growth {
     }
 }
 
+/// The open queue file and its length.
+type Found = (Arc<dyn DiskFile>, u64);
+
 /// An over-long line whose end has not been seen.
 struct LongLine {
     start: u64,
@@ -174,7 +177,7 @@ impl Tailer {
         max_bytes: usize,
     ) -> Result<Option<Batch>, QueueError> {
         let Some((file, len)) = self.find_file()? else { return Ok(None) };
-        self.growth.get_or_insert_with(|| Growth { len, since: now }).observe(len, now);
+        self.growth.get_or_insert(Growth { len, since: now }).observe(len, now);
         self.unfinished = false;
         if len == self.position.offset {
             return Ok(None);
@@ -207,7 +210,7 @@ impl Tailer {
     }
 
     /// The open file and its length, after checking that the path still means it.
-    fn find_file(&mut self) -> Result<Option<(Arc<dyn DiskFile>, u64)>, QueueError> {
+    fn find_file(&mut self) -> Result<Option<Found>, QueueError> {
         let inspect = || self.queue.io("inspect the queue file");
         let named = self.queue.disk.stat(&self.queue.path).map_err(inspect())?;
         let fresh = self.position.offset == 0;
