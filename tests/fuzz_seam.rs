@@ -1,6 +1,8 @@
 //! Seeded mutation of kept queue lines: whatever comes in, the typed reader and the JSON Schema
 //! agree, and a refusal says why. A line that breaks this belongs into `corpus/queue_line`.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};

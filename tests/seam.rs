@@ -1,4 +1,5 @@
 //! The queue from both sides: published examples, bad lines and their records, many writers.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 #![allow(clippy::disallowed_methods, reason = "the tests write the queue as its callers do")]
 
 use std::collections::BTreeSet;

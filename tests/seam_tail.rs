@@ -1,5 +1,6 @@
 //! The tailer against a model of the queue file that is small enough to be obviously right:
 //! appending, tearing, cutting, replacing, rewriting, restarting, adopting, in any order.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 #![allow(clippy::disallowed_methods, reason = "the tests write the queue as its callers do")]
 
 use std::fs;
