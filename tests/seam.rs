@@ -228,7 +228,7 @@ const PER_WRITER: usize = 50;
 fn record_of(writer: usize, index: usize) -> String {
     let mut value: Value = serde_json::from_str(EXAMPLE).unwrap();
     value["request_id"] = json!(format!("w{writer}-{index}"));
-    let filler = if index % 10 == 0 { 150_000 } else { index * 31 };
+    let filler = if index.is_multiple_of(10) { 150_000 } else { index * 31 };
     value["notes"] = json!("n".repeat(filler));
     serde_json::to_string_pretty(&value).unwrap()
 }
