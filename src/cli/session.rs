@@ -164,6 +164,16 @@ impl Held {
             .map_err(|error| Failure::new(Exit::Storage, "cannot write the acks").because(&error))
     }
 
+    /// Brings the tables up to the end of the log.
+    pub fn checkpoint(&mut self, now: Timestamp) -> Result<(), Failure> {
+        let cursors = self.projector.cursors();
+        let committed = self.engine.commit(None, CheckpointWhen::Changed, &cursors, now);
+        let committed = committed.map_err(|error| engine_failed(&error))?;
+        self.projector
+            .take(&committed)
+            .map_err(|error| Failure::new(Exit::Storage, "cannot write the acks").because(&error))
+    }
+
     /// Leaves the home in order.
     pub fn close(self) -> Result<(), Failure> {
         let Held { engine, projector, lock, control, .. } = self;

@@ -141,6 +141,18 @@ impl Reader {
         })
     }
 
+    /// Calls `f` with each mark that is kept beside the records, in order; archived frames have
+    /// none.
+    pub fn marks(&self, f: &mut dyn FnMut(Seq, &[u8]) -> ControlFlow<()>) -> Result<(), LogError> {
+        self.frames(Seq(1), self.head().0, &mut |frame| {
+            if frame.mark.is_empty() {
+                ControlFlow::Continue(())
+            } else {
+                f(frame.last(), &frame.mark)
+            }
+        })
+    }
+
     /// Calls `f` for each frame that holds records of the range, in order and without a gap.
     pub(super) fn frames(
         &self,
