@@ -261,6 +261,11 @@ impl State {
         self.open.len()
     }
 
+    /// Requests with a try under way, in order.
+    pub fn running(&self) -> impl Iterator<Item = (Seq, &Open)> {
+        self.running.iter().filter_map(|request| Some((*request, self.open.get(request)?)))
+    }
+
     /// How many tries are under way.
     pub fn running_count(&self) -> usize {
         self.running.len()
