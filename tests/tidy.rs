@@ -416,14 +416,29 @@ fn links_lead_somewhere() {
 }
 
 #[test]
-fn every_decision_is_in_the_index() {
-    let index = read("docs/adr/README.md");
-    let missing: Vec<String> = files("docs/adr", ".md")
-        .into_iter()
-        .filter_map(|path| path.strip_prefix("docs/adr/").map(str::to_owned))
-        .filter(|name| name != "README.md" && !index.contains(&format!("({name})")))
-        .collect();
-    report(&missing, "decisions that docs/adr/README.md does not list");
+fn decisions_have_one_form() {
+    let mut wrong = Vec::new();
+    let mut numbers = BTreeSet::new();
+    for path in files("docs/adr", ".md") {
+        let name = path.trim_start_matches("docs/adr/");
+        if name == "README.md" {
+            continue;
+        }
+        let number = name.get(..4).filter(|number| number.bytes().all(|b| b.is_ascii_digit()));
+        match number {
+            Some(number) if numbers.insert(number.to_owned()) => {}
+            Some(number) => wrong.push(format!("{path}: number {number} is taken")),
+            None => wrong.push(format!("{path}: no number")),
+        }
+        let text = read(&path);
+        let parts = ["# ", "\n## Context\n", "\n## Decision\n", "\n## Consequences\n"];
+        let places: Vec<Option<usize>> = parts.iter().map(|part| text.find(part)).collect();
+        if places.contains(&None) || !places.is_sorted() {
+            wrong.push(format!("{path}: wants title, context, decision, consequences"));
+        }
+    }
+    assert!(!numbers.is_empty());
+    report(&wrong, "decisions that are not in the form docs/adr/README.md asks for");
 }
 
 #[test]
