@@ -1,5 +1,6 @@
 //! The README as a test: its shell blocks run in the order a reader would type them, its Python
-//! block appends to the queue they made, and its list of commands is the binary's.
+//! block appends to the queue they made, its settings are accepted, and its list of commands is the
+//! binary's.
 //!
 //! Every `sh` block runs in its own shell, in one fresh directory, with the exports of the blocks
 //! before it, and must end with 0. A block of one `cargo` command is compared, not run: a test
@@ -176,6 +177,12 @@ fn what_the_reader_types_works() {
                 }
                 let mut command = clean("python3", dir.path());
                 command.args(["-c", &block.text]);
+                run(command, &what)
+            }
+            "toml" => {
+                fs::write(dir.path().join("example.toml"), &block.text).unwrap();
+                let mut command = clean("summarizer", dir.path());
+                command.args(["--config", "example.toml", "config"]);
                 run(command, &what)
             }
             _ => continue,
