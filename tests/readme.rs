@@ -21,8 +21,19 @@ const CARGO_BLOCKS: &[&str] = &["cargo run --release -- demo", "cargo test"];
 /// Commands that are documented ahead of the binary. A block that needs one the binary does not
 /// have is left out, loudly; a release has none here.
 const AHEAD: &[&str] = &[
-    "explain", "trace", "verify", "registry", "flow", "import", "select", "digest", "compact",
-    "tune", "perspectives", "wave", "pack",
+    "explain",
+    "trace",
+    "verify",
+    "registry",
+    "flow",
+    "import",
+    "select",
+    "digest",
+    "compact",
+    "tune",
+    "perspectives",
+    "wave",
+    "pack",
 ];
 
 struct Block {
@@ -246,7 +257,8 @@ fn the_commands_are_those_of_the_binary() {
     let help = String::from_utf8(help.stdout).unwrap();
     let list = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
     for line in list.lines() {
-        let Some(command) = line.split_whitespace().next().filter(|_| line.starts_with("  ")) else {
+        let Some(command) = line.split_whitespace().next().filter(|_| line.starts_with("  "))
+        else {
             continue;
         };
         // A wrapped description is indented further.
