@@ -460,9 +460,11 @@ fn decisions_have_one_form() {
             None => wrong.push(format!("{path}: no number")),
         }
         let text = read(&path);
-        let parts = ["# ", "\n## Context\n", "\n## Decision\n", "\n## Consequences\n"];
-        let places: Vec<Option<usize>> = parts.iter().map(|part| text.find(part)).collect();
-        if places.contains(&None) || !places.is_sorted() {
+        // As a heading, in bold, or as the first word of a paragraph.
+        let plain = |line: &str| line.trim_start_matches(['#', '*', ' ']).to_owned();
+        let parts = ["Context", "Decision", "Consequences"]
+            .map(|part| text.lines().position(|line| plain(line).starts_with(part)));
+        if !text.starts_with("# ") || parts.contains(&None) || !parts.is_sorted() {
             wrong.push(format!("{path}: wants title, context, decision, consequences"));
         }
     }
