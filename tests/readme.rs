@@ -5,6 +5,8 @@
 //! Every `sh` block runs in its own shell, in one fresh directory, with the exports of the blocks
 //! before it, and must end with 0. A block of one `cargo` command is compared, not run: a test
 //! that builds the project again inside its tests would say nothing new.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+#![allow(clippy::disallowed_methods, reason = "the test writes files as the reader would")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
