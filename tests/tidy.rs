@@ -6,7 +6,6 @@
 //! longer needed fails, so the lists only shrink by themselves.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
