@@ -1,0 +1,500 @@
+//! The shape of the source tree, checked by reading it: which room may know which, who may print,
+//! write files or read the clock, and that every page points at something that exists.
+//!
+//! It reads text, not syntax: comments and `#[cfg(test)]` blocks are left out, everything else
+//! counts by the names it holds. Exceptions are listed here with their reason; one that is no
+//! longer needed fails, so the lists only shrink by themselves.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The layers, lowest first. A room may use its own layer and those below.
+const LAYERS: &[&[&str]] = &[
+    &["contract", "limits", "error"],
+    &["state", "config", "os"],
+    &["flow", "model", "upstream", "registry", "seam", "export", "log"],
+    &["service", "replay", "digest", "compaction", "synthesis", "import", "verify", "bus"],
+    &["cli"],
+    &["main", "lib"],
+];
+
+/// A room that must not name some things, and why.
+struct Ban {
+    rooms: &'static [&'static str],
+    names: &'static [&'static str],
+    why: &'static str,
+}
+
+const BANS: &[Ban] = &[
+    Ban {
+        rooms: &["state"],
+        names: &[
+            "crate::os",
+            "redb",
+            "std::fs",
+            "std::time",
+            "std::env",
+            "serde",
+            "std::net",
+            "chrono",
+            "rustix",
+            "SystemTime",
+            "Instant::now",
+        ],
+        why: "the core is pure: time, ids and facts come in as data",
+    },
+    Ban {
+        rooms: &["contract", "limits", "config"],
+        names: &["crate::os", "std::fs", "SystemTime", "Instant::now"],
+        why: "these are functions of their arguments",
+    },
+    Ban {
+        rooms: &["replay"],
+        names: &["crate::model", "crate::flow", "crate::upstream", "crate::seam", "crate::service"],
+        why: "replay applies what is logged; it cannot call out",
+    },
+];
+
+/// Names that belong to one place, and where that is.
+struct Home {
+    names: &'static [&'static str],
+    places: &'static [&'static str],
+    why: &'static str,
+}
+
+const HOMES: &[Home] = &[
+    Home {
+        names: &["redb::", "use redb"],
+        places: &["src/log/store/", "src/log/store.rs"],
+        why: "the engine shows nowhere else, so that another can take its place",
+    },
+    Home { names: &["bincode"], places: &["src/log/codec.rs"], why: "the codec is fenced in" },
+    Home { names: &["ureq"], places: &["src/model/"], why: "only providers reach the network" },
+    Home {
+        names: &["println!", "eprintln!", "print!", "eprint!", "io::stdout"],
+        places: &["src/cli/"],
+        why: "stdout is data and stderr is talk; only the command line speaks",
+    },
+    Home {
+        names: &["SystemTime::now", "Utc::now", "Local::now"],
+        places: &["src/os/"],
+        why: "the wall clock is data everywhere else",
+    },
+    Home {
+        names: &[
+            "fs::write",
+            "fs::rename",
+            "fs::remove_",
+            "fs::create_dir",
+            "fs::set_permissions",
+            "fs::copy",
+            "fs::hard_link",
+            "File::create",
+            "OpenOptions",
+        ],
+        places: &["src/os/"],
+        why: "writes go through the disk trait, which makes them durable and testable",
+    },
+];
+
+/// Names in places where they do not belong, each with the reason why it may stay.
+const EXCEPTIONS: &[(&str, &str, &str)] = &[
+    (
+        "src/service/control.rs",
+        "fs::remove_",
+        "a left-over socket is removed under the lock; a socket is no file to keep",
+    ),
+    (
+        "src/service/control.rs",
+        "fs::set_permissions",
+        "a socket gets its mode after it is bound, by its name",
+    ),
+];
+
+/// Files without a module doc that are still to get one.
+const UNDOCUMENTED: &[&str] = &["src/contract/request/tests.rs"];
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn files(folder: &str, ending: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    collect(&root(), Path::new(folder), ending, &mut found);
+    found.sort();
+    found
+}
+
+fn collect(root: &Path, folder: &Path, ending: &str, found: &mut Vec<String>) {
+    let Ok(entries) = fs::read_dir(root.join(folder)) else { return };
+    for entry in entries {
+        let entry = entry.unwrap();
+        let path = folder.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            collect(root, &path, ending, found);
+        } else if path.to_string_lossy().ends_with(ending) {
+            found.push(path.to_string_lossy().into_owned());
+        }
+    }
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// What ships: numbered lines without comments and without test modules.
+fn shipped(text: &str) -> Vec<(usize, String)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut kept = Vec::new();
+    let mut index = 0;
+    while index < lines.len() {
+        if let Some(after) = test_module(&lines, index) {
+            index = after;
+            continue;
+        }
+        let line = lines[index];
+        let code = if line.trim_start().starts_with("//") { "" } else { line };
+        let code = code.split_once(" // ").map_or(code, |(code, _)| code);
+        index += 1;
+        kept.push((index, code.to_owned()));
+    }
+    kept
+}
+
+/// Where the test module ends that begins here, if one does: at the brace in the first column.
+fn test_module(lines: &[&str], start: usize) -> Option<usize> {
+    if lines[start] != "#[cfg(test)]" {
+        return None;
+    }
+    let attributes = lines[start..].iter().take_while(|line| line.starts_with("#[")).count();
+    let opening = start + attributes;
+    let module = lines.get(opening)?;
+    if !(module.starts_with("mod ") && module.ends_with('{')) {
+        return None;
+    }
+    let length = lines[opening..].iter().position(|line| *line == "}")?;
+    Some(opening + length + 1)
+}
+
+fn is_test_file(path: &str) -> bool {
+    path.ends_with("/tests.rs") || path.contains("/tests/")
+}
+
+/// `src/log/store/reader.rs` is in the room `log`, `src/bus.rs` in `bus`.
+fn room(path: &str) -> &str {
+    let inside = path.strip_prefix("src/").unwrap_or(path);
+    let first = inside.split('/').next().unwrap_or(inside);
+    first.strip_suffix(".rs").unwrap_or(first)
+}
+
+fn layer(room: &str) -> Option<usize> {
+    LAYERS.iter().position(|rooms| rooms.contains(&room))
+}
+
+/// The rooms a line names: `crate::log::…`, `use crate::{log, os::Disk};`.
+fn rooms_named(code: &str) -> Vec<String> {
+    let mut rooms = Vec::new();
+    for (at, prefix) in code.match_indices("crate::") {
+        let rest = &code[at + prefix.len()..];
+        let starts: Vec<&str> = match rest.strip_prefix('{') {
+            Some(list) => top_level(list),
+            None => vec![rest],
+        };
+        for start in starts {
+            let end = start.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(start.len());
+            if end > 0 {
+                rooms.push(start[..end].to_owned());
+            }
+        }
+    }
+    rooms
+}
+
+/// The parts between commas, not looking into inner braces.
+fn top_level(list: &str) -> Vec<&str> {
+    let (mut depth, mut from, mut parts) = (0_i32, 0, Vec::new());
+    for (at, c) in list.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => {
+                parts.push(list[from..at].trim());
+                return parts;
+            }
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(list[from..at].trim());
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(list[from..].trim());
+    parts
+}
+
+/// Whether a name occurs as a name: `print!` is not in `eprint!`.
+fn names(code: &str, name: &str) -> bool {
+    code.match_indices(name).any(|(at, _)| {
+        let before = code[..at].chars().next_back();
+        !before.is_some_and(|c| c.is_alphanumeric() || c == '_')
+    })
+}
+
+fn report(wrong: &[String], what: &str) {
+    assert!(wrong.is_empty(), "{what}:\n  {}", wrong.join("\n  "));
+}
+
+#[test]
+fn the_reading_itself_is_right() {
+    let text = "use crate::os;\n// use redb;\n#[cfg(test)]\n#[allow(x)]\nmod tests {\n    use redb;\n}\nfn f() {}";
+    let code: Vec<(usize, String)> =
+        shipped(text).into_iter().filter(|(_, code)| !code.is_empty()).collect();
+    assert_eq!(code, [(1, "use crate::os;".to_owned()), (8, "fn f() {}".to_owned())]);
+    assert_eq!(rooms_named("use crate::{log::{Entry, Reader}, os};"), ["log", "os"]);
+    assert_eq!(rooms_named("a: crate::state::Row, b: crate::seam::X"), ["state", "seam"]);
+    assert!(names("print!()", "print!") && !names("eprint!()", "print!"));
+    assert_eq!((room("src/log/store/reader.rs"), room("src/main.rs")), ("log", "main"));
+}
+
+#[test]
+fn every_file_says_what_it_is() {
+    let mut missing: BTreeSet<String> = BTreeSet::new();
+    for path in files("src", ".rs").into_iter().chain(files("tests", ".rs")) {
+        if !read(&path).starts_with("//!") {
+            missing.insert(path);
+        }
+    }
+    let known: BTreeSet<String> = UNDOCUMENTED.iter().map(|path| (*path).to_owned()).collect();
+    let new: Vec<String> = missing.difference(&known).cloned().collect();
+    report(&new, "files that do not begin with a `//!` module doc");
+    let stale: Vec<String> = known.difference(&missing).cloned().collect();
+    report(&stale, "documented by now; take them off the list");
+}
+
+#[test]
+fn rooms_only_look_down() {
+    let mut wrong = Vec::new();
+    for path in files("src", ".rs") {
+        let from = room(&path);
+        let Some(mine) = layer(from) else {
+            wrong.push(format!("{path}: the room `{from}` has no layer; give it one in LAYERS"));
+            continue;
+        };
+        for (number, code) in shipped(&read(&path)) {
+            for to in rooms_named(&code) {
+                // What is not a room is an item of the crate's root.
+                let Some(theirs) = layer(&to) else { continue };
+                if theirs > mine {
+                    wrong.push(format!("{path}:{number}: `{from}` looks up at `{to}`"));
+                }
+            }
+        }
+    }
+    report(&wrong, "dependencies against the direction of the layers");
+}
+
+#[test]
+fn what_a_room_must_not_know() {
+    let mut wrong = Vec::new();
+    for path in files("src", ".rs").iter().filter(|path| !is_test_file(path)) {
+        for ban in BANS.iter().filter(|ban| ban.rooms.contains(&room(path))) {
+            for (number, code) in shipped(&read(path)) {
+                for name in ban.names.iter().filter(|name| names(&code, name)) {
+                    wrong.push(format!("{path}:{number}: `{name}`: {}", ban.why));
+                }
+                // `use crate::{os, …}` does not spell `crate::os`.
+                for to in rooms_named(&code) {
+                    let spelled = format!("crate::{to}");
+                    let banned = ban.names.contains(&spelled.as_str());
+                    if banned && !code.contains(&spelled) {
+                        wrong.push(format!("{path}:{number}: `{spelled}`: {}", ban.why));
+                    }
+                }
+            }
+        }
+    }
+    report(&wrong, "names that a room must not know");
+}
+
+#[test]
+fn what_belongs_to_one_place_stays_there() {
+    let mut wrong = Vec::new();
+    let mut used = BTreeSet::new();
+    for path in files("src", ".rs").iter().filter(|path| !is_test_file(path)) {
+        let lines = shipped(&read(path));
+        for home in HOMES {
+            if home.places.iter().any(|place| path.starts_with(place)) {
+                continue;
+            }
+            for (number, code) in &lines {
+                for name in home.names.iter().filter(|name| names(code, name)) {
+                    let excused = EXCEPTIONS
+                        .iter()
+                        .find(|(file, allowed, _)| file == path && allowed == name);
+                    match excused {
+                        Some((file, allowed, _)) => drop(used.insert((*file, *allowed))),
+                        None => {
+                            wrong.push(format!("{path}:{number}: `{name}`: {}", home.why));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    report(&wrong, "names outside the place they belong to");
+    let stale: Vec<String> = EXCEPTIONS
+        .iter()
+        .filter(|(file, name, _)| !used.contains(&(*file, *name)))
+        .map(|(file, name, why)| format!("{file}: `{name}` ({why})"))
+        .collect();
+    report(&stale, "exceptions that nothing needs any more");
+}
+
+#[test]
+fn the_binary_knows_every_schema() {
+    let summarizer = || Command::new(env!("CARGO_BIN_EXE_summarizer"));
+    let listed = summarizer().arg("schema").output().unwrap();
+    assert!(listed.status.success());
+    let listed: BTreeSet<String> =
+        String::from_utf8(listed.stdout).unwrap().lines().map(str::to_owned).collect();
+    let on_disk: BTreeMap<String, String> = files("schemas", ".schema.json")
+        .into_iter()
+        .map(|path| {
+            let name = path.trim_start_matches("schemas/").trim_end_matches(".schema.json");
+            (name.to_owned(), path.clone())
+        })
+        .collect();
+    assert!(!on_disk.is_empty());
+    assert_eq!(listed, on_disk.keys().cloned().collect());
+    for (name, path) in on_disk {
+        let printed = summarizer().args(["schema", &name]).output().unwrap();
+        assert!(printed.status.success(), "{name}");
+        assert_eq!(printed.stdout, fs::read(root().join(&path)).unwrap(), "{path}");
+    }
+}
+
+/// Markdown pages that people read.
+fn pages() -> Vec<String> {
+    let top = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(str::to_owned);
+    top.into_iter().chain(files("docs", ".md")).collect()
+}
+
+/// Targets of `[text](target)` outside fenced blocks and code spans.
+fn links(page: &str) -> Vec<(usize, String)> {
+    let mut fenced = false;
+    let mut found = Vec::new();
+    for (index, line) in page.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+            continue;
+        }
+        if fenced {
+            continue;
+        }
+        let prose: String = line.split('`').step_by(2).collect();
+        for (at, _) in prose.match_indices("](") {
+            if let Some((target, _)) = prose[at + 2..].split_once(')') {
+                found.push((index + 1, target.to_owned()));
+            }
+        }
+    }
+    found
+}
+
+/// The anchor a heading gets where pages are shown.
+fn anchor(heading: &str) -> String {
+    heading
+        .trim_start_matches('#')
+        .trim()
+        .to_lowercase()
+        .chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
+        .map(|c| if c == ' ' { '-' } else { c })
+        .collect()
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let mut wrong = Vec::new();
+    for page in pages() {
+        let folder = Path::new(&page).parent().unwrap().to_owned();
+        for (number, target) in links(&read(&page)) {
+            if target.contains("://") {
+                continue;
+            }
+            let (file, fragment) = target.split_once('#').unwrap_or((&target, ""));
+            let path =
+                if file.is_empty() { root().join(&page) } else { root().join(&folder).join(file) };
+            if !path.exists() {
+                wrong.push(format!("{page}:{number}: {target}"));
+                continue;
+            }
+            let is_page = path.extension().is_some_and(|extension| extension == "md");
+            if is_page && !fragment.is_empty() {
+                let text = fs::read_to_string(&path).unwrap();
+                let known = text.lines().filter(|line| line.starts_with('#')).map(anchor);
+                if !known.collect::<Vec<_>>().contains(&fragment.to_owned()) {
+                    wrong.push(format!("{page}:{number}: no heading for {target}"));
+                }
+            }
+        }
+    }
+    report(&wrong, "links that lead nowhere");
+}
+
+#[test]
+fn decisions_have_one_form() {
+    let mut wrong = Vec::new();
+    let mut numbers = BTreeSet::new();
+    for path in files("docs/adr", ".md") {
+        let name = path.trim_start_matches("docs/adr/");
+        if name == "README.md" {
+            continue;
+        }
+        let number = name.get(..4).filter(|number| number.bytes().all(|b| b.is_ascii_digit()));
+        match number {
+            Some(number) if numbers.insert(number.to_owned()) => {}
+            Some(number) => wrong.push(format!("{path}: number {number} is taken")),
+            None => wrong.push(format!("{path}: no number")),
+        }
+        let text = read(&path);
+        // As a heading, in bold, or as the first word of a paragraph.
+        let plain = |line: &str| line.trim_start_matches(['#', '*', ' ']).to_owned();
+        let parts = ["Context", "Decision", "Consequences"]
+            .map(|part| text.lines().position(|line| plain(line).starts_with(part)));
+        if !text.starts_with("# ") || parts.contains(&None) || !parts.is_sorted() {
+            wrong.push(format!("{path}: wants title, context, decision, consequences"));
+        }
+    }
+    assert!(!numbers.is_empty());
+    report(&wrong, "decisions that are not in the form docs/adr/README.md asks for");
+}
+
+#[test]
+fn nothing_is_left_over() {
+    // Put together here, so that this file does not contain what it looks for.
+    let marks: Vec<String> = [("TO", "DO"), ("FIX", "ME"), ("X", "XX"), ("HA", "CK")]
+        .map(|(a, b)| a.to_owned() + b)
+        .into();
+    let conflicts: Vec<String> = ['<', '>'].map(|c| c.to_string().repeat(7) + " ").into();
+    let rust = ["src", "tests", "benches"].into_iter().flat_map(|folder| files(folder, ".rs"));
+    let mut wrong = Vec::new();
+    for path in rust.chain(pages()) {
+        let text = read(&path);
+        for (index, line) in text.lines().enumerate() {
+            // In Rust only what is said counts: a program may well look for these words in texts.
+            let said = match path.ends_with(".rs") {
+                true => line.split_once("//").map_or("", |(_, comment)| comment),
+                false => line,
+            };
+            let marked = marks.iter().any(|mark| names(said, mark));
+            if marked || conflicts.iter().any(|mark| line.starts_with(mark.as_str())) {
+                wrong.push(format!("{path}:{}: {}", index + 1, line.trim()));
+            }
+        }
+    }
+    report(&wrong, "left-over marks");
+}
