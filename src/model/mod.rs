@@ -8,6 +8,8 @@
 //! Deliberately not here: prompts (rendered in `flow`), validation of answers (`flow`), persistence
 //! (a reply is data; whoever runs the flow stores it).
 
+pub mod builtin;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
