@@ -13,7 +13,7 @@ use super::words::{char_at, fold};
 pub const SENTENCE_BYTES_MAX: usize = 1200;
 
 const ABBREVIATIONS: &str = " mr mrs ms dr prof sr sra srta dra ing lic st jr inc ltd co corp llc vs cf ca approx fig figs eq no nos \
-num pag pags art arts vol ed eds al dept est jan feb mar apr jun jul aug sep sept oct nov dec ene abr ago dic av avda \
+n° nº num pag pags art arts vol ed eds al dept est jan feb mar apr jun jul aug sep sept oct nov dec ene abr ago dic av avda \
 tel ext min max aprox ee uu ej e.g i.e p.ej s.a u.s u.k d.c gen gov rep sen rev hon mt sec secs ref refs cap ";
 
 /// Calls `each` with the trimmed range of every sentence of `text[range]`.
