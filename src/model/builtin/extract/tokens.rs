@@ -169,7 +169,7 @@ mod tests {
     fn addresses_lose_their_punctuation() {
         assert_eq!(said("Write to ana.perez+x@mail.example.org, please.", emails), ["ana.perez+x@mail.example.org"]);
         assert_eq!(said("Not @home nor a@b.", emails), Vec::<String>::new());
-        assert_eq!(said("See (https://x.org/a?b=1), or http://y.org/w_(z).", urls), ["https://x.org/a?b=1", "http://y.org/w_(z"]);
+        assert_eq!(said("See (https://x.org/a?b=1), or http://y.org/w_(z).", urls), ["https://x.org/a?b=1", "http://y.org/w_(z)"]);
     }
 
     #[test]
