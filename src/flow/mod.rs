@@ -1,0 +1,8 @@
+//! Flows.
+
+mod dag;
+mod plan;
+mod pyvalue;
+mod render;
+mod roles;
+mod yaml;

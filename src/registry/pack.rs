@@ -1,0 +1,292 @@
+//! The files of a flow pack: read once, bounded, hashed, and never read again.
+//!
+//! Contract: a pack is every regular file below its folder whose path has no component that starts
+//! with a dot. Paths are relative, with `/`, and sorted. `pack_hash` is the SHA-256 of the
+//! sorted lines `<sha256>  <path>\n`, each file with CRLF and CR read as LF, so that a checkout with
+//! other line ends is the same pack. A link that leads out of the folder is refused.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use crate::contract::hash::{Digest, Hasher, sha256};
+use crate::os::Disk;
+
+/// Most files in a pack.
+pub const PACK_FILES_MAX: usize = 1_000;
+/// Most bytes in one file of a pack.
+pub const PACK_FILE_BYTES_MAX: u64 = 4 << 20;
+/// Most bytes in a pack.
+pub const PACK_BYTES_MAX: u64 = 32 << 20;
+/// Deepest folder inside a pack.
+const PACK_DEPTH_MAX: usize = 8;
+
+/// How a file differs from the record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Difference {
+    /// Its content is another.
+    Changed(String),
+    /// The record does not know it.
+    Added(String),
+    /// The record knows it, the pack has it no more.
+    Missing(String),
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Difference::Changed(path) => write!(f, "{path} was changed"),
+            Difference::Added(path) => write!(f, "{path} was added"),
+            Difference::Missing(path) => write!(f, "{path} is missing"),
+        }
+    }
+}
+
+/// Why a pack cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PackError {
+    /// The files could not be read.
+    #[error("read {}", path.display())]
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// There is no such pack.
+    #[error("find the pack {path}: no files there")]
+    Empty {
+        /// The folder.
+        path: String,
+    },
+    /// A path leads out of the pack.
+    #[error("stay inside the pack: {path} leads out of it")]
+    Outside {
+        /// The path.
+        path: String,
+    },
+    /// The pack is larger than a pack may be.
+    #[error("read the pack: {what}")]
+    TooLarge {
+        /// Which limit.
+        what: String,
+    },
+    /// The files are not the ones the record speaks of.
+    #[error(
+        "verify {flow}: its pack has hash {actual}, the registry says {recorded}{}",
+        list(differences)
+    )]
+    Changed {
+        /// The flow.
+        flow: String,
+        /// The hash in the record.
+        recorded: String,
+        /// The hash of the files.
+        actual: Digest,
+        /// Which files differ, when the record knows their hashes.
+        differences: Vec<Difference>,
+    },
+}
+
+fn list(differences: &[Difference]) -> String {
+    let mut text = String::new();
+    for difference in differences {
+        text.push_str("; ");
+        text.push_str(&difference.to_string());
+    }
+    text
+}
+
+/// The bytes of a pack by path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackFiles {
+    files: BTreeMap<String, Vec<u8>>,
+    folder: Option<PathBuf>,
+}
+
+impl PackFiles {
+    /// A pack from bytes in memory.
+    pub fn from_map(files: BTreeMap<String, Vec<u8>>) -> Result<PackFiles, PackError> {
+        if files.is_empty() {
+            return Err(PackError::Empty { path: "in memory".into() });
+        }
+        Ok(PackFiles { files, folder: None })
+    }
+
+    /// Reads a pack from its folder.
+    pub fn read(disk: &dyn Disk, folder: &Path) -> Result<PackFiles, PackError> {
+        let mut reader = Reader { disk, folder, files: BTreeMap::new(), bytes: 0 };
+        reader.walk(folder, "", 0)?;
+        if reader.files.is_empty() {
+            return Err(PackError::Empty { path: folder.display().to_string() });
+        }
+        Ok(PackFiles { files: reader.files, folder: Some(folder.to_owned()) })
+    }
+
+    /// The bytes of one file. A path that leads out of the pack is refused even if the caller
+    /// would never find anything there.
+    pub fn get(&self, path: &str) -> Result<Option<&[u8]>, PackError> {
+        let path = clean(path)?;
+        Ok(self.files.get(&path).map(Vec::as_slice))
+    }
+
+    /// All files, sorted by path.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.files.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice()))
+    }
+
+    /// The folder they were read from, when they were.
+    pub fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
+    /// The hash of every file with normalized line ends, sorted by path.
+    pub fn hashes(&self) -> impl Iterator<Item = (&str, Digest)> {
+        self.iter().map(|(path, bytes)| (path, sha256(with_lf(bytes))))
+    }
+
+    /// The hash of the pack.
+    pub fn pack_hash(&self) -> Digest {
+        let mut lines: Vec<String> =
+            self.hashes().map(|(path, hash)| format!("{hash}  {path}\n")).collect();
+        lines.sort();
+        let mut hasher = Hasher::new();
+        lines.iter().for_each(|line| {
+            hasher.update(line);
+        });
+        hasher.finish()
+    }
+}
+
+/// A path inside a pack in the form files are listed under.
+pub(crate) fn clean(path: &str) -> Result<String, PackError> {
+    let mut parts = Vec::new();
+    for part in Path::new(path).components() {
+        match part {
+            Component::Normal(part) => parts.push(part.to_string_lossy().into_owned()),
+            Component::CurDir => {}
+            _ => return Err(PackError::Outside { path: path.to_owned() }),
+        }
+    }
+    Ok(parts.join("/"))
+}
+
+/// Text with CRLF and CR read as LF.
+pub(crate) fn with_lf(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len());
+    for (index, byte) in bytes.iter().enumerate() {
+        match byte {
+            b'\r' if bytes.get(index + 1) == Some(&b'\n') => {}
+            b'\r' => out.push(b'\n'),
+            other => out.push(*other),
+        }
+    }
+    out
+}
+
+struct Reader<'a> {
+    disk: &'a dyn Disk,
+    folder: &'a Path,
+    files: BTreeMap<String, Vec<u8>>,
+    bytes: u64,
+}
+
+impl Reader<'_> {
+    fn walk(&mut self, dir: &Path, prefix: &str, depth: usize) -> Result<(), PackError> {
+        if depth > PACK_DEPTH_MAX {
+            return Err(PackError::TooLarge {
+                what: format!("deeper than {PACK_DEPTH_MAX} folders"),
+            });
+        }
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| PackError::Read { path, source }
+        };
+        for name in self.disk.list(dir).map_err(failed(dir))? {
+            // Editors, version control and PromptFlow itself leave dotted droppings.
+            if name.starts_with('.') || name == "__pycache__" {
+                continue;
+            }
+            let path = dir.join(&name);
+            let Some(stat) = self.disk.stat(&path).map_err(failed(&path))? else { continue };
+            self.stays_inside(&path)?;
+            let relative = format!("{prefix}{name}");
+            if stat.is_dir {
+                self.walk(&path, &format!("{relative}/"), depth + 1)?;
+            } else {
+                self.count(stat.len, &relative)?;
+                let bytes = self.disk.read(&path).map_err(failed(&path))?;
+                self.files.insert(relative, bytes);
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, len: u64, path: &str) -> Result<(), PackError> {
+        self.bytes = self.bytes.saturating_add(len);
+        let what = if len > PACK_FILE_BYTES_MAX {
+            format!("{path} has more than {PACK_FILE_BYTES_MAX} bytes")
+        } else if self.bytes > PACK_BYTES_MAX {
+            format!("more than {PACK_BYTES_MAX} bytes")
+        } else if self.files.len() >= PACK_FILES_MAX {
+            format!("more than {PACK_FILES_MAX} files")
+        } else {
+            return Ok(());
+        };
+        Err(PackError::TooLarge { what })
+    }
+
+    fn stays_inside(&self, path: &Path) -> Result<(), PackError> {
+        // Only a real disk has links; on any other both fail and there is nothing to follow.
+        let (Ok(folder), Ok(real)) = (self.folder.canonicalize(), path.canonicalize()) else {
+            return Ok(());
+        };
+        if real.starts_with(folder) {
+            Ok(())
+        } else {
+            Err(PackError::Outside { path: path.display().to_string() })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::real::HostDisk;
+    use std::fs;
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "a test may write its own fixture")]
+    fn a_folder_is_read_without_its_droppings_and_links_stay_inside() {
+        let dir = tempfile::tempdir().unwrap();
+        let pack = dir.path().join("pack");
+        fs::create_dir_all(pack.join("sub/.git")).unwrap();
+        fs::write(pack.join("flow.dag.yaml"), "nodes: []").unwrap();
+        fs::write(pack.join("sub/a.jinja2"), "x\r\ny\rz").unwrap();
+        fs::write(pack.join(".env"), "SECRET=1").unwrap();
+        fs::write(pack.join("sub/.git/HEAD"), "ref").unwrap();
+        let files = PackFiles::read(&HostDisk, &pack).unwrap();
+        assert_eq!(
+            files.iter().map(|f| f.0).collect::<Vec<_>>(),
+            ["flow.dag.yaml", "sub/a.jinja2"]
+        );
+        assert_eq!(files.get("./sub/a.jinja2").unwrap().unwrap(), b"x\r\ny\rz");
+        assert!(matches!(files.get("../secret"), Err(PackError::Outside { .. })));
+        assert!(matches!(files.get("/etc/passwd"), Err(PackError::Outside { .. })));
+
+        fs::write(dir.path().join("secret"), "s").unwrap();
+        std::os::unix::fs::symlink(dir.path().join("secret"), pack.join("link")).unwrap();
+        assert!(matches!(PackFiles::read(&HostDisk, &pack), Err(PackError::Outside { .. })));
+    }
+
+    #[test]
+    fn the_hash_is_the_documented_one() {
+        let map = [("b".to_owned(), b"x\r\n".to_vec()), ("a".to_owned(), b"y".to_vec())];
+        let files = PackFiles::from_map(map.into_iter().collect()).unwrap();
+        let mut lines = [format!("{}  a\n", sha256("y")), format!("{}  b\n", sha256("x\n"))];
+        lines.sort();
+        assert_eq!(files.pack_hash(), sha256(lines.concat()));
+    }
+}

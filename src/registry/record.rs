@@ -1,0 +1,243 @@
+//! `flow_pack_record.v1`: one line of the dataset, one flow in one variant.
+//!
+//! Contract: unknown members are kept and ignored. Only `integrity.pack_hash` decides which bytes
+//! may run; the optional `integrity.files` exists so that a mismatch can name the file that differs.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::pack::{Difference, PackError, PackFiles};
+use crate::contract::hash::Digest;
+
+/// The record's schema and version.
+pub const RECORD_VERSION: &str = "flow_pack_record.v1";
+
+/// Whether a flow may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// It may.
+    Active,
+    /// It may, with a warning.
+    Deprecated,
+    /// It may not.
+    Disabled,
+}
+
+impl Status {
+    /// As the record spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Active => "active",
+            Status::Deprecated => "deprecated",
+            Status::Disabled => "disabled",
+        }
+    }
+}
+
+/// The structured output of a flow.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct DeclaredOutputs {
+    /// Name of the schema.
+    #[serde(default)]
+    pub output_schema_id: Option<String>,
+    /// Its file inside the pack.
+    #[serde(default)]
+    pub output_schema_path: Option<String>,
+}
+
+/// One declared input.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct IoInput {
+    /// Name.
+    pub name: String,
+    /// PromptFlow type.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Whether the caller must give it.
+    #[serde(default)]
+    pub required: bool,
+    /// Whether it receives the texts of the sources.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub main: bool,
+}
+
+/// One declared output.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct IoOutput {
+    /// Name.
+    pub name: String,
+    /// PromptFlow type.
+    #[serde(rename = "type")]
+    pub kind: String,
+}
+
+/// What goes in and what comes out.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct IoContract {
+    /// Inputs, in order.
+    #[serde(default)]
+    pub inputs: Vec<IoInput>,
+    /// Outputs, in order.
+    #[serde(default)]
+    pub outputs: Vec<IoOutput>,
+}
+
+/// Which bytes the record speaks of.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Integrity {
+    /// Hash over the normalized files of the pack.
+    pub pack_hash: String,
+    /// When the record was last made to fit its pack.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updated_at: Option<String>,
+    /// Hash of every file by path, so that a mismatch can be pinned down.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
+}
+
+/// One flow pack in one variant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FlowPackRecord {
+    /// `flow_pack_record.v1`.
+    pub schema_version: String,
+    /// Stable id of the flow.
+    pub flow_id: String,
+    /// Variant; absent for the default.
+    #[serde(default)]
+    pub variant: Option<String>,
+    /// Whether it may run.
+    pub status: Status,
+    /// Folder of the pack.
+    pub pack_dir: String,
+    /// The flow file inside the pack.
+    pub entry_dag: String,
+    /// Its structured output.
+    #[serde(default)]
+    pub declared_outputs: DeclaredOutputs,
+    /// Its inputs and outputs.
+    #[serde(default)]
+    pub io_contract: IoContract,
+    /// Domain, kind of prompt, notes.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
+    /// Which bytes it speaks of.
+    pub integrity: Integrity,
+    /// Members this version does not know.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+impl FlowPackRecord {
+    /// The hash the pack must have; `None` when the record's text is no hash.
+    pub fn pack_hash(&self) -> Option<Digest> {
+        self.integrity.pack_hash.parse().ok()
+    }
+
+    /// `template_id` of a prompt: the flow, and its variant after an `@`.
+    pub fn template_id(&self) -> String {
+        super::label(&self.flow_id, self.variant.as_deref())
+    }
+
+    /// `prompt_version`: the version suffix of the flow id.
+    pub fn prompt_version(&self) -> &str {
+        let last = self.flow_id.rsplit('.').next().unwrap_or_default();
+        let digits = last.strip_prefix('v').unwrap_or_default();
+        let is_version = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        if is_version { last } else { "" }
+    }
+
+    /// Refuses files that are not the ones the record speaks of, and says which differ.
+    pub fn verify(&self, files: &PackFiles) -> Result<(), PackError> {
+        let actual = files.pack_hash();
+        if self.pack_hash() == Some(actual) {
+            return Ok(());
+        }
+        Err(PackError::Changed {
+            flow: self.template_id(),
+            recorded: self.integrity.pack_hash.clone(),
+            actual,
+            differences: self.differences(files),
+        })
+    }
+
+    fn differences(&self, files: &PackFiles) -> Vec<Difference> {
+        if self.integrity.files.is_empty() {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        let actual: BTreeMap<&str, String> =
+            files.hashes().map(|(path, hash)| (path, hash.hex())).collect();
+        for (path, recorded) in &self.integrity.files {
+            match actual.get(path.as_str()) {
+                None => found.push(Difference::Missing(path.clone())),
+                Some(hash) if hash != recorded => found.push(Difference::Changed(path.clone())),
+                Some(_) => {}
+            }
+        }
+        let unknown = actual.keys().filter(|path| !self.integrity.files.contains_key(**path));
+        found.extend(unknown.map(|path| Difference::Added((*path).to_owned())));
+        found
+    }
+
+    /// Makes the record speak of these files.
+    pub fn seal(&mut self, files: &PackFiles, updated_at: String) {
+        self.integrity = Integrity {
+            pack_hash: files.pack_hash().hex(),
+            updated_at: Some(updated_at),
+            files: files.hashes().map(|(path, hash)| (path.to_owned(), hash.hex())).collect(),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(pairs: &[(&str, &str)]) -> PackFiles {
+        let map = pairs.iter().map(|(path, text)| ((*path).into(), (*text).into())).collect();
+        PackFiles::from_map(map).unwrap()
+    }
+
+    fn record() -> FlowPackRecord {
+        serde_json::from_str(
+            r#"{"schema_version":"flow_pack_record.v1","flow_id":"jobs.screen.v12","variant":"fast","status":"active",
+                "pack_dir":"packs/x","entry_dag":"flow.dag.yaml","integrity":{"pack_hash":""},"later":true}"#,
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn a_changed_pack_is_refused_and_the_file_is_named() {
+        let mut record = record();
+        let sealed = files(&[("flow.dag.yaml", "a: 1\r\n"), ("x.jinja2", "hello"), ("old", "")]);
+        record.seal(&sealed, "2026-01-01T00:00:00.000Z".into());
+        record.verify(&sealed).unwrap();
+        record
+            .verify(&files(&[("flow.dag.yaml", "a: 1\n"), ("x.jinja2", "hello"), ("old", "")]))
+            .unwrap();
+        let changed = files(&[("flow.dag.yaml", "a: 1\n"), ("x.jinja2", "hellO"), ("new", "")]);
+        let Err(PackError::Changed { differences, .. }) = record.verify(&changed) else { panic!() };
+        assert_eq!(
+            differences,
+            [
+                Difference::Missing("old".into()),
+                Difference::Changed("x.jinja2".into()),
+                Difference::Added("new".into())
+            ]
+        );
+    }
+
+    #[test]
+    fn names_for_the_bus_and_unknown_members() {
+        let record = record();
+        assert_eq!(record.template_id(), "jobs.screen.v12@fast");
+        assert_eq!(record.prompt_version(), "v12");
+        assert_eq!(record.more["later"], true);
+        let printed = serde_json::to_value(&record).unwrap();
+        assert_eq!(printed["later"], true);
+        assert!(crate::contract::schema::check(RECORD_VERSION, &printed).len() == 1, "no hash yet");
+    }
+}
