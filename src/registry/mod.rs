@@ -277,6 +277,11 @@ fn pack_path(root: &Path, pack_dir: &str) -> Result<PathBuf, PackError> {
     Ok(root.join(path))
 }
 
+/// A path inside a pack in the form its files are listed under; refused when it leads out.
+pub fn clean_path(path: &str) -> Result<String, PackError> {
+    pack::clean(path)
+}
+
 fn embedded_file(path: &str) -> Option<&'static [u8]> {
     REGISTRY.iter().find(|(name, _)| *name == path).map(|(_, bytes)| *bytes)
 }

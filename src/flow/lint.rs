@@ -1,0 +1,1 @@
+//! What is wrong with a pack, before anybody runs it.
