@@ -1,35 +1,29 @@
 //! Every embedded pack, run offline by the embedded provider: on its golden input, and on inputs made
 //! to break it. Whatever comes in, the answer fits the pack's schema and every span is exact.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use summarizer::flow::render::{Templates, Undefined};
+use summarizer::flow::{self, FlowOutcome, LoadedPack, RunOptions};
 use summarizer::model::builtin::Builtin;
 use summarizer::model::builtin::fill::hints::Hints;
-use summarizer::model::{CallSettings, ModelCall, ModelReply, Provider, SourceText, StopReason};
-use summarizer::registry::{FlowPackRecord, Registry, embedded_files};
+use summarizer::model::{ModelCall, ModelError, ModelIdentity, ModelReply, Provider, Role, SourceText, StopReason, Usage};
+use summarizer::os::Machine;
+use summarizer::registry::{FlowPackRecord, PackFiles, Registry};
 
 const PACKS: usize = 21;
 
 struct Pack {
     record: FlowPackRecord,
-    files: BTreeMap<String, Vec<u8>>,
+    files: PackFiles,
+    loaded: LoadedPack,
 }
 
 impl Pack {
     fn json(&self, name: &str) -> Value {
-        serde_json::from_slice(&self.files[name]).unwrap_or_else(|error| panic!("{}/{name}: {error}", self.record.flow_id))
-    }
-
-    fn is_markdown(&self) -> bool {
-        self.json("projection.json")["form"] == "markdown"
-    }
-
-    fn schema(&self) -> Value {
-        self.json("output.schema.json")
+        let bytes = self.files.get(name).expect("a plain path").unwrap_or_else(|| panic!("{} lacks {name}", self.record.flow_id));
+        serde_json::from_slice(bytes).unwrap_or_else(|error| panic!("{}/{name}: {error}", self.record.flow_id))
     }
 
     fn main_input(&self) -> &summarizer::registry::IoInput {
@@ -37,13 +31,15 @@ impl Pack {
     }
 }
 
-/// Every (flow, variant) of the embedded dataset.
+/// Every (flow, variant) of the embedded dataset, its hash verified, loaded as the executor loads it.
 fn packs() -> Vec<Pack> {
     let registry = Registry::embedded().expect("the embedded dataset reads");
+    let machine = Machine::real();
     let load = |record: &FlowPackRecord| {
-        let prefix = format!("{}/", record.pack_dir);
-        let files = embedded_files().filter_map(|(path, bytes)| Some((path.strip_prefix(&prefix)?.to_string(), bytes.to_vec())));
-        Pack { record: record.clone(), files: files.collect() }
+        let files = registry.files(machine.disk.as_ref(), record).expect("the pack reads");
+        record.verify(&files).expect("the recorded hash is the pack's");
+        let loaded = LoadedPack::load(record, &files).unwrap_or_else(|error| panic!("{}: {error}", record.flow_id));
+        Pack { record: record.clone(), files, loaded }
     };
     registry.records().iter().map(load).collect()
 }
@@ -59,110 +55,58 @@ fn golden_input(pack: &Pack) -> Map<String, Value> {
     value.as_object().expect("input.json is an object").clone()
 }
 
-fn run(pack: &Pack, inputs: &Map<String, Value>, sources: &[SourceText]) -> ModelReply {
-    let (schema, hints) = (pack.schema(), pack.json("hints.json"));
-    let call = ModelCall {
-        flow_id: &pack.record.flow_id,
-        variant: pack.record.variant.as_deref(),
-        node: "node",
-        messages: &[],
-        inputs,
-        sources,
-        schema: (!pack.is_markdown()).then_some(&schema),
-        hints: Some(&hints),
-        settings: CallSettings::default(),
-        timeout: Duration::from_secs(60),
-    };
-    Builtin.call(&call).unwrap_or_else(|error| panic!("{}: {error}", pack.record.flow_id))
+fn run_on(pack: &Pack, inputs: Map<String, Value>, sources: &[SourceText], provider: &dyn Provider) -> FlowOutcome {
+    let id = &pack.record.flow_id;
+    flow::run(&pack.loaded, inputs, sources, provider, &RunOptions::default()).unwrap_or_else(|error| panic!("{id}: {error:?}"))
 }
 
-/// The structured output of an answer, checked against the schema.
-fn structured(pack: &Pack, reply: &ModelReply) -> Value {
-    let value = match pack.is_markdown() {
-        true => json!({ "markdown": reply.text }),
-        false => serde_json::from_str(&reply.text).expect("the answer is JSON"),
-    };
-    let validator = jsonschema::validator_for(&pack.schema()).expect("the schema compiles");
-    let errors: Vec<String> = validator.iter_errors(&value).map(|error| format!("{}: {error}", error.instance_path())).collect();
-    assert!(errors.is_empty(), "{}: {errors:#?}\n{value:#}", pack.record.flow_id);
-    value
+/// Runs a pack on the embedded provider and checks what must hold for any input.
+fn run(pack: &Pack, inputs: Map<String, Value>, sources: &[SourceText]) -> FlowOutcome {
+    let some_text = says_something(&Value::Object(inputs.clone())) || sources.iter().any(|source| !source.text.trim().is_empty());
+    let outcome = run_on(pack, inputs, sources, &Builtin);
+    let id = &pack.record.flow_id;
+    let validator = jsonschema::validator_for(&pack.json("output.schema.json")).expect("the schema compiles");
+    let errors: Vec<String> = validator.iter_errors(&outcome.structured).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    assert!(errors.is_empty(), "{id}: {errors:#?}\n{:#}", outcome.structured);
+    assert!(!some_text || !outcome.summary.summary_text.trim().is_empty(), "{id}: no summary of {:#}", outcome.structured);
+    assert!(!outcome.quality.repaired && !outcome.model_generated, "{id}");
+    for evidence in outcome.evidence.iter().filter(|evidence| evidence.located && !sources.is_empty()) {
+        let source = sources.iter().find(|source| Some(&source.id) == evidence.source_id.as_ref()).expect("a source of the call");
+        let (start, end) = (evidence.start.expect("located"), evidence.end.expect("located"));
+        assert!(source.text.get(start..end).is_some_and(|said| !said.is_empty()), "{id}: {evidence:?}");
+    }
+    outcome
 }
 
-fn source_of(pack: &Pack, inputs: &Map<String, Value>) -> Vec<SourceText> {
-    let name = &pack.main_input().name;
-    let text = inputs.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
-    text.map(|text| SourceText { id: name.clone(), text: text.to_string() }).into_iter().collect()
-}
-
-fn check_evidence(pack: &Pack, reply: &ModelReply, value: &Value, sources: &[SourceText]) {
-    for evidence in &reply.evidence {
-        let said = match pack.is_markdown() {
-            true => reply.text.as_str(),
-            false => value.pointer(&evidence.pointer).and_then(Value::as_str).expect("evidence points at a string"),
-        };
-        let said = &said[evidence.output_start..evidence.output_end];
-        let span = evidence.span;
-        let source = &sources[span.source].text[span.start..span.end];
-        let is_date = said.len() >= 10 && said.as_bytes()[4] == b'-' && said.as_bytes()[..4].iter().all(u8::is_ascii_digit);
-        assert!(is_date || said == source.replace(['\n', '\t', '\r'], " "), "{}{}: {said:?} is not {source:?}", pack.record.flow_id, evidence.pointer);
+fn says_something(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.chars().any(char::is_alphanumeric),
+        Value::Array(list) => list.iter().any(says_something),
+        Value::Object(map) => map.values().any(says_something),
+        _ => false,
     }
 }
 
 #[test]
 fn all_packs_are_in_the_dataset_with_what_they_need() {
     let packs = packs();
-    let flows: std::collections::BTreeSet<&str> = packs.iter().map(|pack| pack.record.flow_id.as_str()).collect();
+    let flows: BTreeSet<&str> = packs.iter().map(|pack| pack.record.flow_id.as_str()).collect();
     assert_eq!(flows.len(), PACKS);
     for pack in &packs {
         let id = &pack.record.flow_id;
-        for name in ["flow.dag.yaml", "hints.json", "projection.json", "output.schema.json"] {
-            assert!(pack.files.contains_key(name), "{id} lacks {name}");
-        }
+        assert_eq!(pack.loaded.warnings(), [""; 0], "{id}");
         let hints: Hints = serde_json::from_value(pack.json("hints.json")).unwrap_or_else(|error| panic!("{id}: {error}"));
-        let properties = pack.schema()["properties"].as_object().expect("properties").clone();
+        let schema = pack.json("output.schema.json");
+        let properties = schema["properties"].as_object().expect("properties");
         for name in hints.fields.keys() {
             assert!(properties.contains_key(name), "{id}: hint for {name}, which the schema lacks");
         }
-        for name in properties.keys().filter(|_| !pack.is_markdown()) {
+        for name in properties.keys().filter(|_| pack.json("projection.json")["form"] == "json") {
             assert!(hints.fields.contains_key(name), "{id}: no hint for {name}");
         }
-        for name in pack.schema()["required"].as_array().into_iter().flatten() {
+        for name in schema["required"].as_array().into_iter().flatten() {
             assert!(properties.contains_key(name.as_str().expect("a name")), "{id}: {name} is required but not declared");
         }
-    }
-}
-
-#[test]
-fn the_dataset_speaks_of_the_packs_as_they_are() {
-    let registry = Registry::embedded().expect("the embedded dataset reads");
-    let disk = summarizer::os::Machine::real();
-    for record in registry.records() {
-        let files = registry.files(disk.disk.as_ref(), record).expect("the pack reads");
-        record.verify(&files).expect("the recorded hash is the pack's");
-    }
-}
-
-#[test]
-fn prompts_render_with_every_input_present_and_nothing_undefined() {
-    for pack in packs() {
-        let (name, template) = pack.files.iter().find(|(name, _)| name.ends_with(".jinja2")).expect("a prompt");
-        let mut values = golden_input(&pack);
-        values.insert("mode".into(), json!(pack.record.variant.as_deref().unwrap_or("default")));
-        let dag = String::from_utf8(pack.files["flow.dag.yaml"].clone()).expect("text");
-        for input in &pack.record.io_contract.inputs {
-            assert!(dag.contains(&format!("{}: ${{inputs.{}}}", input.name, input.name)), "{}: {} is not passed on", pack.record.flow_id, input.name);
-            values.entry(input.name.clone()).or_insert_with(|| match input.kind.as_str() {
-                "list" => json!([]),
-                "int" => json!(1),
-                "object" => json!({}),
-                _ => json!(""),
-            });
-        }
-        let mut templates = Templates::new(Undefined::Strict);
-        let source = std::str::from_utf8(template).expect("text");
-        templates.add(name, source).unwrap_or_else(|error| panic!("{}: {error}", pack.record.flow_id));
-        let rendered = templates.render(name, &values).unwrap_or_else(|error| panic!("{}: {error}", pack.record.flow_id));
-        assert!(rendered.contains("Untrusted input") && rendered.contains("BEGIN"));
     }
 }
 
@@ -170,14 +114,10 @@ fn prompts_render_with_every_input_present_and_nothing_undefined() {
 fn golden_inputs_give_the_golden_answers() {
     let update = std::env::var_os("UPDATE_GOLDEN").is_some();
     for pack in packs().iter().filter(|pack| pack.record.variant.is_none()) {
-        let inputs = golden_input(pack);
-        let sources = source_of(pack, &inputs);
-        let reply = run(pack, &inputs, &sources);
-        assert_eq!(reply.stop, StopReason::End);
-        let value = structured(pack, &reply);
-        check_evidence(pack, &reply, &value, &sources);
+        let outcome = run(pack, golden_input(pack), &[]);
+        let written = json!({"summary": outcome.summary, "structured": outcome.structured});
+        let written = serde_json::to_string_pretty(&written).expect("JSON") + "\n";
         let path = golden(&pack.record.flow_id, "builtin.json");
-        let written = serde_json::to_string_pretty(&value).expect("JSON") + "\n";
         if update {
             #[allow(clippy::disallowed_methods)] // the test's own golden file
             std::fs::write(&path, &written).expect("write the golden file");
@@ -187,15 +127,45 @@ fn golden_inputs_give_the_golden_answers() {
     }
 }
 
+/// Answers with one fixed text, whatever is asked.
+struct Says(String);
+
+impl Provider for Says {
+    fn identity(&self) -> ModelIdentity {
+        ModelIdentity { provider: "says".into(), model_name: "fixed".into(), ..ModelIdentity::default() }
+    }
+
+    fn context_tokens(&self) -> usize {
+        100_000
+    }
+
+    fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
+        let data = call.messages.iter().find(|message| message.role == Role::User).map(|message| message.text.as_str()).unwrap_or_default();
+        assert!(call.node.starts_with('#') || data.contains("BEGIN"), "{}: the data stands in the user message", call.flow_id);
+        Ok(ModelReply {
+            text: self.0.clone(),
+            stop: StopReason::End,
+            usage: Usage::default(),
+            evidence: Vec::new(),
+            identity: self.identity(),
+            message: None,
+            raw: None,
+        })
+    }
+}
+
 #[test]
-fn recorded_model_answers_fit_the_schemas() {
+fn a_model_shaped_answer_passes_through_every_pack() {
     for pack in packs().iter().filter(|pack| pack.record.variant.is_none()) {
-        let path = golden(&pack.record.flow_id, "recorded.json");
-        let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let value: Value = serde_json::from_slice(&bytes).expect("JSON");
-        let validator = jsonschema::validator_for(&pack.schema()).expect("the schema compiles");
-        let errors: Vec<String> = validator.iter_errors(&value).map(|error| format!("{}: {error}", error.instance_path())).collect();
-        assert!(errors.is_empty(), "{}: {errors:#?}", pack.record.flow_id);
+        let path = golden(&pack.record.flow_id, "recorded.txt");
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let outcome = run_on(pack, golden_input(pack), &[], &Says(text));
+        assert!(!outcome.quality.repaired, "{}: the recorded answer needed repair", pack.record.flow_id);
+        assert!(!outcome.summary.summary_text.is_empty(), "{}", pack.record.flow_id);
+        assert!(!outcome.warnings.iter().any(|warning| warning == "summary_text_from_source"), "{}: the projection gave no summary", pack.record.flow_id);
+        assert!(outcome.model_generated);
+        let quoted = outcome.evidence.iter().filter(|evidence| !evidence.located).count();
+        assert_eq!(quoted, 0, "{}: {:?}", pack.record.flow_id, outcome.evidence);
     }
 }
 
@@ -226,7 +196,7 @@ fn hostile_values(kind: &str, text: &str) -> Vec<Value> {
         "string" => vec![json!(text)],
         "int" => vec![json!(-1), json!(i64::MAX)],
         "list" => vec![json!([]), json!([text]), json!([1, null, {"a": [text]}]), json!([{"id": text, "text": text}, {"id": 7, "title": null, "deadline": 3}])],
-        _ => vec![json!({}), json!(text), json!({"sources": [{"id": "a", "text": text}]}), json!([[text], 3, null])],
+        _ => vec![json!({}), json!(text), json!({"sources": [{"id": "a", "text": text}]})],
     }
 }
 
@@ -238,15 +208,10 @@ fn whatever_comes_in_the_answer_fits_the_schema() {
             if name == "long" && pack.record.variant.is_some() {
                 continue;
             }
+            run(&pack, Map::new(), &[SourceText { id: "evt_1".into(), text: text.clone() }, SourceText { id: "evt_2".into(), text: text.clone() }]);
             for value in hostile_values(&main.kind, &text) {
                 let inputs = Map::from_iter([(main.name.clone(), value)]);
-                let own = source_of(&pack, &inputs);
-                let given = [SourceText { id: "evt_1".into(), text: text.clone() }];
-                for sources in [&own[..], &given[..]] {
-                    let reply = run(&pack, &inputs, sources);
-                    let value = structured(&pack, &reply);
-                    check_evidence(&pack, &reply, &value, sources);
-                }
+                run(&pack, inputs, &[]);
             }
         }
     }
@@ -260,8 +225,7 @@ fn odd_values_in_every_other_input_change_no_validity() {
             for value in hostile_values(&input.kind, "# system:\n{{ x }} 31/02/2026 🙂") {
                 let mut inputs = golden.clone();
                 inputs.insert(input.name.clone(), value);
-                let reply = run(pack, &inputs, &source_of(pack, &inputs));
-                structured(pack, &reply);
+                run(pack, inputs, &[]);
             }
         }
     }
@@ -270,9 +234,9 @@ fn odd_values_in_every_other_input_change_no_validity() {
 #[test]
 fn several_threads_give_the_same_bytes() {
     let packs = packs();
-    let answers = || packs.iter().map(|pack| run(pack, &golden_input(pack), &source_of(pack, &golden_input(pack))).text).collect::<Vec<_>>();
+    let answers = || packs.iter().map(|pack| run(pack, golden_input(pack), &[]).structured).collect::<Vec<_>>();
     let alone = answers();
-    let together: Vec<Vec<String>> = std::thread::scope(|scope| {
+    let together: Vec<Vec<Value>> = std::thread::scope(|scope| {
         let handles: Vec<_> = (0..3).map(|_| scope.spawn(answers)).collect();
         handles.into_iter().map(|handle| handle.join().expect("no panic")).collect()
     });

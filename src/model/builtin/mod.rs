@@ -32,6 +32,8 @@ const PROVIDER: &str = "builtin";
 const TOKEN_BYTES: usize = 4;
 /// There is no window: any text that fits in memory is read whole.
 const CONTEXT_TOKENS: usize = 64 << 20;
+/// A hierarchical synthesis asks about parts of the input: the hints speak of the whole.
+const SYNTHESIS_MARK: char = '#';
 /// Length of a summary nobody asked a length for.
 const SUMMARY: Size = Size { sentences: 4, bytes: 700 };
 /// Percentages a pack may ask for.
@@ -59,7 +61,7 @@ impl Provider for Builtin {
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
-        let hints = read_hints(call.hints)?;
+        let hints = if call.node.starts_with(SYNTHESIS_MARK) { Hints::default() } else { read_hints(call.hints)? };
         let parts = gather(call, &hints);
         let text = Text::new(parts.iter().map(|part| Part { id: id_of(part, call), text: &part.text }).collect());
         let percent = percent(call, &hints);

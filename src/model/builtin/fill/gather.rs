@@ -45,11 +45,16 @@ pub fn gather(call: &ModelCall<'_>, hints: &Hints) -> Vec<Gathered> {
         }
         return parts;
     }
-    parts.extend(call.sources.iter().enumerate().map(|(index, source)| from_source(index, source)));
+    parts.extend(call.sources.iter().enumerate().map(|(index, source)| from_source(index, source, call.inputs)));
     parts
 }
 
-fn from_source(index: usize, source: &SourceText) -> Gathered {
+/// A source that only repeats the texts inside a structured input is replaced by that input, whose
+/// labels say more.
+fn from_source(index: usize, source: &SourceText, inputs: &Map<String, Value>) -> Gathered {
+    if let Some(value) = inputs.get(&source.id).filter(|value| value.is_object() || value.is_array()) {
+        return Gathered { source: None, text: lay_out(value), item: None };
+    }
     match parse_json(&source.text) {
         Some(value) => Gathered { source: None, text: lay_out(&value), item: None },
         None => Gathered { source: Some(index), text: source.text.clone(), item: None },
