@@ -9,6 +9,7 @@
 //! (a reply is data; whoever runs the flow stores it).
 
 mod anthropic;
+pub mod builtin;
 mod command;
 pub mod gate;
 mod http;
