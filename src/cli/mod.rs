@@ -4,12 +4,14 @@
 //! here, a variant of [`Command`] and an arm of [`dispatch`].
 
 pub mod failure;
+pub mod flow;
 pub mod home;
 pub mod inspect;
 pub mod log;
 pub mod operate;
 pub mod quarantine;
 pub mod queue;
+pub mod registry;
 pub mod schema;
 pub mod serve;
 pub mod session;
@@ -82,6 +84,8 @@ enum Command {
     Queue(queue::QueueArgs),
     Log(log::LogArgs),
     Config(home::ConfigArgs),
+    Registry(registry::RegistryArgs),
+    Flow(flow::FlowArgs),
     Schema(schema::SchemaArgs),
     Completions(shell::CompletionsArgs),
     Man(shell::ManArgs),
@@ -174,6 +178,8 @@ fn dispatch(command: &Command, context: &Context) -> Result<Exit, Failure> {
         Command::Queue(args) => args.run(context),
         Command::Log(args) => args.run(context),
         Command::Config(args) => args.run(context),
+        Command::Registry(args) => args.run(context),
+        Command::Flow(args) => args.run(context),
         Command::Schema(args) => args.run(context),
         Command::Completions(args) => args.run(context),
         Command::Man(args) => args.run(context),

@@ -125,6 +125,8 @@ pub struct LoadedPack {
     pub(crate) python_files: Map<String, Value>,
     pub(crate) folder: Option<std::path::PathBuf>,
     pub(crate) template_bytes: usize,
+    pub(crate) has_node_variant: bool,
+    variant_files: BTreeSet<String>,
     prompt_files: BTreeMap<String, Digest>,
 }
 
@@ -176,6 +178,16 @@ impl LoadedPack {
         }))
     }
 
+    /// True when a planned node reaches the file.
+    pub(crate) fn is_prompt_file(&self, path: &str) -> bool {
+        self.prompt_files.contains_key(path)
+    }
+
+    /// True when a node reaches the file in some variant.
+    pub(crate) fn in_other_variant(&self, path: &str) -> bool {
+        self.variant_files.contains(path)
+    }
+
     pub(crate) fn form(&self) -> Form {
         self.projection.form(self.schema.is_some())
     }
@@ -223,6 +235,16 @@ impl Loader<'_> {
             python_files: python_files(self.files, &self.aliases),
             folder: self.files.folder().map(Path::to_owned),
             record: record.clone(),
+            has_node_variant: record
+                .variant
+                .as_deref()
+                .is_some_and(|variant| plan::has_variant(&flow, variant)),
+            variant_files: flow
+                .variants
+                .values()
+                .flat_map(|variants| variants.bodies.values())
+                .filter_map(|node| node.path.clone())
+                .collect(),
             inputs: flow.inputs,
             plan,
             steps,
@@ -385,7 +407,9 @@ fn is_wrapper(plan: &Plan, node: &Node) -> bool {
 
 /// The model node whose answer is, as it stands, the first output of the flow.
 fn structured_node(plan: &Plan, steps: &BTreeMap<String, Step>) -> Option<String> {
-    let Binding::Node { node, property, .. } = &plan.outputs.first()?.reference else { return None };
+    let Binding::Node { node, property, .. } = &plan.outputs.first()?.reference else {
+        return None;
+    };
     let asks = matches!(steps.get(node), Some(Step::Llm { .. } | Step::Wrapper { .. }));
     (asks && property.is_empty()).then(|| node.clone())
 }
@@ -396,7 +420,10 @@ fn main_input(record: &FlowPackRecord, flow: &FlowFile) -> Option<String> {
         return Some(input.name.clone());
     }
     let is_required = |input: &&InputDef| {
-        declared.iter().find(|other| other.name == input.name).map_or(input.default.is_none(), |d| d.required)
+        declared
+            .iter()
+            .find(|other| other.name == input.name)
+            .map_or(input.default.is_none(), |d| d.required)
     };
     let usable = || flow.inputs.iter().filter(|input| !input.is_chat_history);
     let of = |kind: ValueType| usable().find(|input| input.kind == kind);
@@ -410,9 +437,9 @@ fn main_input(record: &FlowPackRecord, flow: &FlowFile) -> Option<String> {
 
 fn python_files(files: &PackFiles, aliases: &BTreeMap<String, String>) -> Map<String, Value> {
     let real = files.iter().map(|(path, bytes)| (path.to_owned(), bytes));
-    let copied = aliases.iter().filter_map(|(alias, path)| {
-        Some((alias.clone(), files.get(path).ok().flatten()?))
-    });
+    let copied = aliases
+        .iter()
+        .filter_map(|(alias, path)| Some((alias.clone(), files.get(path).ok().flatten()?)));
     real.chain(copied)
         .filter(|(path, _)| path.ends_with(".py"))
         .map(|(path, bytes)| (path, String::from_utf8_lossy(bytes).into_owned().into()))

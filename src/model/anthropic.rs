@@ -3,9 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::http::{Endpoint, Secret};
-use super::{
-    ModelCall, ModelError, ModelIdentity, ModelReply, Provider, Role, StopReason, Usage,
-};
+use super::{ModelCall, ModelError, ModelIdentity, ModelReply, Provider, Role, StopReason, Usage};
 use crate::config::ProviderConfig;
 
 const API_VERSION: &str = "2023-06-01";
@@ -72,10 +70,13 @@ impl Anthropic {
             }
             _ => StopReason::End,
         };
-        let answer = parts.iter().find(|part| part["name"] == ANSWER_TOOL && part.get("input").is_some());
+        let answer =
+            parts.iter().find(|part| part["name"] == ANSWER_TOOL && part.get("input").is_some());
         let text = match answer {
             Some(tool) => tool["input"].to_string(),
-            None => parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect(),
+            None => {
+                parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect()
+            }
         };
         let count = |key: &str| value["usage"][key].as_u64().unwrap_or(0);
         let mut identity = self.identity();
@@ -85,9 +86,19 @@ impl Anthropic {
         }
         identity.temperature = call.settings.temperature.or(identity.temperature);
         identity.max_tokens = call.settings.max_tokens.or(identity.max_tokens);
-        let input = count("input_tokens") + count("cache_creation_input_tokens") + count("cache_read_input_tokens");
+        let input = count("input_tokens")
+            + count("cache_creation_input_tokens")
+            + count("cache_read_input_tokens");
         let usage = Usage { input_tokens: input, output_tokens: count("output_tokens") };
-        Ok(ModelReply { text, stop, usage, evidence: Vec::new(), identity, message: None, raw: None })
+        Ok(ModelReply {
+            text,
+            stop,
+            usage,
+            evidence: Vec::new(),
+            identity,
+            message: None,
+            raw: None,
+        })
     }
 }
 

@@ -7,9 +7,7 @@
 
 use std::ffi::OsString;
 
-use super::{
-    ModelCall, ModelError, ModelIdentity, ModelReply, Provider, Role, StopReason, Usage,
-};
+use super::{ModelCall, ModelError, ModelIdentity, ModelReply, Provider, Role, StopReason, Usage};
 use crate::config::ProviderConfig;
 use crate::os::process::{self, ProcessError, Program};
 
@@ -56,15 +54,19 @@ impl Provider for CommandProvider {
             stdout_bytes_max: OUTPUT_BYTES_MAX,
             timeout: call.timeout,
         };
-        let finished = process::run(&program, prompt(call).as_bytes()).map_err(|error| match error {
-            ProcessError::Timeout { limit, .. } => ModelError::Timeout { provider: provider.clone(), limit },
-            ProcessError::Start { ref source, .. } => {
-                ModelError::Permanent { provider: provider.clone(), reason: format!("{error}: {source}") }
-            }
-            ProcessError::TooMuch { .. } => {
-                ModelError::Permanent { provider: provider.clone(), reason: error.to_string() }
-            }
-        })?;
+        let finished =
+            process::run(&program, prompt(call).as_bytes()).map_err(|error| match error {
+                ProcessError::Timeout { limit, .. } => {
+                    ModelError::Timeout { provider: provider.clone(), limit }
+                }
+                ProcessError::Start { ref source, .. } => ModelError::Permanent {
+                    provider: provider.clone(),
+                    reason: format!("{error}: {source}"),
+                },
+                ProcessError::TooMuch { .. } => {
+                    ModelError::Permanent { provider: provider.clone(), reason: error.to_string() }
+                }
+            })?;
         if finished.code != Some(0) {
             // What the program says on stderr may hold anything, so only how it ended is told.
             let reason = match finished.code {
@@ -79,7 +81,10 @@ impl Provider for CommandProvider {
         })?;
         let estimate = |bytes: usize| (bytes as u64).div_ceil(4);
         Ok(ModelReply {
-            usage: Usage { input_tokens: call.prompt_tokens(), output_tokens: estimate(text.len()) },
+            usage: Usage {
+                input_tokens: call.prompt_tokens(),
+                output_tokens: estimate(text.len()),
+            },
             text,
             stop: StopReason::End,
             evidence: Vec::new(),

@@ -134,7 +134,10 @@ impl Budget {
         let tokens = state.spent.tokens + state.reserved.tokens + wanted.tokens;
         let reason = match (self.cost_max, self.tokens_max) {
             (Some(max), _) if cost > max => {
-                format!("{:.4} of {max} are spent today and this call may cost {:.4}", state.spent.cost, wanted.cost)
+                format!(
+                    "{:.4} of {max} are spent today and this call may cost {:.4}",
+                    state.spent.cost, wanted.cost
+                )
             }
             (_, Some(max)) if tokens > max => format!(
                 "{} of {max} tokens are used today and this call may take {}",
@@ -162,7 +165,11 @@ impl Budget {
         let (mut same, mut other) = (0i64, 26 * 3_600_000);
         while other - same > 1000 {
             let middle = (same + other) / 2;
-            if now.plus_ms(middle).day_in(self.zone) == today { same = middle } else { other = middle }
+            if now.plus_ms(middle).day_in(self.zone) == today {
+                same = middle
+            } else {
+                other = middle
+            }
         }
         Duration::from_millis(other.unsigned_abs())
     }
@@ -245,12 +252,19 @@ impl Gate {
         #[allow(clippy::cast_precision_loss, reason = "token counts are small")]
         let tokens = tokens as f64;
         let waits = [
-            (paused, if resting { "it failed too often and rests" } else { "it asked for a pause" }),
+            (
+                paused,
+                if resting { "it failed too often and rests" } else { "it asked for a pause" },
+            ),
             (if resting && state.trying { 1_000 } else { 0 }, "one call tries whether it is back"),
-            (state.requests.wait_ms(self.limits.requests_per_minute, 1.0, now), "requests a minute"),
+            (
+                state.requests.wait_ms(self.limits.requests_per_minute, 1.0, now),
+                "requests a minute",
+            ),
             (state.tokens.wait_ms(self.limits.tokens_per_minute, tokens, now), "tokens a minute"),
         ];
-        if let Some((ms, reason)) = waits.into_iter().filter(|(ms, _)| *ms > 0).max_by_key(|w| w.0) {
+        if let Some((ms, reason)) = waits.into_iter().filter(|(ms, _)| *ms > 0).max_by_key(|w| w.0)
+        {
             return Err((Duration::from_millis(ms.unsigned_abs()), reason));
         }
         state.requests.take(1.0);
@@ -483,9 +497,15 @@ mod tests {
 
     fn scene(script: Vec<Result<u64, ModelError>>, limits: Limits, budget: Budget) -> Scene {
         let clock = Arc::new(Stepped::default());
-        let provider = Arc::new(Scripted { name: "p", clock: clock.clone(), script: Mutex::new(script.into()), calls: Mutex::default() });
+        let provider = Arc::new(Scripted {
+            name: "p",
+            clock: clock.clone(),
+            script: Mutex::new(script.into()),
+            calls: Mutex::default(),
+        });
         let budget = Arc::new(budget);
-        let gate = Gate::new(provider.clone(), limits, budget.clone(), clock.clone(), clock.clone());
+        let gate =
+            Gate::new(provider.clone(), limits, budget.clone(), clock.clone(), clock.clone());
         Scene { clock, provider, budget, gate }
     }
 
@@ -546,7 +566,8 @@ mod tests {
 
     #[test]
     fn the_budget_is_never_passed_and_is_settled() {
-        let s = scene(vec![Ok(15), Ok(15)], Limits::default(), Budget::new(None, Some(40), Tz::UTC));
+        let s =
+            scene(vec![Ok(15), Ok(15)], Limits::default(), Budget::new(None, Some(40), Tz::UTC));
         ask(&s.gate).unwrap();
         ask(&s.gate).unwrap();
         let error = ask(&s.gate).unwrap_err();

@@ -101,13 +101,14 @@ impl Endpoint {
         let header = |name: &str| {
             response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
         };
-        let retry_after = header("retry-after").and_then(|text| pause(&text, header("date").as_deref()));
+        let retry_after =
+            header("retry-after").and_then(|text| pause(&text, header("date").as_deref()));
         let body = response.body_mut().with_config().limit(BODY_BYTES_MAX).read_to_vec();
         let body = body.map_err(|error| self.failed(&error, timeout))?;
         if (200..300).contains(&status) {
-            return serde_json::from_slice(&body).map(Ok).map_err(|_| {
-                self.transient("the response is not JSON".to_owned(), None)
-            });
+            return serde_json::from_slice(&body)
+                .map(Ok)
+                .map_err(|_| self.transient("the response is not JSON".to_owned(), None));
         }
         let (words, code) = self.words(&body);
         Ok(Err(Refusal { status, words, code, retry_after }))
@@ -121,9 +122,10 @@ impl Endpoint {
                 provider,
                 reason: format!("the response is longer than {BODY_BYTES_MAX} bytes"),
             },
-            ureq::Error::BadUri(_) | ureq::Error::Http(_) => {
-                ModelError::Permanent { provider, reason: "the base_url or a header is unusable".to_owned() }
-            }
+            ureq::Error::BadUri(_) | ureq::Error::Http(_) => ModelError::Permanent {
+                provider,
+                reason: "the base_url or a header is unusable".to_owned(),
+            },
             ureq::Error::Io(error) if error.kind() == ErrorKind::TimedOut => {
                 ModelError::Timeout { provider, limit: timeout }
             }
@@ -131,7 +133,10 @@ impl Endpoint {
             ureq::Error::HostNotFound => self.transient("the host is not found".to_owned(), None),
             ureq::Error::ConnectionFailed => self.transient("no connection".to_owned(), None),
             other => {
-                let text = self.key.as_ref().map_or_else(|| other.to_string(), |key| key.hide_in(&other.to_string()));
+                let text = self
+                    .key
+                    .as_ref()
+                    .map_or_else(|| other.to_string(), |key| key.hide_in(&other.to_string()));
                 self.transient(shorten(&text), None)
             }
         }
@@ -145,7 +150,8 @@ impl Endpoint {
         let value: Value = serde_json::from_slice(body).unwrap_or_default();
         let error = value.get("error").unwrap_or(&value);
         let text = |key: &str| error.get(key).and_then(Value::as_str).map(str::to_owned);
-        let words = text("message").or_else(|| error.as_str().map(str::to_owned)).unwrap_or_default();
+        let words =
+            text("message").or_else(|| error.as_str().map(str::to_owned)).unwrap_or_default();
         let code = text("code").or_else(|| text("type")).unwrap_or_default();
         let words = self.key.as_ref().map_or_else(|| words.clone(), |key| key.hide_in(&words));
         (shorten(&words), shorten(&code))
@@ -166,10 +172,19 @@ impl Endpoint {
                 ModelError::Transient { provider, reason, retry_after: *retry_after }
             }
             413 => ModelError::OverLimit { provider, reason },
-            400 | 422 if says("context_length") || says("context length") || says("too long") || says("maximum context") => {
+            400 | 422
+                if says("context_length")
+                    || says("context length")
+                    || says("too long")
+                    || says("maximum context") =>
+            {
                 ModelError::OverLimit { provider, reason }
             }
-            400 | 403 if says("content_filter") || says("content_policy") || says("content management policy") => {
+            400 | 403
+                if says("content_filter")
+                    || says("content_policy")
+                    || says("content management policy") =>
+            {
                 ModelError::Refused { provider, reason }
             }
             _ => ModelError::Permanent { provider, reason },
@@ -227,11 +242,19 @@ mod tests {
     fn statuses_have_a_meaning() {
         let endpoint = Endpoint::new("p", String::new(), None);
         let judge = |status, words: &str, code: &str| {
-            endpoint.judge(&Refusal { status, words: words.into(), code: code.into(), retry_after: None })
+            endpoint.judge(&Refusal {
+                status,
+                words: words.into(),
+                code: code.into(),
+                retry_after: None,
+            })
         };
         assert!(matches!(judge(503, "", ""), ModelError::Transient { .. }));
         assert!(matches!(judge(429, "", "insufficient_quota"), ModelError::Permanent { .. }));
-        assert!(matches!(judge(400, "This model's maximum context length is 1", ""), ModelError::OverLimit { .. }));
+        assert!(matches!(
+            judge(400, "This model's maximum context length is 1", ""),
+            ModelError::OverLimit { .. }
+        ));
         assert!(matches!(judge(400, "", "content_filter"), ModelError::Refused { .. }));
         assert!(matches!(judge(302, "", ""), ModelError::Permanent { .. }));
         assert!(matches!(judge(401, "", ""), ModelError::Permanent { .. }));

@@ -158,14 +158,16 @@ fn response_format(call: &ModelCall<'_>, form: u8) -> Option<Value> {
     match (call.settings.response_format, form) {
         (ResponseFormat::Text, _) | (_, WORDS) => None,
         (ResponseFormat::JsonObject, _) | (ResponseFormat::JsonSchema, OBJECT) => object,
-        (ResponseFormat::JsonSchema, _) => match (call.settings.extra.get("response_format"), call.schema) {
-            (Some(own), _) => Some(own.clone()),
-            (None, Some(schema)) => Some(json!({
-                "type": "json_schema",
-                "json_schema": {"name": "output", "schema": schema, "strict": false},
-            })),
-            (None, None) => object,
-        },
+        (ResponseFormat::JsonSchema, _) => {
+            match (call.settings.extra.get("response_format"), call.schema) {
+                (Some(own), _) => Some(own.clone()),
+                (None, Some(schema)) => Some(json!({
+                    "type": "json_schema",
+                    "json_schema": {"name": "output", "schema": schema, "strict": false},
+                })),
+                (None, None) => object,
+            }
+        }
     }
 }
 

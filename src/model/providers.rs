@@ -29,7 +29,9 @@ pub enum ProviderError {
         reason: String,
     },
     /// The flow may not leave this machine.
-    #[error("run {flow_id} with the provider {name}: the flow is local_only and the provider is not on this machine")]
+    #[error(
+        "run {flow_id} with the provider {name}: the flow is local_only and the provider is not on this machine"
+    )]
     NotLocal {
         /// The flow.
         flow_id: String,
@@ -67,7 +69,13 @@ impl Providers {
                 _ => {
                     let inner = remote(name, section, machine)?;
                     let limits = limits(config, section);
-                    Arc::new(Gate::new(inner, limits, Arc::clone(&budget), machine.clock.clone(), Arc::new(RealTime)))
+                    Arc::new(Gate::new(
+                        inner,
+                        limits,
+                        Arc::clone(&budget),
+                        machine.clock.clone(),
+                        Arc::new(RealTime),
+                    ))
                 }
             };
             local.insert(name.clone(), is_local(section));
@@ -105,7 +113,8 @@ impl Providers {
         flow_id: &str,
         variant: Option<&str>,
     ) -> Result<Arc<dyn Provider>, ProviderError> {
-        let own = variant.and_then(|variant| self.config.flows.get(&format!("{flow_id}@{variant}")));
+        let own =
+            variant.and_then(|variant| self.config.flows.get(&format!("{flow_id}@{variant}")));
         let general = self.config.flows.get(flow_id);
         let sections = || own.into_iter().chain(general);
         let name = sections().find_map(|section| section.provider.clone());
@@ -157,7 +166,10 @@ fn remote(
             Ok(Arc::new(CommandProvider::new(name, argv, section)))
         }
         "recorded" => {
-            let path = section.recordings.as_ref().ok_or_else(|| setup("it has no recordings".to_owned()))?;
+            let path = section
+                .recordings
+                .as_ref()
+                .ok_or_else(|| setup("it has no recordings".to_owned()))?;
             let bytes = machine
                 .disk
                 .read(std::path::Path::new(path))
@@ -197,10 +209,20 @@ mod tests {
     #[test]
     fn local_means_this_machine() {
         let of = |base: &str| {
-            is_local(&ProviderConfig { kind: "openai".into(), base_url: Some(base.into()), ..Default::default() })
+            is_local(&ProviderConfig {
+                kind: "openai".into(),
+                base_url: Some(base.into()),
+                ..Default::default()
+            })
         };
-        assert!(of("http://127.0.0.1:11434/v1") && of("http://localhost/v1") && of("http://[::1]:8080"));
-        assert!(!of("https://api.openai.com/v1") && !of("http://127.0.0.1.evil.example/") && !of("http://localhost@evil.example"));
+        assert!(
+            of("http://127.0.0.1:11434/v1") && of("http://localhost/v1") && of("http://[::1]:8080")
+        );
+        assert!(
+            !of("https://api.openai.com/v1")
+                && !of("http://127.0.0.1.evil.example/")
+                && !of("http://localhost@evil.example")
+        );
         assert!(!is_local(&ProviderConfig { kind: "openai".into(), ..Default::default() }));
     }
 }

@@ -90,7 +90,13 @@ impl Recorded {
             }
         }
         by_node.values_mut().for_each(|replies| replies.reverse());
-        Recorded { name: name.to_owned(), by_hash, by_node: Mutex::new(by_node), identity, context_tokens: context_tokens.unwrap_or(CONTEXT_TOKENS) }
+        Recorded {
+            name: name.to_owned(),
+            by_hash,
+            by_node: Mutex::new(by_node),
+            identity,
+            context_tokens: context_tokens.unwrap_or(CONTEXT_TOKENS),
+        }
     }
 }
 
@@ -127,7 +133,7 @@ pub struct Recorder<P> {
     recordings: Mutex<Vec<Recording>>,
 }
 
-impl<P: Provider> Recorder<P> {
+impl<P: AsRef<dyn Provider>> Recorder<P> {
     /// Records a provider.
     pub fn new(inner: P) -> Recorder<P> {
         Recorder { inner, recordings: Mutex::default() }
@@ -141,23 +147,27 @@ impl<P: Provider> Recorder<P> {
     }
 }
 
-impl<P: Provider> Provider for Recorder<P> {
+impl<P: AsRef<dyn Provider> + Send + Sync> Provider for Recorder<P> {
     fn identity(&self) -> ModelIdentity {
-        self.inner.identity()
+        self.inner.as_ref().identity()
     }
 
     fn context_tokens(&self) -> usize {
-        self.inner.context_tokens()
+        self.inner.as_ref().context_tokens()
+    }
+
+    fn is_free(&self) -> bool {
+        self.inner.as_ref().is_free()
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
-        let reply = self.inner.call(call)?;
+        let reply = self.inner.as_ref().call(call)?;
         self.recordings.lock().push(Recording {
             request_hash: Some(call.request_hash().hex()),
             flow_id: call.flow_id.to_owned(),
             variant: call.variant.map(str::to_owned),
             node: call.node.to_owned(),
-            context_tokens: Some(self.inner.context_tokens()),
+            context_tokens: Some(self.inner.as_ref().context_tokens()),
             messages: call.messages.to_vec(),
             reply: reply.clone(),
         });

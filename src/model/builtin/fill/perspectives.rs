@@ -26,9 +26,19 @@ pub fn perspectives(scene: &Scene<'_, '_>) -> Filled {
     if scene.text.is_blank() {
         return Filled::List(Vec::new());
     }
-    let subject = scene.phrases(1, Style::Plain, &all).into_iter().next().map(text_of).map(|phrase| capitalize(&phrase));
-    let agent = scene.input_text("agent_type", &all).unwrap_or_else(|| "ClaudeResearcher".to_string());
-    let wanted = scene.input("max_perspectives", &all).and_then(Value::as_u64).unwrap_or(4).clamp(1, VIEWS.len() as u64) as usize;
+    let subject = scene
+        .phrases(1, Style::Plain, &all)
+        .into_iter()
+        .next()
+        .map(text_of)
+        .map(|phrase| capitalize(&phrase));
+    let agent =
+        scene.input_text("agent_type", &all).unwrap_or_else(|| "ClaudeResearcher".to_string());
+    let wanted = scene
+        .input("max_perspectives", &all)
+        .and_then(Value::as_u64)
+        .unwrap_or(4)
+        .clamp(1, VIEWS.len() as u64) as usize;
     let order: &[usize] = match wanted {
         1..=2 => &[0, 5],
         3 => &[0, 3, 5],
@@ -37,7 +47,9 @@ pub fn perspectives(scene: &Scene<'_, '_>) -> Filled {
     };
     let make = |(at, &view): (usize, &usize)| {
         let (title, track, platforms) = VIEWS[view];
-        let title = subject.as_ref().map_or(title.to_string(), |subject| format!("{subject}: {}", title.to_lowercase()));
+        let title = subject
+            .as_ref()
+            .map_or(title.to_string(), |subject| format!("{subject}: {}", title.to_lowercase()));
         json!({
             "id": format!("p{}", at + 1), "title": title, "track": track, "agent_type": agent,
             "prompt_contract": {"max_words": 900, "max_sources": 10, "tool_budget": {"search_calls": 3, "fetch_calls": 4},

@@ -18,12 +18,42 @@ use super::scene::{Focus, Scene};
 const REQUIREMENTS_MAX: usize = 15;
 
 const HEADINGS: [&str; 18] = [
-    "requirement*", "qualification*", "must have", "you have", "what you bring", "what we look", "we are looking for", "skills", "who you are", "your profile",
-    "requisito*", "perfil", "que buscamos", "buscamos", "experiencia requerida", "excluyente*", "about you", "lo que necesitas",
+    "requirement*",
+    "qualification*",
+    "must have",
+    "you have",
+    "what you bring",
+    "what we look",
+    "we are looking for",
+    "skills",
+    "who you are",
+    "your profile",
+    "requisito*",
+    "perfil",
+    "que buscamos",
+    "buscamos",
+    "experiencia requerida",
+    "excluyente*",
+    "about you",
+    "lo que necesitas",
 ];
 const ASKS: [&str; 16] = [
-    "experience", "years of", "required", "must have", "degree", "proficien*", "knowledge of", "fluent", "experiencia", "anos de", "requisito*", "conocimiento*",
-    "dominio", "titulo", "indispensable", "manejo de",
+    "experience",
+    "years of",
+    "required",
+    "must have",
+    "degree",
+    "proficien*",
+    "knowledge of",
+    "fluent",
+    "experiencia",
+    "anos de",
+    "requisito*",
+    "conocimiento*",
+    "dominio",
+    "titulo",
+    "indispensable",
+    "manejo de",
 ];
 const GENERIC: &str = " experience years year strong good excellent knowledge skills ability required must plus solid proven working understanding \
 experiencia anos ano conocimientos conocimiento dominio manejo nivel buen buena fuerte capacidad minimo least ideally preferred desirable deseable ";
@@ -34,16 +64,26 @@ struct Requirement {
 }
 
 /// One result of the comparison.
-pub fn requirements(scene: &Scene<'_, '_>, give: RequirementPart, profile: &str, focus: &Focus) -> Filled {
+pub fn requirements(
+    scene: &Scene<'_, '_>,
+    give: RequirementPart,
+    profile: &str,
+    focus: &Focus,
+) -> Filled {
     let known = words(&scene.input_text(profile, focus).unwrap_or_default());
     let found = find(scene, focus, &known);
     let judged = found.iter().filter(|requirement| requirement.met.is_some()).count();
     let met = found.iter().filter(|requirement| requirement.met == Some(true)).count();
     match give {
-        RequirementPart::List => Filled::List(found.iter().map(|requirement| entry(scene, requirement)).collect()),
+        RequirementPart::List => {
+            Filled::List(found.iter().map(|requirement| entry(scene, requirement)).collect())
+        }
         RequirementPart::Gaps => {
             let gaps = found.iter().filter(|requirement| requirement.met == Some(false));
-            Filled::List(gaps.map(|requirement| Filled::quoted(scene.quote(requirement.sentence, 160))).collect())
+            Filled::List(
+                gaps.map(|requirement| Filled::quoted(scene.quote(requirement.sentence, 160)))
+                    .collect(),
+            )
         }
         RequirementPart::Score if judged == 0 => Filled::Nothing,
         RequirementPart::Score => Filled::Value(json!(100 * met / judged)),
@@ -72,7 +112,8 @@ fn entry(scene: &Scene<'_, '_>, requirement: &Requirement) -> Filled {
 }
 
 fn reasons(scene: &Scene<'_, '_>, found: &[Requirement]) -> Filled {
-    let of = |met: bool| found.iter().filter(move |requirement| requirement.met == Some(met)).take(3);
+    let of =
+        |met: bool| found.iter().filter(move |requirement| requirement.met == Some(met)).take(3);
     let said = |requirement: &Requirement, label: &str| {
         let mut quoted = super::super::rank::select::Quoted::plain(label);
         quoted.push(&scene.quote(requirement.sentence, 160));
@@ -99,10 +140,14 @@ fn find(scene: &Scene<'_, '_>, focus: &Focus, known: &BTreeSet<String>) -> Vec<R
     let mut sentences: Vec<usize> = listed.collect();
     if sentences.is_empty() {
         sentences = scene.saying(&cues(&ASKS), focus);
-        sentences.retain(|&at| !matches!(scene.text.block_of(at).kind, Kind::Heading(_) | Kind::Header));
+        sentences
+            .retain(|&at| !matches!(scene.text.block_of(at).kind, Kind::Heading(_) | Kind::Header));
     }
     sentences.truncate(REQUIREMENTS_MAX);
-    sentences.into_iter().map(|sentence| Requirement { sentence, met: met(scene.text.sentence(sentence), known) }).collect()
+    sentences
+        .into_iter()
+        .map(|sentence| Requirement { sentence, met: met(scene.text.sentence(sentence), known) })
+        .collect()
 }
 
 fn met(requirement: &str, known: &BTreeSet<String>) -> Option<bool> {
@@ -119,7 +164,9 @@ fn words(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for_each_token(text, |start, end| {
         let word = fold(&text[start..end]);
-        let content = !stopwords::is_stop_word(&word) && !GENERIC.contains(&format!(" {word} ")) && word.chars().any(char::is_alphabetic);
+        let content = !stopwords::is_stop_word(&word)
+            && !GENERIC.contains(&format!(" {word} "))
+            && word.chars().any(char::is_alphabetic);
         if content && word.len() > 1 {
             let bare = if word.len() > 4 { word.trim_end_matches('s') } else { &word };
             found.insert(bare.to_string());
