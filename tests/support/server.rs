@@ -132,7 +132,8 @@ fn play(stream: &mut TcpStream, request: &Seen, act: Act) -> bool {
         Act::Chat(text, finish) => send(stream, 200, &[], &completion(&text, finish)),
         Act::With(make) => send(stream, 200, &[], &completion(&make(&request.body), "stop")),
         Act::Cut => {
-            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{\"choices\": [");
+            let _ =
+                stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{\"choices\": [");
             false
         }
         Act::Silence => {
@@ -142,7 +143,7 @@ fn play(stream: &mut TcpStream, request: &Seen, act: Act) -> bool {
         }
         Act::Endless => {
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n");
-            while stream.write_all(b"10\r\n{\"choices\": [    \r\n").is_ok() {}
+            while stream.write_all(b"10\r\n{\"choices\": [   \r\n").is_ok() {}
             false
         }
         Act::Huge(size) => {
