@@ -367,7 +367,7 @@ fn failed(flow_id: &str, error: &FlowError) -> Failure {
         _ => Exit::Wrong,
     };
     Failure::new(exit, format!("{flow_id} gave nothing ({})", error.reason_code()))
-        .because(&error.problem)
+        .because(&*error.problem)
 }
 
 fn report(

@@ -198,7 +198,7 @@ fn first(errors: &[Violation]) -> String {
 pub struct FlowError {
     /// What went wrong.
     #[source]
-    pub problem: FlowProblem,
+    pub problem: Box<FlowProblem>,
     /// Tokens that were paid all the same.
     pub usage: Usage,
     /// Every try.
@@ -225,7 +225,7 @@ pub enum FlowErrorClass {
 impl FlowError {
     /// What to do about it.
     pub fn class(&self) -> FlowErrorClass {
-        match &self.problem {
+        match &*self.problem {
             FlowProblem::Input(_) => FlowErrorClass::InvalidParams,
             FlowProblem::Schema { .. } => FlowErrorClass::OutputSchemaViolation,
             FlowProblem::Python { timed_out: true, .. } | FlowProblem::Cancelled => {
@@ -243,7 +243,7 @@ impl FlowError {
 
     /// How long to wait, when known.
     pub fn retry_after(&self) -> Option<Duration> {
-        match &self.problem {
+        match &*self.problem {
             FlowProblem::Model { source, .. } => source.retry_after(),
             _ => None,
         }
@@ -251,7 +251,7 @@ impl FlowError {
 
     /// The reason code of the acknowledgement.
     pub fn reason_code(&self) -> &'static str {
-        match &self.problem {
+        match &*self.problem {
             FlowProblem::Input(_) => "invalid_params",
             FlowProblem::Schema { .. } => "output_schema_violation",
             FlowProblem::Python { timed_out: true, .. } => "timeout",

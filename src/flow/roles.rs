@@ -96,7 +96,7 @@ fn slot_start(before: &str) -> Option<usize> {
 
 fn begins_like_role_end(after: &str) -> bool {
     let rest = skip_spaces(after);
-    rest.strip_prefix(':').is_some_and(|rest| ends_line(rest))
+    rest.strip_prefix(':').is_some_and(ends_line)
 }
 
 fn skip_spaces(text: &str) -> &str {

@@ -1,4 +1,5 @@
 //! A server on the loopback that answers by script, politely or not.
+#![allow(clippy::unwrap_used, reason = "a helper of tests may fail loudly")]
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::io::{BufRead, BufReader, Read, Write};
