@@ -1,6 +1,10 @@
 //! Whole flows against a loopback model: every construct that real PromptFlow flows use, structured
 //! output with repair, long inputs, replies that are not paid twice, and hostile texts.
-#![allow(clippy::unwrap_used, clippy::type_complexity, reason = "a helper of tests may fail loudly")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::type_complexity,
+    reason = "a helper of tests may fail loudly"
+)]
 
 #[path = "support/server.rs"]
 mod server;

@@ -1,5 +1,9 @@
 //! The remote providers against servers that behave and servers that do not.
-#![allow(clippy::unwrap_used, clippy::type_complexity, reason = "a helper of tests may fail loudly")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::type_complexity,
+    reason = "a helper of tests may fail loudly"
+)]
 
 #[path = "support/server.rs"]
 mod server;

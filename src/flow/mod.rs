@@ -125,7 +125,9 @@ pub fn run(
     let ledger = ordered(pack, asker.ledger.into_inner());
     match ran {
         Ok(ran) => Ok(ran.outcome(pack, options, provider, ledger)),
-        Err(problem) => Err(FlowError { problem: Box::new(problem), usage: ledger.usage, calls: ledger.calls }),
+        Err(problem) => {
+            Err(FlowError { problem: Box::new(problem), usage: ledger.usage, calls: ledger.calls })
+        }
     }
 }
 
