@@ -6,12 +6,14 @@
 pub mod demo;
 pub mod doctor;
 pub mod failure;
+pub mod flow;
 pub mod home;
 pub mod inspect;
 pub mod log;
 pub mod operate;
 pub mod quarantine;
 pub mod queue;
+pub mod registry;
 pub mod replay;
 pub mod schema;
 pub mod serve;
@@ -89,6 +91,8 @@ enum Command {
     Export(replay::ExportArgs),
     Doctor(doctor::DoctorArgs),
     Config(home::ConfigArgs),
+    Registry(registry::RegistryArgs),
+    Flow(flow::FlowArgs),
     Schema(schema::SchemaArgs),
     Completions(shell::CompletionsArgs),
     Man(shell::ManArgs),
@@ -185,6 +189,8 @@ fn dispatch(command: &Command, context: &Context) -> Result<Exit, Failure> {
         Command::Export(args) => args.run(context),
         Command::Doctor(args) => args.run(context),
         Command::Config(args) => args.run(context),
+        Command::Registry(args) => args.run(context),
+        Command::Flow(args) => args.run(context),
         Command::Schema(args) => args.run(context),
         Command::Completions(args) => args.run(context),
         Command::Man(args) => args.run(context),

@@ -96,7 +96,7 @@ fn slot_start(before: &str) -> Option<usize> {
 
 fn begins_like_role_end(after: &str) -> bool {
     let rest = skip_spaces(after);
-    rest.strip_prefix(':').is_some_and(|rest| ends_line(rest))
+    rest.strip_prefix(':').is_some_and(ends_line)
 }
 
 fn skip_spaces(text: &str) -> &str {
@@ -141,6 +141,11 @@ fn marked_part(line: &str) -> Option<(char, usize, usize)> {
 
 fn role_of(word: &str) -> Option<Role> {
     ROLES.iter().find(|(name, _)| word.eq_ignore_ascii_case(name)).map(|(_, role)| *role)
+}
+
+/// True when a template has a role line of its own, or a role slot.
+pub fn has_role_line(template: &str) -> bool {
+    mark(template).contains([ROLE, SLOT])
 }
 
 /// A value's text, unable to pass for template text.

@@ -242,8 +242,10 @@ impl Registry {
         record: &FlowPackRecord,
     ) -> Result<PackFiles, PackError> {
         let files = self.files(disk, record)?;
-        record.verify(&files)?;
-        Ok(files)
+        match record.verify(&files) {
+            Ok(()) => Ok(files),
+            Err(error) => Err(with_differences(error, record, &files)),
+        }
     }
 
     /// Flows whose pack differs from the one first used under their id.
@@ -265,6 +267,20 @@ impl Registry {
     }
 }
 
+/// Names the files that differ also when the record does not list them, if the embedded pack is the one
+/// the record speaks of.
+fn with_differences(error: PackError, record: &FlowPackRecord, files: &PackFiles) -> PackError {
+    match error {
+        PackError::Changed { flow, recorded, actual, differences } if differences.is_empty() => {
+            let original = embedded_pack(&record.pack_dir).ok();
+            let original = original.filter(|pack| record.pack_hash() == Some(pack.pack_hash()));
+            let differences = original.map(|pack| pack.differences_of(files)).unwrap_or_default();
+            PackError::Changed { flow, recorded, actual, differences }
+        }
+        error => error,
+    }
+}
+
 /// The folder of a pack: relative to the registry and inside it, or absolute.
 fn pack_path(root: &Path, pack_dir: &str) -> Result<PathBuf, PackError> {
     let path = Path::new(pack_dir);
@@ -275,6 +291,11 @@ fn pack_path(root: &Path, pack_dir: &str) -> Result<PathBuf, PackError> {
         return Err(PackError::Outside { path: pack_dir.to_owned() });
     }
     Ok(root.join(path))
+}
+
+/// A path inside a pack in the form its files are listed under; refused when it leads out.
+pub fn clean_path(path: &str) -> Result<String, PackError> {
+    pack::clean(path)
 }
 
 fn embedded_file(path: &str) -> Option<&'static [u8]> {

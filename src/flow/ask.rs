@@ -1,0 +1,282 @@
+//! Asking a model: one question, its repair turns, and the books kept about every try.
+//!
+//! Contract:
+//! - Why the model stopped is looked at before what it said. An answer cut off at the limit is never
+//!   patched: the limit is raised once, then the flow fails. Cut-off free text is kept and marked.
+//! - A violation of the schema is shown to the model a bounded number of times. Each repair turn is
+//!   the original conversation, the last answer (shortened) and its errors; turns do not pile up.
+//! - Every received reply is in the reply cache before it is judged, and is counted once.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde_json::{Map, Value, json};
+
+use super::extract;
+use super::outcome::{CallRecord, FlowProblem, ReplyCache};
+use super::pack::OutputSchema;
+use crate::contract::hash::{Digest, sha256};
+use crate::contract::json as canonical;
+use crate::contract::schema::{self, Violation};
+use crate::model::{
+    CallSettings, Message, ModelCall, ModelError, ModelIdentity, ModelReply, Provider,
+    ResponseFormat, Role, SourceText, StopReason, Usage,
+};
+
+/// Errors shown in one repair turn.
+const ERRORS_SHOWN: usize = 20;
+/// Most bytes of a bad answer that are shown again.
+const ANSWER_SHOWN_BYTES: usize = 20_000;
+/// What a limit is raised to when none was set.
+const RAISED_TOKENS_MIN: u32 = 4_096;
+
+/// The books of one run.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    pub usage: Usage,
+    pub calls: Vec<CallRecord>,
+    pub rendered: Vec<(String, Digest)>,
+    pub repaired: bool,
+    pub truncated: bool,
+}
+
+/// What every question of a run shares.
+pub(super) struct Asker<'a> {
+    pub flow_id: &'a str,
+    pub variant: Option<&'a str>,
+    pub provider: &'a dyn Provider,
+    pub hints: Option<&'a Value>,
+    pub replies: Option<&'a dyn ReplyCache>,
+    pub timeout: Duration,
+    pub repair_turns: u32,
+    pub keep_prompts: bool,
+    pub ledger: Mutex<Ledger>,
+}
+
+/// One question.
+pub(super) struct Question<'a> {
+    pub node: &'a str,
+    pub messages: Vec<Message>,
+    pub rendered: Digest,
+    pub inputs: &'a Map<String, Value>,
+    pub sources: &'a [SourceText],
+    pub schema: Option<&'a OutputSchema>,
+    pub settings: CallSettings,
+}
+
+/// One answer.
+pub(super) struct Answer {
+    /// The parsed object, when a schema was asked for; else the text.
+    pub value: Value,
+    pub reply: ModelReply,
+}
+
+impl Asker<'_> {
+    /// Asks until the answer is good, or says why it never was.
+    pub fn ask(&self, question: &Question<'_>) -> Result<Answer, FlowProblem> {
+        self.ledger.lock().rendered.push((question.node.to_owned(), question.rendered));
+        let mut settings = question.settings.clone();
+        let mut messages = question.messages.clone();
+        let mut repairs = 0;
+        let mut raised = false;
+        for turn in 0.. {
+            let reply = self.call(question, &messages, &settings, turn)?;
+            if reply.stop == StopReason::Filtered {
+                return Err(self.refused(question, &reply));
+            }
+            let Some(schema) = question.schema else {
+                self.ledger.lock().truncated |= reply.stop == StopReason::Length;
+                return Ok(Answer { value: reply.text.clone().into(), reply });
+            };
+            if reply.stop == StopReason::Length {
+                if raised || !self.raise_limit(&mut settings) {
+                    let node = question.node.to_owned();
+                    return Err(FlowProblem::CutOff { node, raw: reply.text });
+                }
+                raised = true;
+                continue;
+            }
+            let errors = match extract::json(&reply.text) {
+                Err(error) => vec![Violation { pointer: String::new(), message: error.0 }],
+                Ok(value) => match schema::violations(&schema.validator, &value) {
+                    errors if errors.is_empty() => return Ok(Answer { value, reply }),
+                    errors => errors,
+                },
+            };
+            if repairs >= self.repair_turns {
+                let (node, raw) = (question.node.to_owned(), reply.text);
+                return Err(FlowProblem::Schema { node, errors, raw });
+            }
+            repairs += 1;
+            self.ledger.lock().repaired = true;
+            messages = with_errors(&question.messages, &reply.text, &errors);
+        }
+        unreachable!("the loop ends by returning")
+    }
+
+    fn refused(&self, question: &Question<'_>, reply: &ModelReply) -> FlowProblem {
+        let source = ModelError::Refused {
+            provider: reply.identity.provider.clone(),
+            reason: "the answer was withheld".to_owned(),
+        };
+        FlowProblem::Model { node: question.node.to_owned(), source }
+    }
+
+    /// Doubles the limit, within what the model can hold; false when that is no more than before.
+    fn raise_limit(&self, settings: &mut CallSettings) -> bool {
+        let before = settings.max_tokens.or(self.provider.identity().max_tokens).unwrap_or(0);
+        let most = u32::try_from(self.provider.context_tokens() / 2).unwrap_or(u32::MAX);
+        let after = before.saturating_mul(2).max(RAISED_TOKENS_MIN).min(most);
+        settings.max_tokens = Some(after);
+        after > before
+    }
+
+    fn call(
+        &self,
+        question: &Question<'_>,
+        messages: &[Message],
+        settings: &CallSettings,
+        turn: u32,
+    ) -> Result<ModelReply, FlowProblem> {
+        let call = ModelCall {
+            flow_id: self.flow_id,
+            variant: self.variant,
+            node: question.node,
+            messages,
+            inputs: question.inputs,
+            sources: question.sources,
+            schema: question.schema.map(|schema| &schema.value),
+            hints: self.hints,
+            settings: settings.clone(),
+            timeout: self.timeout,
+        };
+        let cache = self.replies.filter(|_| !self.provider.is_free());
+        let request_hash = match self.provider.is_free() {
+            true => String::new(),
+            false => format!("{}", call_hash(&call, &self.provider.identity())),
+        };
+        let kept = cache.and_then(|cache| cache.get(&request_hash));
+        let reused = kept.is_some();
+        let reply = match kept {
+            Some(reply) => reply,
+            None => {
+                let node = question.node.to_owned();
+                let reply = self
+                    .provider
+                    .call(&call)
+                    .map_err(|source| FlowProblem::Model { node, source })?;
+                if let Some(cache) = cache {
+                    cache.put(&request_hash, &reply);
+                }
+                reply
+            }
+        };
+        let mut ledger = self.ledger.lock();
+        let usage = if reused { Usage::default() } else { reply.usage };
+        ledger.usage.add(usage);
+        ledger.calls.push(CallRecord {
+            node: question.node.to_owned(),
+            turn,
+            request_hash,
+            rendered_sha256: question.rendered.hex(),
+            reused,
+            usage: reply.usage,
+            stop: reply.stop,
+            identity: reply.identity.clone(),
+            text: reply.text.clone(),
+            messages: if self.keep_prompts { messages.to_vec() } else { Vec::new() },
+        });
+        Ok(reply)
+    }
+}
+
+fn call_hash(call: &ModelCall<'_>, identity: &ModelIdentity) -> Digest {
+    sha256(format!("{}\n{}", call.request_hash(), canonical::jcs_hash(&json!(identity))))
+}
+
+fn with_errors(original: &[Message], answer: &str, errors: &[Violation]) -> Vec<Message> {
+    let mut messages = original.to_vec();
+    let mut end = answer.len().min(ANSWER_SHOWN_BYTES);
+    while !answer.is_char_boundary(end) {
+        end -= 1;
+    }
+    messages.push(Message::new(Role::Assistant, &answer[..end]));
+    let mut text = String::from("That answer cannot be used. What is wrong with it:\n");
+    for error in errors.iter().take(ERRORS_SHOWN) {
+        let place = if error.pointer.is_empty() { "the whole answer" } else { &error.pointer };
+        text.push_str(&format!("- {place}: {}\n", error.message));
+    }
+    if errors.len() > ERRORS_SHOWN {
+        text.push_str(&format!("- and {} more\n", errors.len() - ERRORS_SHOWN));
+    }
+    text.push_str(
+        "Answer again with the corrected JSON object only, complete, without any other text.",
+    );
+    messages.push(Message::new(Role::User, text));
+    messages
+}
+
+/// The settings of a model node from its inputs; what is not a setting is left for the template.
+pub(super) fn settings(inputs: &Map<String, Value>) -> Result<CallSettings, String> {
+    let mut settings = CallSettings::default();
+    let given = |key: &str| inputs.get(key).filter(|v| !v.is_null() && v.as_str() != Some(""));
+    let wrong = |key: &str| format!("{key} is not usable");
+    let number = |key: &str| match given(key) {
+        None => Ok(None),
+        Some(value) => super::pyvalue::to_float(value)
+            .and_then(|value| value.as_f64())
+            .map(Some)
+            .ok_or_else(|| wrong(key)),
+    };
+    settings.temperature = number("temperature")?;
+    if given("max_tokens").is_some_and(|value| value.as_str() != Some("inf")) {
+        let tokens = number("max_tokens")?.unwrap_or(0.0);
+        if !(1.0..=4e9).contains(&tokens) {
+            return Err(wrong("max_tokens"));
+        }
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in range")]
+        let tokens = tokens as u32;
+        settings.max_tokens = Some(tokens);
+    }
+    #[allow(clippy::cast_possible_truncation, reason = "a seed is a small whole number")]
+    let seed = number("seed")?.map(|seed| seed as i64);
+    settings.seed = seed;
+    settings.stop = match given("stop").map(structured) {
+        Some(Value::Array(items)) => items.iter().map(super::pyvalue::to_str).collect(),
+        Some(other) => vec![super::pyvalue::to_str(&other)],
+        None => Vec::new(),
+    };
+    let model = given("deployment_name").or_else(|| given("model"));
+    settings.model = model.map(super::pyvalue::to_str);
+    if let Some(format) = given("response_format").map(structured) {
+        settings.response_format = match format.get("type").and_then(Value::as_str) {
+            Some("json_object") => ResponseFormat::JsonObject,
+            Some("json_schema") => {
+                settings.extra.insert("response_format".into(), format);
+                ResponseFormat::JsonSchema
+            }
+            _ => ResponseFormat::Text,
+        };
+    }
+    for key in ["top_p", "presence_penalty", "frequency_penalty"] {
+        if let Some(value) = number(key)? {
+            settings.extra.insert(key.to_owned(), value.into());
+        }
+    }
+    for key in ["logit_bias", "user", "functions", "function_call", "tools", "tool_choice"] {
+        if let Some(value) = given(key).map(structured) {
+            settings.extra.insert(key.to_owned(), value);
+        }
+    }
+    Ok(settings)
+}
+
+/// A value that the file may have written as JSON in a string.
+fn structured(value: &Value) -> Value {
+    match value.as_str() {
+        Some(text) if text.trim_start().starts_with(['[', '{']) => {
+            serde_json::from_str(text).unwrap_or_else(|_| value.clone())
+        }
+        _ => value.clone(),
+    }
+}

@@ -1,0 +1,119 @@
+//! Quotes looked up in the sources: verbatim, with any run of white space counting as one space.
+//!
+//! "Located" says that the words stand there, not that they prove anything.
+
+use super::outcome::EvidenceRef;
+use crate::model::{Evidence, SourceText};
+
+/// Shortest quote worth looking up, in bytes.
+const QUOTE_BYTES_MIN: usize = 3;
+
+/// Where each quote stands.
+pub(super) fn locate(quotes: Vec<(String, String)>, sources: &[SourceText]) -> Vec<EvidenceRef> {
+    if quotes.is_empty() {
+        return Vec::new();
+    }
+    let folded: Vec<Folded> = sources.iter().map(|source| Folded::of(&source.text)).collect();
+    quotes
+        .into_iter()
+        .map(|(pointer, quote)| {
+            let wanted = Folded::of(unquoted(&quote)).text;
+            let place = if wanted.len() < QUOTE_BYTES_MIN {
+                None
+            } else {
+                folded
+                    .iter()
+                    .enumerate()
+                    .find_map(|(index, text)| Some((index, text.find(&wanted)?)))
+            };
+            EvidenceRef {
+                pointer,
+                quote,
+                located: place.is_some(),
+                source_id: place.map(|(index, _)| sources[index].id.clone()),
+                start: place.map(|(_, (start, _))| start),
+                end: place.map(|(_, (_, end))| end),
+            }
+        })
+        .collect()
+}
+
+/// What the provider itself knows.
+pub(super) fn exact(evidence: &[Evidence], sources: &[SourceText]) -> Vec<EvidenceRef> {
+    let place = |item: &Evidence| {
+        let source = sources.get(item.span.source)?;
+        let quote = source.text.get(item.span.start..item.span.end)?;
+        Some(EvidenceRef {
+            pointer: item.pointer.clone(),
+            quote: quote.to_owned(),
+            located: true,
+            source_id: Some(source.id.clone()),
+            start: Some(item.span.start),
+            end: Some(item.span.end),
+        })
+    };
+    evidence.iter().filter_map(place).collect()
+}
+
+/// Models put quotation marks around quotes, and dots where they shorten at the end.
+fn unquoted(quote: &str) -> &str {
+    quote.trim().trim_matches(['"', '“', '”', '«', '»', '…'])
+}
+
+/// A text with runs of white space folded, and where each byte came from.
+struct Folded {
+    text: String,
+    offsets: Vec<usize>,
+}
+
+impl Folded {
+    fn of(text: &str) -> Folded {
+        let mut folded = Folded { text: String::with_capacity(text.len()), offsets: Vec::new() };
+        let mut space = false;
+        for (at, c) in text.char_indices() {
+            if c.is_whitespace() {
+                space = !folded.text.is_empty();
+                continue;
+            }
+            if space {
+                folded.text.push(' ');
+                folded.offsets.push(at - 1);
+                space = false;
+            }
+            folded.text.push(c);
+            folded.offsets.extend(std::iter::repeat_n(at, c.len_utf8()));
+        }
+        folded
+    }
+
+    fn find(&self, wanted: &str) -> Option<(usize, usize)> {
+        let at = self.text.find(wanted)?;
+        let last = self.text[..at + wanted.len()].chars().next_back()?;
+        let end = self.offsets[at + wanted.len() - 1] + last.len_utf8();
+        Some((self.offsets[at], end))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_are_found_across_line_breaks_and_lies_are_not() {
+        let text = "Intro.\nWe meet  on\nMonday — at café Sol.";
+        let sources = [
+            SourceText { id: "a".into(), text: "nothing".into() },
+            SourceText { id: "b".into(), text: text.into() },
+        ];
+        let quotes = ["“We meet on Monday — at café”", "We meet on Tuesday", "x", ""]
+            .map(|q| ("/q".to_owned(), q.to_owned()));
+        let found = locate(quotes.to_vec(), &sources);
+        assert_eq!(
+            found.iter().map(|e| e.located).collect::<Vec<_>>(),
+            [true, false, false, false]
+        );
+        let (start, end) = (found[0].start.unwrap(), found[0].end.unwrap());
+        assert_eq!(&text[start..end], "We meet  on\nMonday — at café");
+        assert_eq!(found[0].source_id.as_deref(), Some("b"));
+    }
+}

@@ -1,0 +1,396 @@
+//! Running the nodes of a plan: what is ready runs, independent nodes at the same time; what is switched off is
+//! bypassed.
+//!
+//! Contract, as in PromptFlow: a node with `activate` runs when the value it looks at equals the one
+//! given, and is bypassed when not, or when the node it looks at was bypassed. A node without is bypassed
+//! only if all nodes it reads were. An input whose node was bypassed reads as Python's default of the
+//! parameter, else as None; so does an output.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crossbeam_channel::unbounded;
+use serde_json::{Map, Value};
+
+use super::ask::{self, Asker, Question};
+use super::dag::{self, Binding, Node};
+use super::outcome::FlowProblem;
+use super::pack::{LoadedPack, OutputSchema, Step};
+use super::python::{self, PythonCall, PythonSettings};
+use super::{pyvalue, roles};
+use crate::contract::hash::sha256;
+use crate::model::{CallSettings, Message, ModelReply, ResponseFormat, Role, SourceText};
+
+/// What a node gave.
+#[derive(Debug, Clone)]
+pub(super) enum Output {
+    /// A value.
+    Value(Value),
+    /// A rendered prompt, its role lines still marked.
+    Prompt(String),
+    /// Nothing: it was switched off.
+    Bypassed,
+}
+
+impl Output {
+    fn value(&self) -> Value {
+        match self {
+            Output::Value(value) => value.clone(),
+            Output::Prompt(marked) => roles::plain(marked).into(),
+            Output::Bypassed => Value::Null,
+        }
+    }
+}
+
+/// Everything nodes run with.
+pub(super) struct Executor<'a> {
+    pub pack: &'a LoadedPack,
+    pub asker: &'a Asker<'a>,
+    pub inputs: &'a Map<String, Value>,
+    pub sources: &'a [SourceText],
+    pub python: Option<&'a PythonSettings>,
+    pub overrides: &'a CallSettings,
+    pub concurrency: usize,
+}
+
+/// What all nodes gave.
+#[derive(Default)]
+pub(super) struct Finished {
+    pub outputs: BTreeMap<String, Output>,
+    /// The reply behind the structured output.
+    pub structured: Option<(Value, ModelReply)>,
+    pub metrics: Map<String, Value>,
+}
+
+struct Done {
+    output: Output,
+    reply: Option<ModelReply>,
+    metrics: Map<String, Value>,
+}
+
+impl Executor<'_> {
+    /// Runs the nodes of each line.
+    pub fn run(&self) -> Result<Finished, FlowProblem> {
+        let mut finished = Finished::default();
+        let mut pending: Vec<&Node> = self.pack.plan.nodes.iter().collect();
+        std::thread::scope(|scope| {
+            let (sender, results) = unbounded();
+            let mut running = 0;
+            while !pending.is_empty() || running > 0 {
+                self.bypass(&mut pending, &mut finished)?;
+                let (mut ready, rest): (Vec<&Node>, Vec<&Node>) =
+                    pending.into_iter().partition(|node| is_ready(node, &finished));
+                pending = rest;
+                if running == 0 && ready.len() == 1 {
+                    // Nothing to wait for meanwhile: no thread needed.
+                    let node = ready.remove(0);
+                    let done = self.node(node, &finished.outputs)?;
+                    self.record(node, done, &mut finished);
+                    continue;
+                }
+                let room = self.concurrency.max(1).saturating_sub(running);
+                let waiting = ready.split_off(room.min(ready.len()));
+                for node in ready {
+                    let (sender, outputs) = (sender.clone(), finished.outputs.clone());
+                    running += 1;
+                    scope.spawn(move || {
+                        // The receiver is gone only when another node failed first.
+                        let _ = sender.send((node, self.node(node, &outputs)));
+                    });
+                }
+                pending.splice(0..0, waiting);
+                if running > 0 {
+                    let (node, done) = results.recv().map_err(|_| FlowProblem::Cancelled)?;
+                    running -= 1;
+                    self.record(node, done?, &mut finished);
+                }
+            }
+            Ok(finished)
+        })
+    }
+
+    fn record(&self, node: &Node, done: Done, finished: &mut Finished) {
+        if let (Some(wanted), Some(reply)) = (&self.pack.structured_node, done.reply)
+            && *wanted == node.name
+        {
+            finished.structured = Some((done.output.value(), reply));
+        }
+        finished.metrics.extend(done.metrics);
+        finished.outputs.insert(node.name.clone(), done.output);
+    }
+
+    fn bypass(&self, pending: &mut Vec<&Node>, finished: &mut Finished) -> Result<(), FlowProblem> {
+        loop {
+            let mut off = BTreeSet::new();
+            for node in pending.iter().filter(|node| is_ready(node, finished)) {
+                if self.is_off(node, &finished.outputs)? {
+                    off.insert(node.name.clone());
+                }
+            }
+            if off.is_empty() {
+                return Ok(());
+            }
+            pending.retain(|node| !off.contains(&node.name));
+            finished.outputs.extend(off.into_iter().map(|name| (name, Output::Bypassed)));
+        }
+    }
+
+    fn is_off(&self, node: &Node, outputs: &BTreeMap<String, Output>) -> Result<bool, FlowProblem> {
+        if let Some(activate) = &node.activate {
+            if is_bypassed(&activate.when, outputs) {
+                return Ok(true);
+            }
+            return Ok(!pyvalue::equal(&self.value(&activate.when, outputs)?, &activate.is));
+        }
+        let mut reads = node
+            .inputs
+            .iter()
+            .map(|(_, binding)| binding)
+            .filter(|b| b.node().is_some())
+            .peekable();
+        Ok(reads.peek().is_some() && reads.all(|binding| is_bypassed(binding, outputs)))
+    }
+
+    /// The value of a binding, given what nodes gave so far.
+    pub fn value(
+        &self,
+        binding: &Binding,
+        outputs: &BTreeMap<String, Output>,
+    ) -> Result<Value, FlowProblem> {
+        match binding {
+            Binding::Literal(value) => Ok(value.clone()),
+            Binding::Input(name) => Ok(self.inputs.get(name).cloned().unwrap_or_default()),
+            Binding::Node { node, property, .. } => {
+                let output = outputs.get(node).map(Output::value).unwrap_or_default();
+                if matches!(outputs.get(node), Some(Output::Bypassed)) {
+                    return Ok(Value::Null);
+                }
+                dag::follow(node, &output, property)
+                    .map_err(|error| FlowProblem::Reference(error.to_string()))
+            }
+        }
+    }
+
+    fn node(&self, node: &Node, outputs: &BTreeMap<String, Output>) -> Result<Done, FlowProblem> {
+        let mut values = Map::new();
+        let mut marked = BTreeSet::new();
+        for (name, binding) in &node.inputs {
+            match binding {
+                Binding::Node { node: from, property, .. } if property.is_empty() => {
+                    if let Some(Output::Prompt(text)) = outputs.get(from) {
+                        values.insert(name.clone(), text.clone().into());
+                        marked.insert(name.clone());
+                        continue;
+                    }
+                    values.insert(name.clone(), self.value(binding, outputs)?);
+                }
+                binding => {
+                    values.insert(name.clone(), self.value(binding, outputs)?);
+                }
+            }
+        }
+        self.step(node, values, &marked, outputs)
+    }
+
+    fn step(
+        &self,
+        node: &Node,
+        values: Map<String, Value>,
+        marked: &BTreeSet<String>,
+        outputs: &BTreeMap<String, Output>,
+    ) -> Result<Done, FlowProblem> {
+        let unsupported = |reason: &str| FlowProblem::Unsupported {
+            node: node.name.clone(),
+            reason: reason.to_owned(),
+        };
+        match self.pack.steps.get(&node.name) {
+            Some(Step::Prompt { template }) => {
+                let text = self.pack.templates.render(template, &values, marked)?;
+                Ok(Done { output: Output::Prompt(text), reply: None, metrics: Map::new() })
+            }
+            Some(Step::Llm { template, chat }) => {
+                let rendered = match values.get("prompt").and_then(Value::as_str) {
+                    // A value given for `prompt` takes the place of the template.
+                    Some(prompt) if marked.contains("prompt") => prompt.to_owned(),
+                    Some(prompt) => roles::without_marks(prompt),
+                    None => self.pack.templates.render(template, &values, marked)?,
+                };
+                let plain = roles::plain(&rendered);
+                let messages = if *chat {
+                    roles::split(&rendered)
+                        .map_err(|source| FlowProblem::Roles { node: node.name.clone(), source })?
+                } else {
+                    vec![Message::new(Role::User, plain.clone())]
+                };
+                self.ask(node, messages, &plain, &values, None)
+            }
+            Some(Step::Wrapper { schema }) => {
+                let prompt = values.get("prompt").map(pyvalue::to_str).unwrap_or_default();
+                let plain = roles::plain(&prompt);
+                let messages = vec![Message::new(Role::User, plain.clone())];
+                self.ask(node, messages, &plain, &values, schema.as_ref())
+            }
+            Some(Step::Python { path }) => {
+                let settings = self.python.ok_or_else(|| {
+                    unsupported("it is a Python program, and the configuration does not allow them")
+                })?;
+                let values: Map<String, Value> = values
+                    .into_iter()
+                    .map(|(key, value)| match value {
+                        Value::String(text) if marked.contains(&key) => {
+                            (key, roles::plain(&text).into())
+                        }
+                        value => (key, value),
+                    })
+                    .collect();
+                self.python(node, path, settings, &values, outputs)
+            }
+            Some(Step::Unsupported { reason }) => Err(unsupported(reason)),
+            None => Err(unsupported("it was not planned")),
+        }
+    }
+
+    fn python(
+        &self,
+        node: &Node,
+        path: &str,
+        settings: &PythonSettings,
+        values: &Map<String, Value>,
+        outputs: &BTreeMap<String, Output>,
+    ) -> Result<Done, FlowProblem> {
+        let names = |wanted: &dyn Fn(&Binding) -> bool| -> Vec<String> {
+            let inputs = node.inputs.iter().filter(|(_, binding)| wanted(binding));
+            inputs.map(|(name, _)| name.clone()).collect()
+        };
+        let call = PythonCall {
+            node: &node.name,
+            path,
+            inputs: values,
+            bypassed: &names(&|binding| is_bypassed(binding, outputs)),
+            literals: &names(&|binding| matches!(binding, Binding::Literal(_))),
+        };
+        let (output, metrics) = python::run(self.pack, settings, &call)?;
+        Ok(Done { output: Output::Value(output), reply: None, metrics })
+    }
+
+    fn ask(
+        &self,
+        node: &Node,
+        messages: Vec<Message>,
+        rendered: &str,
+        values: &Map<String, Value>,
+        own_schema: Option<&OutputSchema>,
+    ) -> Result<Done, FlowProblem> {
+        let is_structured = self.pack.structured_node.as_deref() == Some(&node.name);
+        let wants_json = self.pack.form() == super::project::Form::Json;
+        let schema = match &self.pack.schema {
+            Some(schema) if is_structured && wants_json => Some(schema),
+            _ => own_schema,
+        };
+        let mut settings = ask::settings(values)
+            .map_err(|reason| FlowProblem::Input(format!("node {}: {reason}", node.name)))?;
+        let wants_message =
+            ["tools", "functions"].iter().any(|key| settings.extra.contains_key(*key));
+        override_settings(&mut settings, self.overrides);
+        if schema.is_some() && settings.response_format == ResponseFormat::Text {
+            settings.response_format = ResponseFormat::JsonSchema;
+        }
+        let question = Question {
+            node: &node.name,
+            messages,
+            rendered: sha256(rendered),
+            inputs: self.inputs,
+            sources: self.sources,
+            schema,
+            settings,
+        };
+        let answer = self.asker.ask(&question)?;
+        let output = match &answer.reply.message {
+            Some(message) if wants_message => message.clone(),
+            // A program that wraps a model gives its text without the space around it.
+            _ if schema.is_none()
+                && matches!(self.pack.steps.get(&node.name), Some(Step::Wrapper { .. })) =>
+            {
+                answer.reply.text.trim().into()
+            }
+            _ => answer.value,
+        };
+        Ok(Done { output: Output::Value(output), reply: Some(answer.reply), metrics: Map::new() })
+    }
+
+    /// Runs the nodes that look at all lines. `lines` holds, by reference, one value a line.
+    pub fn aggregate(&self, lines: &BTreeMap<String, Vec<Value>>) -> Result<Finished, FlowProblem> {
+        let settings = self.python;
+        let mut finished = Finished::default();
+        for node in &self.pack.plan.aggregation {
+            if self.is_off(node, &finished.outputs)? {
+                finished.outputs.insert(node.name.clone(), Output::Bypassed);
+                continue;
+            }
+            let mut values = Map::new();
+            for (name, binding) in &node.inputs {
+                let value = match lines.get(&reference(binding)) {
+                    Some(values) => Value::Array(values.clone()),
+                    None => self.value(binding, &finished.outputs)?,
+                };
+                values.insert(name.clone(), value);
+            }
+            let Some(Step::Python { path }) = self.pack.steps.get(&node.name) else {
+                let done = self.step(node, values, &BTreeSet::new(), &finished.outputs)?;
+                self.record(node, done, &mut finished);
+                continue;
+            };
+            let settings = settings.ok_or_else(|| FlowProblem::Unsupported {
+                node: node.name.clone(),
+                reason: "it is a Python program, and the configuration does not allow them".into(),
+            })?;
+            let done = self.python(node, path, settings, &values, &finished.outputs)?;
+            self.record(node, done, &mut finished);
+        }
+        Ok(finished)
+    }
+}
+
+/// The values aggregation nodes want from one line, by reference.
+pub(super) fn for_aggregation(
+    executor: &Executor<'_>,
+    outputs: &BTreeMap<String, Output>,
+) -> Result<Map<String, Value>, FlowProblem> {
+    let mut wanted = Map::new();
+    for (_, binding) in executor.pack.plan.aggregation.iter().flat_map(|node| &node.inputs) {
+        let of_line = match binding {
+            Binding::Literal(_) => false,
+            Binding::Input(_) => true,
+            Binding::Node { node, .. } => outputs.contains_key(node),
+        };
+        if of_line {
+            wanted.insert(reference(binding), executor.value(binding, outputs)?);
+        }
+    }
+    Ok(wanted)
+}
+
+fn reference(binding: &Binding) -> String {
+    match binding {
+        Binding::Literal(_) => String::new(),
+        Binding::Input(name) => format!("${{inputs.{name}}}"),
+        Binding::Node { node, section, property } => format!("${{{node}.{section}.{property}}}"),
+    }
+}
+
+fn is_ready(node: &Node, finished: &Finished) -> bool {
+    let when = node.activate.iter().map(|activate| &activate.when);
+    let mut reads = node.inputs.iter().map(|(_, binding)| binding).chain(when);
+    reads.all(|binding| binding.node().is_none_or(|name| finished.outputs.contains_key(name)))
+}
+
+fn is_bypassed(binding: &Binding, outputs: &BTreeMap<String, Output>) -> bool {
+    let of = |name: &str| matches!(outputs.get(name), Some(Output::Bypassed));
+    binding.node().is_some_and(of)
+}
+
+/// What the request asks for wins over what the flow says.
+fn override_settings(settings: &mut CallSettings, overrides: &CallSettings) {
+    settings.temperature = overrides.temperature.or(settings.temperature);
+    settings.max_tokens = overrides.max_tokens.or(settings.max_tokens);
+    settings.seed = overrides.seed.or(settings.seed);
+}

@@ -1,0 +1,162 @@
+//! From sources and parameters to the inputs of a flow.
+//!
+//! Contract (also in `docs/flow-packs.md`): the main input gets the texts of the sources unless the
+//! caller gives it a value; then its own text is the one source. Every other input comes from the caller, from
+//! the request's parameters, or from its default. Values are converted to the declared type the way
+//! PromptFlow converts them; what cannot be converted, and a required input without a value, is
+//! refused. Parameters nobody declares are accepted and warned about.
+
+use serde_json::{Map, Value, json};
+
+use super::dag::ValueType;
+use super::outcome::FlowProblem;
+use super::pack::LoadedPack;
+use super::pyvalue;
+use crate::model::SourceText;
+
+/// Parameters every flow understands: limits of the model calls, and the day of the summary.
+pub const COMMON_PARAMS: [&str; 4] = ["max_tokens", "temperature", "seed", "day"];
+
+/// Inputs ready for the flow.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Bound {
+    pub inputs: Map<String, Value>,
+    pub sources: Vec<SourceText>,
+    pub warnings: Vec<String>,
+}
+
+pub(super) fn bind(
+    pack: &LoadedPack,
+    mut given: Map<String, Value>,
+    params: &Map<String, Value>,
+    sources: &[SourceText],
+) -> Result<Bound, FlowProblem> {
+    let mut warnings = Vec::new();
+    let declared = |name: &str| pack.inputs().iter().any(|input| input.name == name);
+    for (name, value) in params {
+        if declared(name) {
+            given.entry(name.clone()).or_insert_with(|| value.clone());
+        } else if !COMMON_PARAMS.contains(&name.as_str()) {
+            warnings.push("unknown_param".to_owned());
+        }
+    }
+    warnings.dedup();
+    if let Some(unknown) = given.keys().find(|name| !declared(name)) {
+        warnings.push(format!("input {unknown} is not declared and is ignored"));
+    }
+    let mut sources = sources.to_vec();
+    if let Some(main) = pack.main_input() {
+        match given.get(main) {
+            Some(value) if sources.is_empty() => sources = own_sources(main, value),
+            Some(_) => {}
+            None if sources.is_empty() => {}
+            None => {
+                let kind = pack.inputs().iter().find(|input| input.name == main).map(|i| i.kind);
+                given.insert(main.to_owned(), main_value(kind, &sources));
+            }
+        }
+    }
+    let mut inputs = Map::new();
+    for input in pack.inputs() {
+        let optional = || is_optional(pack, &input.name).then_some(Value::Null);
+        let value = given.remove(&input.name).or_else(|| input.default.clone()).or_else(optional);
+        let Some(value) = value else {
+            return Err(FlowProblem::Input(format!("the flow needs the input {}", input.name)));
+        };
+        if input.kind == ValueType::Image {
+            let reason = format!("input {} is a picture, which no model here reads", input.name);
+            return Err(FlowProblem::Input(reason));
+        }
+        let value = match value {
+            Value::Null if is_optional(pack, &input.name) => Value::Null,
+            value => input
+                .kind
+                .coerce(value)
+                .map_err(|error| FlowProblem::Input(format!("input {}: {error}", input.name)))?,
+        };
+        inputs.insert(input.name.clone(), value);
+    }
+    Ok(Bound { inputs, sources, warnings })
+}
+
+fn is_optional(pack: &LoadedPack, name: &str) -> bool {
+    pack.record.io_contract.inputs.iter().any(|input| input.name == name && !input.required)
+}
+
+fn own_sources(main: &str, value: &Value) -> Vec<SourceText> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => texts_of(other),
+    };
+    vec![SourceText { id: main.to_owned(), text }]
+}
+
+/// The texts inside a structured value, one line each, in order.
+fn texts_of(value: &Value) -> String {
+    fn collect(value: &Value, lines: &mut Vec<String>) {
+        match value {
+            Value::String(text) => lines.push(text.clone()),
+            Value::Array(items) => items.iter().for_each(|item| collect(item, lines)),
+            Value::Object(members) => members.values().for_each(|item| collect(item, lines)),
+            Value::Number(_) => lines.push(pyvalue::to_str(value)),
+            Value::Null | Value::Bool(_) => {}
+        }
+    }
+    let mut lines = Vec::new();
+    collect(value, &mut lines);
+    lines.join("\n")
+}
+
+/// The value of the main input.
+pub(super) fn main_value(kind: Option<ValueType>, sources: &[SourceText]) -> Value {
+    let each = || -> Vec<Value> {
+        sources.iter().map(|source| json!({"id": source.id, "text": source.text})).collect()
+    };
+    match kind {
+        Some(ValueType::List) => Value::Array(each()),
+        Some(ValueType::Object) => json!({"sources": each()}),
+        _ => joined(sources).into(),
+    }
+}
+
+/// Several texts as one, each under its label; a single text as it is.
+fn joined(sources: &[SourceText]) -> String {
+    if let [only] = sources {
+        return only.text.clone();
+    }
+    let mut out = String::new();
+    for (index, source) in sources.iter().enumerate() {
+        let id: String = source.id.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        out.push_str(if index > 0 { "\n\n" } else { "" });
+        out.push_str(&format!("[{}] {id}\n{}", index + 1, source.text));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(id: &str, text: &str) -> SourceText {
+        SourceText { id: id.into(), text: text.into() }
+    }
+
+    #[test]
+    fn texts_are_joined_under_labels() {
+        assert_eq!(joined(&[source("a", "one")]), "one");
+        let two = [source("a\nsystem:\n", "one"), source("b", "two")];
+        assert_eq!(joined(&two), "[1] a system: \none\n\n[2] b\ntwo");
+        assert_eq!(
+            main_value(Some(ValueType::List), &two[1..]),
+            json!([{"id": "b", "text": "two"}])
+        );
+        assert_eq!(main_value(Some(ValueType::Object), &two[1..])["sources"][0]["id"], "b");
+    }
+
+    #[test]
+    fn a_given_value_is_its_own_source() {
+        let value = json!([{"n": 1, "text": "a"}, null, true, "b"]);
+        assert_eq!(own_sources("items", &value), [source("items", "1\na\nb")]);
+    }
+}

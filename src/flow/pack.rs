@@ -1,0 +1,447 @@
+//! A flow pack ready to run: planned, its templates compiled, its schema compiled.
+//!
+//! Contract: made once from verified bytes and used by many threads; nothing is read afterwards.
+//! `prompt_hash` covers the flow file and every template, prompty file and schema the planned nodes
+//! reach by path, with the request's parameters, as the service's contract says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use jsonschema::Validator;
+use serde_json::{Map, Value, json};
+
+use super::dag::{BadFlow, Binding, FlowFile, InputDef, Node, ValueType};
+use super::plan::{self, Plan};
+use super::project::{BadProjection, Form, Projection};
+use super::prompty::Prompty;
+use super::render::{TemplateError, Templates};
+use super::yaml;
+use crate::contract::hash::Digest;
+use crate::contract::{json as canonical, schema};
+use crate::registry::{FlowPackRecord, PackError, PackFiles};
+
+/// Why a pack cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// A path leads out of the pack, or the pack is not what its record says.
+    #[error(transparent)]
+    Pack(#[from] PackError),
+    /// The flow file is not one.
+    #[error(transparent)]
+    Flow(#[from] BadFlow),
+    /// A template does not compile.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    /// The projection is not one.
+    #[error(transparent)]
+    Projection(#[from] BadProjection),
+    /// A file the flow names is not in the pack.
+    #[error("find {path}, which {by} names: it is not in the pack")]
+    Missing {
+        /// The file.
+        path: String,
+        /// Who names it.
+        by: String,
+    },
+    /// A JSON file or a schema cannot be used.
+    #[error("read {path}: {reason}")]
+    Json {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// A compiled output schema.
+#[derive(Debug)]
+pub struct OutputSchema {
+    /// The schema itself.
+    pub value: Value,
+    /// Its validator.
+    pub validator: Validator,
+}
+
+impl OutputSchema {
+    fn compile(path: &str, bytes: &[u8]) -> Result<OutputSchema, LoadError> {
+        let bad = |reason: String| LoadError::Json { path: path.to_owned(), reason };
+        let value: Value = serde_json::from_slice(bytes).map_err(|error| bad(error.to_string()))?;
+        // The function-call form wraps the schema of the arguments.
+        let value = match value.get("parameters") {
+            Some(parameters) if value.get("name").is_some() => parameters.clone(),
+            _ => value,
+        };
+        let validator = schema::compile(&value).map_err(bad)?;
+        Ok(OutputSchema { value, validator })
+    }
+}
+
+/// What a node does.
+#[derive(Debug)]
+pub enum Step {
+    /// Renders a template.
+    Prompt {
+        /// The template.
+        template: String,
+    },
+    /// Asks the model.
+    Llm {
+        /// The template.
+        template: String,
+        /// Whether it is a conversation.
+        chat: bool,
+    },
+    /// A Python program that only forwards a prompt to a model: asked directly.
+    Wrapper {
+        /// The schema of its answer.
+        schema: Option<OutputSchema>,
+    },
+    /// Any other Python program.
+    Python {
+        /// The program.
+        path: String,
+    },
+    /// Something that cannot run here.
+    Unsupported {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A pack that can run.
+#[derive(Debug)]
+pub struct LoadedPack {
+    pub(crate) record: FlowPackRecord,
+    pub(crate) pack_hash: Digest,
+    pub(crate) plan: Plan,
+    pub(crate) steps: BTreeMap<String, Step>,
+    pub(crate) templates: Templates,
+    pub(crate) schema: Option<OutputSchema>,
+    pub(crate) projection: Projection,
+    pub(crate) hints: Option<Value>,
+    pub(crate) inputs: Vec<InputDef>,
+    pub(crate) main_input: Option<String>,
+    pub(crate) structured_node: Option<String>,
+    pub(crate) python_files: Map<String, Value>,
+    pub(crate) folder: Option<std::path::PathBuf>,
+    pub(crate) template_bytes: usize,
+    pub(crate) has_node_variant: bool,
+    variant_files: BTreeSet<String>,
+    prompt_files: BTreeMap<String, Digest>,
+}
+
+impl LoadedPack {
+    /// Makes a pack ready. The files must be verified already.
+    pub fn load(record: &FlowPackRecord, files: &PackFiles) -> Result<LoadedPack, LoadError> {
+        Loader { record, files, aliases: BTreeMap::new(), used: BTreeSet::new() }.load()
+    }
+
+    /// The registry record.
+    pub fn record(&self) -> &FlowPackRecord {
+        &self.record
+    }
+
+    /// The hash of the pack's files.
+    pub fn pack_hash(&self) -> Digest {
+        self.pack_hash
+    }
+
+    /// The declared inputs of the flow, in order.
+    pub fn inputs(&self) -> &[InputDef] {
+        &self.inputs
+    }
+
+    /// The input that receives the texts of the sources.
+    pub fn main_input(&self) -> Option<&str> {
+        self.main_input.as_deref()
+    }
+
+    /// The schema of the structured output.
+    pub fn output_schema(&self) -> Option<&Value> {
+        self.schema.as_ref().map(|schema| &schema.value)
+    }
+
+    /// Things worth telling about the flow that do not stop it.
+    pub fn warnings(&self) -> &[String] {
+        &self.plan.warnings
+    }
+
+    /// `prompt_hash` for a request with these parameters.
+    pub fn prompt_hash(&self, params: &Map<String, Value>) -> Digest {
+        let files: BTreeMap<&str, String> =
+            self.prompt_files.iter().map(|(path, hash)| (path.as_str(), hash.hex())).collect();
+        canonical::jcs_hash(&json!({
+            "flow_id": self.record.flow_id,
+            "variant": self.record.variant,
+            "files": files,
+            "params": params,
+        }))
+    }
+
+    /// True when a planned node reaches the file.
+    pub(crate) fn is_prompt_file(&self, path: &str) -> bool {
+        self.prompt_files.contains_key(path)
+    }
+
+    /// True when a node reaches the file in some variant.
+    pub(crate) fn in_other_variant(&self, path: &str) -> bool {
+        self.variant_files.contains(path)
+    }
+
+    pub(crate) fn form(&self) -> Form {
+        self.projection.form(self.schema.is_some())
+    }
+}
+
+struct Loader<'a> {
+    record: &'a FlowPackRecord,
+    files: &'a PackFiles,
+    /// Files that `additional_includes` puts next to the flow.
+    aliases: BTreeMap<String, String>,
+    /// Files that belong to the prompt.
+    used: BTreeSet<String>,
+}
+
+impl Loader<'_> {
+    fn load(mut self) -> Result<LoadedPack, LoadError> {
+        let record = self.record;
+        let flow = self.flow()?;
+        self.aliases = self.includes(&flow)?;
+        let plan = plan::plan(&flow, record.variant.as_deref())?;
+        let projection = Projection::compile(self.files.get("projection.json")?)?;
+        let mut templates = Templates::new(projection.undefined());
+        let mut steps = BTreeMap::new();
+        let mut template_bytes = 0;
+        for node in plan.nodes.iter().chain(&plan.aggregation) {
+            let step = self.step(&plan, node, &mut templates, &mut template_bytes)?;
+            steps.insert(node.name.clone(), step);
+        }
+        let hierarchy = projection.hierarchy();
+        for path in hierarchy.leaf.iter().chain(&hierarchy.merge) {
+            self.template(path, "projection.json", &mut templates, &mut template_bytes)?;
+        }
+        let schema = self.schema()?;
+        let hints = self.json("hints.json")?;
+        let prompt_files = self
+            .files
+            .hashes()
+            .filter(|(path, _)| self.used.contains(*path))
+            .map(|(path, hash)| (path.to_owned(), hash))
+            .collect();
+        Ok(LoadedPack {
+            pack_hash: self.files.pack_hash(),
+            main_input: main_input(record, &flow),
+            structured_node: structured_node(&plan, &steps),
+            python_files: python_files(self.files, &self.aliases),
+            folder: self.files.folder().map(Path::to_owned),
+            record: record.clone(),
+            has_node_variant: record
+                .variant
+                .as_deref()
+                .is_some_and(|variant| plan::has_variant(&flow, variant)),
+            variant_files: flow
+                .variants
+                .values()
+                .flat_map(|variants| variants.bodies.values())
+                .filter_map(|node| node.path.clone())
+                .collect(),
+            inputs: flow.inputs,
+            plan,
+            steps,
+            templates,
+            schema,
+            projection,
+            hints,
+            template_bytes,
+            prompt_files,
+        })
+    }
+
+    fn flow(&mut self) -> Result<FlowFile, LoadError> {
+        let entry = &self.record.entry_dag;
+        let text = self.prompt_text(entry, "the registry record")?;
+        if entry.ends_with(".prompty") {
+            return Ok(Prompty::parse(entry, &text)?.flow(entry)?);
+        }
+        let value = yaml::parse(&text).map_err(|error| BadFlow::new(entry, error.0))?;
+        Ok(FlowFile::from_value(&value)?)
+    }
+
+    fn includes(&self, flow: &FlowFile) -> Result<BTreeMap<String, String>, LoadError> {
+        let mut aliases = BTreeMap::new();
+        for include in &flow.additional_includes {
+            let path = crate::registry::clean_path(include)?;
+            let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
+            let folder = format!("{path}/");
+            let found: Vec<(String, String)> = self
+                .files
+                .iter()
+                .filter_map(|(file, _)| match file.strip_prefix(&folder) {
+                    Some(rest) => Some((format!("{name}/{rest}"), file.to_owned())),
+                    None => (file == path).then(|| (name.clone(), file.to_owned())),
+                })
+                .collect();
+            if found.is_empty() {
+                let by = "additional_includes".to_owned();
+                return Err(LoadError::Missing { path: include.clone(), by });
+            }
+            for (alias, file) in found {
+                if alias != file && aliases.insert(alias.clone(), file).is_some() {
+                    let what = format!("{alias} is included twice");
+                    return Err(BadFlow::new("additional_includes", what).into());
+                }
+            }
+        }
+        Ok(aliases)
+    }
+
+    fn find(&self, path: &str, by: &str) -> Result<(String, &[u8]), LoadError> {
+        let clean = crate::registry::clean_path(path)?;
+        let real = self.aliases.get(&clean).cloned().unwrap_or(clean);
+        match self.files.get(&real)? {
+            Some(bytes) => Ok((real, bytes)),
+            None => Err(LoadError::Missing { path: path.to_owned(), by: by.to_owned() }),
+        }
+    }
+
+    /// The text of a file that belongs to the prompt.
+    fn prompt_text(&mut self, path: &str, by: &str) -> Result<String, LoadError> {
+        let (real, bytes) = self.find(path, by)?;
+        let text = String::from_utf8(bytes.to_vec())
+            .map_err(|_| LoadError::Json { path: real.clone(), reason: "not UTF-8".to_owned() })?;
+        self.used.insert(real);
+        Ok(text)
+    }
+
+    fn template(
+        &mut self,
+        path: &str,
+        by: &str,
+        templates: &mut Templates,
+        bytes: &mut usize,
+    ) -> Result<(), LoadError> {
+        if templates.has(path) {
+            return Ok(());
+        }
+        let mut text = self.prompt_text(path, by)?;
+        if path.ends_with(".prompty") {
+            text = Prompty::parse(path, &text)?.template;
+        }
+        *bytes += text.len();
+        Ok(templates.add(path, &text)?)
+    }
+
+    fn step(
+        &mut self,
+        plan: &Plan,
+        node: &Node,
+        templates: &mut Templates,
+        bytes: &mut usize,
+    ) -> Result<Step, LoadError> {
+        let unsupported = |reason: String| Ok(Step::Unsupported { reason });
+        let by = format!("node {}", node.name);
+        let path = node.path.clone();
+        match (node.kind.as_str(), path) {
+            ("prompt", Some(template)) => {
+                self.template(&template, &by, templates, bytes)?;
+                Ok(Step::Prompt { template })
+            }
+            ("llm", Some(template)) => {
+                self.template(&template, &by, templates, bytes)?;
+                let chat = node.api.as_deref() != Some("completion");
+                Ok(Step::Llm { template, chat })
+            }
+            ("python", Some(path)) if node.source_type == "code" => {
+                if is_wrapper(plan, node) {
+                    return Ok(Step::Wrapper { schema: self.wrapper_schema(node)? });
+                }
+                self.find(&path, &by)?;
+                Ok(Step::Python { path })
+            }
+            ("prompt" | "llm" | "python", None) => {
+                Err(BadFlow::new(format!("nodes.{}", node.name), "no source path").into())
+            }
+            ("python", _) => unsupported(format!("a Python package tool ({})", node.source_type)),
+            ("", _) => Err(BadFlow::new(format!("nodes.{}", node.name), "no type").into()),
+            (kind, _) => unsupported(format!("a node of type {kind}")),
+        }
+    }
+
+    fn wrapper_schema(&mut self, node: &Node) -> Result<Option<OutputSchema>, LoadError> {
+        let Some(Binding::Literal(Value::String(path))) = node.input("schema_path") else {
+            return Ok(None);
+        };
+        if path.is_empty() {
+            return Ok(None);
+        }
+        let text = self.prompt_text(path, &format!("node {}", node.name))?;
+        OutputSchema::compile(path, text.as_bytes()).map(Some)
+    }
+
+    fn schema(&mut self) -> Result<Option<OutputSchema>, LoadError> {
+        let Some(path) = self.record.declared_outputs.output_schema_path.clone() else {
+            return Ok(None);
+        };
+        let text = self.prompt_text(&path, "the registry record")?;
+        OutputSchema::compile(&path, text.as_bytes()).map(Some)
+    }
+
+    fn json(&self, path: &str) -> Result<Option<Value>, LoadError> {
+        let Some(bytes) = self.files.get(path)? else { return Ok(None) };
+        serde_json::from_slice(bytes)
+            .map(Some)
+            .map_err(|error| LoadError::Json { path: path.to_owned(), reason: error.to_string() })
+    }
+}
+
+/// A Python node that takes the text of a prompt node and names a model only forwards the one to the
+/// other; so does one whose program is called `llm_wrapper.py`.
+fn is_wrapper(plan: &Plan, node: &Node) -> bool {
+    let from_prompt = node.input("prompt").and_then(Binding::node).is_some_and(|name| {
+        plan.nodes.iter().any(|other| other.name == name && other.kind == "prompt")
+    });
+    let names_model = ["deployment_name", "model"].iter().any(|key| node.input(key).is_some());
+    let file = node.path.as_deref().unwrap_or_default().rsplit('/').next().unwrap_or_default();
+    from_prompt && (names_model || file == "llm_wrapper.py")
+}
+
+/// The model node whose answer is, as it stands, the first output of the flow.
+fn structured_node(plan: &Plan, steps: &BTreeMap<String, Step>) -> Option<String> {
+    let Binding::Node { node, property, .. } = &plan.outputs.first()?.reference else {
+        return None;
+    };
+    let asks = matches!(steps.get(node), Some(Step::Llm { .. } | Step::Wrapper { .. }));
+    (asks && property.is_empty()).then(|| node.clone())
+}
+
+fn main_input(record: &FlowPackRecord, flow: &FlowFile) -> Option<String> {
+    let declared = &record.io_contract.inputs;
+    if let Some(input) = declared.iter().find(|input| input.main) {
+        return Some(input.name.clone());
+    }
+    let is_required = |input: &&InputDef| {
+        declared
+            .iter()
+            .find(|other| other.name == input.name)
+            .map_or(input.default.is_none(), |d| d.required)
+    };
+    let usable = || flow.inputs.iter().filter(|input| !input.is_chat_history);
+    let of = |kind: ValueType| usable().find(|input| input.kind == kind);
+    let required = usable().filter(|input| input.kind == ValueType::String).find(is_required);
+    required
+        .or_else(|| of(ValueType::String))
+        .or_else(|| of(ValueType::List))
+        .or_else(|| of(ValueType::Object))
+        .map(|input| input.name.clone())
+}
+
+fn python_files(files: &PackFiles, aliases: &BTreeMap<String, String>) -> Map<String, Value> {
+    let real = files.iter().map(|(path, bytes)| (path.to_owned(), bytes));
+    let copied = aliases
+        .iter()
+        .filter_map(|(alias, path)| Some((alias.clone(), files.get(path).ok().flatten()?)));
+    real.chain(copied)
+        .filter(|(path, _)| path.ends_with(".py"))
+        .map(|(path, bytes)| (path, String::from_utf8_lossy(bytes).into_owned().into()))
+        .collect()
+}

@@ -1,0 +1,459 @@
+//! Cue phrases: finding out whether and where a text says one of a list of things.
+//!
+//! A cue is one or more words, matched as whole words without case or accents; `cancel*` matches any
+//! word that starts so. An index from word to positions makes a look-up cost what it finds, so packs may
+//! list hundreds of cues. The cues of the usual roles of a sentence are here; a pack adds its own.
+
+use std::collections::BTreeMap;
+
+use super::super::text::words::{fold, for_each_token};
+use super::super::text::{Kind, Text};
+use super::Mention;
+
+/// Positions looked at for one word of one cue.
+const POSITIONS_MAX: usize = 2000;
+
+/// Words of the text, folded, with every token that is one.
+pub struct Index<'t, 'a> {
+    text: &'t Text<'a>,
+    positions: BTreeMap<&'t str, Vec<u32>>,
+    sentence_of: Vec<u32>,
+}
+
+impl<'t, 'a> Index<'t, 'a> {
+    /// Indexes the text.
+    pub fn new(text: &'t Text<'a>) -> Self {
+        let mut by_word: Vec<Vec<u32>> = vec![Vec::new(); text.vocabulary.words().len()];
+        for (position, token) in text.tokens.iter().enumerate() {
+            by_word[token.word as usize].push(position as u32);
+        }
+        let mut positions: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+        for (word, mut found) in text.vocabulary.words().iter().zip(by_word) {
+            positions.entry(&word.folded).or_default().append(&mut found);
+        }
+        positions.values_mut().for_each(|found| found.sort_unstable());
+        let mut sentence_of = vec![0; text.tokens.len()];
+        for (index, sentence) in text.sentences.iter().enumerate() {
+            sentence_of[sentence.tokens.clone()].fill(index as u32);
+        }
+        Index { text, positions, sentence_of }
+    }
+
+    /// Every place that says the cue, in reading order.
+    pub fn find(&self, cue: &str) -> Vec<Mention> {
+        let folded = fold(cue.trim_end_matches('*'));
+        let mut words = Vec::new();
+        for_each_token(&folded, |start, end| words.push(&folded[start..end]));
+        let Some((first, rest)) = words.split_first() else { return Vec::new() };
+        let open = cue.ends_with('*');
+        let mut found = Vec::new();
+        if open && rest.is_empty() {
+            let range = self
+                .positions
+                .range::<str, _>((std::ops::Bound::Included(*first), std::ops::Bound::Unbounded));
+            for (_, positions) in range.take_while(|(word, _)| word.starts_with(first)) {
+                found.extend(
+                    positions.iter().take(POSITIONS_MAX).filter_map(|&at| self.mention(at, 1)),
+                );
+            }
+            found.sort_unstable();
+        } else if let Some(positions) = self.positions.get(first) {
+            let follows = |at: u32| {
+                rest.iter().enumerate().all(|(offset, word)| {
+                    let token = self.text.tokens.get(at as usize + offset + 1);
+                    let said = token.map_or("", |token| self.text.folded(token));
+                    said == *word || (open && offset + 1 == rest.len() && said.starts_with(word))
+                })
+            };
+            found.extend(
+                positions
+                    .iter()
+                    .take(POSITIONS_MAX)
+                    .filter(|&&at| follows(at))
+                    .filter_map(|&at| self.mention(at, words.len())),
+            );
+        }
+        found
+    }
+
+    fn mention(&self, at: u32, words: usize) -> Option<Mention> {
+        let last = at as usize + words - 1;
+        let sentence = self.sentence_of[at as usize];
+        (self.sentence_of.get(last) == Some(&sentence)).then(|| Mention {
+            sentence: sentence as usize,
+            start: self.text.tokens[at as usize].start as usize,
+            end: self.text.tokens[last].end as usize,
+        })
+    }
+
+    /// Sentences that say one of the cues, in reading order, each once.
+    pub fn sentences<'c>(&self, cues: impl IntoIterator<Item = &'c str>) -> Vec<usize> {
+        let mut found: Vec<usize> = cues
+            .into_iter()
+            .flat_map(|cue| self.find(cue))
+            .map(|mention| mention.sentence)
+            .collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+}
+
+/// What a sentence does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// Asks for something to be done, or says it will be.
+    Action,
+    /// Asks.
+    Question,
+    /// Says what was decided.
+    Decision,
+    /// Says what is wanted.
+    Goal,
+    /// Says what was done.
+    Result,
+    /// Says what went wrong or might.
+    Problem,
+    /// Says what is still to be done.
+    Pending,
+    /// Gives a figure.
+    Figure,
+    /// Quotes somebody.
+    Speech,
+    /// Is uncertain.
+    Doubt,
+}
+
+/// The built-in cues of a purpose.
+pub fn cues_of(purpose: Purpose) -> &'static [&'static str] {
+    match purpose {
+        Purpose::Action => &[
+            "please",
+            "could you",
+            "can you",
+            "would you",
+            "need to",
+            "needs to",
+            "you must",
+            "must",
+            "have to",
+            "make sure",
+            "remember to",
+            "don't forget",
+            "let's",
+            "let us",
+            "we should",
+            "you should",
+            "i will",
+            "i'll",
+            "send me",
+            "review",
+            "todo",
+            "to do",
+            "action item",
+            "follow up",
+            "schedule",
+            "prepare",
+            "submit",
+            "confirm",
+            "por favor",
+            "podrias",
+            "puedes",
+            "podria",
+            "necesito que",
+            "necesitamos",
+            "hay que",
+            "tenemos que",
+            "tienes que",
+            "debes",
+            "debemos",
+            "deberiamos",
+            "recuerda",
+            "no olvides",
+            "enviame",
+            "envia",
+            "revisar",
+            "revisa",
+            "preparar",
+            "prepara",
+            "confirmar",
+            "confirma",
+            "pendiente",
+            "acordate",
+            "mandame",
+            "completar",
+            "pagar",
+            "llamar",
+        ],
+        Purpose::Question => &[],
+        Purpose::Decision => &[
+            "decided",
+            "we agreed",
+            "agreed to",
+            "agreed",
+            "decision",
+            "we will use",
+            "we'll use",
+            "go with",
+            "chose",
+            "settled on",
+            "approved",
+            "decidimos",
+            "decidi",
+            "se decidio",
+            "acordamos",
+            "acordado",
+            "quedamos en",
+            "decision",
+            "aprobado",
+            "elegimos",
+            "usaremos",
+            "vamos con",
+        ],
+        Purpose::Goal => &[
+            "goal",
+            "i want",
+            "i want to",
+            "i need",
+            "i'd like",
+            "i would like",
+            "how do i",
+            "how can i",
+            "help me",
+            "objective",
+            "we want",
+            "aim",
+            "trying to",
+            "objetivo",
+            "quiero",
+            "necesito",
+            "quisiera",
+            "me gustaria",
+            "ayudame",
+            "como puedo",
+            "como hago",
+            "la idea es",
+            "busco",
+            "la meta",
+            "hoy quiero",
+        ],
+        Purpose::Result => &[
+            "done",
+            "fixed",
+            "finished",
+            "completed",
+            "implemented",
+            "works now",
+            "it works",
+            "created",
+            "added",
+            "updated",
+            "resolved",
+            "shipped",
+            "deployed",
+            "merged",
+            "published",
+            "solved",
+            "passed",
+            "succeeded",
+            "configured",
+            "migrated",
+            "removed",
+            "listo",
+            "hecho",
+            "terminado",
+            "terminamos",
+            "funciona",
+            "funciono",
+            "creado",
+            "arreglado",
+            "resuelto",
+            "complet*",
+            "implement*",
+            "actualizado",
+            "agregado",
+            "publicado",
+            "desplegado",
+            "configurado",
+            "se agrego",
+            "se creo",
+            "quedo",
+            "ya esta",
+        ],
+        Purpose::Problem => &[
+            "error",
+            "errors",
+            "fail*",
+            "bug",
+            "broken",
+            "crash*",
+            "problem",
+            "issue",
+            "risk",
+            "risks",
+            "blocked",
+            "blocker",
+            "delay*",
+            "exception",
+            "timeout",
+            "missing",
+            "unavailable",
+            "warning",
+            "fallo",
+            "fallos",
+            "falla",
+            "fallido",
+            "problema*",
+            "riesgo*",
+            "bloquead*",
+            "retras*",
+            "excepcion",
+            "falta",
+            "roto",
+            "no funciona",
+            "demora*",
+            "incidente",
+            "caida",
+        ],
+        Purpose::Pending => &[
+            "todo",
+            "to do",
+            "next step",
+            "next steps",
+            "still need",
+            "still needs",
+            "remaining",
+            "pending",
+            "tomorrow",
+            "later",
+            "left to",
+            "will need to",
+            "need to",
+            "follow up",
+            "not yet",
+            "pendiente*",
+            "falta",
+            "faltan",
+            "queda",
+            "quedan",
+            "manana",
+            "proximo paso",
+            "proximos pasos",
+            "siguiente paso",
+            "luego",
+            "despues",
+            "hay que",
+            "tengo que",
+            "tenemos que",
+            "todavia no",
+            "aun no",
+        ],
+        Purpose::Figure => &["percent", "million", "billion", "por ciento", "millones", "%"],
+        Purpose::Speech => &[
+            "said",
+            "says",
+            "told",
+            "according to",
+            "stated",
+            "dijo",
+            "afirmo",
+            "senalo",
+            "segun",
+            "declaro",
+            "aseguro",
+            "explico",
+        ],
+        Purpose::Doubt => &[
+            "unclear",
+            "not sure",
+            "maybe",
+            "perhaps",
+            "unknown",
+            "might",
+            "uncertain",
+            "to be confirmed",
+            "tbd",
+            "tbc",
+            "open question",
+            "no esta claro",
+            "quiza*",
+            "tal vez",
+            "por confirmar",
+            "no se sabe",
+            "desconocid*",
+            "podria",
+            "incierto",
+            "incertidumbre",
+        ],
+    }
+}
+
+/// Sentences with a purpose, in reading order. Headings, code, quoted mail and signatures have none.
+pub fn with_purpose(index: &Index<'_, '_>, purpose: Purpose, more: &[String]) -> Vec<usize> {
+    let text = index.text;
+    let mut found =
+        index.sentences(cues_of(purpose).iter().copied().chain(more.iter().map(String::as_str)));
+    match purpose {
+        Purpose::Question => found.extend((0..text.sentences.len()).filter(|&at| asks(text, at))),
+        Purpose::Figure => {
+            found.extend((0..text.sentences.len()).filter(|&at| has_figure(text, at)))
+        }
+        Purpose::Speech => found.extend((0..text.sentences.len()).filter(|&at| quotes(text, at))),
+        _ => {}
+    }
+    found.sort_unstable();
+    found.dedup();
+    found.retain(|&at| {
+        !matches!(
+            text.block_of(at).kind,
+            Kind::Heading(_) | Kind::Header | Kind::Code | Kind::Signature | Kind::Quote
+        )
+    });
+    found.retain(|&at| text.tokens_of(at).len() > 1);
+    found
+}
+
+fn asks(text: &Text<'_>, sentence: usize) -> bool {
+    let said = text.sentence(sentence);
+    said.starts_with('¿') || said.trim_end_matches(['"', ')', '*', '_']).ends_with('?')
+}
+
+fn has_figure(text: &Text<'_>, sentence: usize) -> bool {
+    let said = text.sentence(sentence);
+    let digits = said.bytes().filter(u8::is_ascii_digit).count();
+    digits > 0
+        && (said.contains('%') || !super::tokens::amounts(text, sentence).is_empty() || digits >= 3)
+}
+
+fn quotes(text: &Text<'_>, sentence: usize) -> bool {
+    let said = text.sentence(sentence);
+    let paired = |open: char, close: char| {
+        said.find(open).is_some_and(|at| said[at..].rfind(close).is_some_and(|end| end > 12))
+    };
+    paired('“', '”') || paired('«', '»') || said.matches('"').count() >= 2 && paired('"', '"')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::text::Part;
+    use super::*;
+
+    #[test]
+    fn cues_are_whole_words_phrases_or_open_ends() {
+        let source = "Please cancel the trip. The cancellation is free. No olvides la REUNIÓN.";
+        let text = Text::new(vec![Part { id: "a", text: source }]);
+        let index = Index::new(&text);
+        assert_eq!(index.sentences(["cancel"]), [0]);
+        assert_eq!(index.sentences(["cancel*"]), [0, 1]);
+        assert_eq!(index.sentences(["la reunion"]), [2]);
+        assert_eq!(index.sentences(["olvides reunion", ""]), [0; 0]);
+        assert_eq!(with_purpose(&index, Purpose::Action, &[]), [0, 2]);
+    }
+
+    #[test]
+    fn a_cue_does_not_cross_sentences() {
+        let text = Text::new(vec![Part { id: "a", text: "We are done. Deal with it." }]);
+        assert!(Index::new(&text).sentences(["done deal"]).is_empty());
+    }
+}

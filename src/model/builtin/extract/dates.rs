@@ -1,0 +1,673 @@
+//! Dates, times of day and durations, English and Spanish.
+//!
+//! Absolute dates are read as written (ISO, `3 de marzo de 2026`, `March 3rd, 2026`, `03/04/2026`). A
+//! date without its year, a weekday, `tomorrow` or `en 3 días` needs an anchor: the date of the mail or
+//! message. Without one nothing is reported: today is never assumed. `03/04/2026` in an English text
+//! could be either month and is not reported.
+
+use chrono::{Datelike as _, Days, NaiveDate, Weekday};
+
+use super::super::text::Text;
+use super::super::text::language::Language;
+use super::super::text::words::{Token, fold};
+use super::Mention;
+
+/// Tokens between a date and its time of day.
+const NEAR_TOKENS: usize = 14;
+/// How far a date without year may lie before its anchor.
+const PAST_DAYS: i64 = 60;
+
+const MONTHS: [(&str, &str, &str, &str); 12] = [
+    ("january", "jan", "enero", "ene"),
+    ("february", "feb", "febrero", "feb"),
+    ("march", "mar", "marzo", "mar"),
+    ("april", "apr", "abril", "abr"),
+    ("may", "may", "mayo", "may"),
+    ("june", "jun", "junio", "jun"),
+    ("july", "jul", "julio", "jul"),
+    ("august", "aug", "agosto", "ago"),
+    ("september", "sept", "septiembre", "sep"),
+    ("october", "oct", "octubre", "oct"),
+    ("november", "nov", "noviembre", "nov"),
+    ("december", "dec", "diciembre", "dic"),
+];
+const WEEKDAYS: [(&str, &str, &str); 7] = [
+    ("monday", "mon", "lunes"),
+    ("tuesday", "tue", "martes"),
+    ("wednesday", "wed", "miercoles"),
+    ("thursday", "thu", "jueves"),
+    ("friday", "fri", "viernes"),
+    ("saturday", "sat", "sabado"),
+    ("sunday", "sun", "domingo"),
+];
+
+/// A time of day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Clock {
+    /// Hour, 0..=23.
+    pub hour: u32,
+    /// Minute, 0..=59.
+    pub minute: u32,
+}
+
+/// A date, a time of day, or both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct When {
+    /// Where it says so.
+    pub mention: Mention,
+    /// The calendar date.
+    pub date: Option<NaiveDate>,
+    /// The time of day.
+    pub clock: Option<Clock>,
+    /// The end, for `15:00–16:00`.
+    pub until: Option<Clock>,
+    /// The clock was written next to the date or is part of the same expression.
+    pub relative: bool,
+}
+
+impl When {
+    /// `2026-03-03`, when the date is known.
+    pub fn iso_date(&self) -> Option<String> {
+        self.date.map(|date| date.format("%Y-%m-%d").to_string())
+    }
+
+    /// `2026-03-03T15:00:00`, or the date alone.
+    pub fn iso(&self) -> Option<String> {
+        let date = self.iso_date()?;
+        Some(match self.clock {
+            Some(clock) => format!("{date}T{:02}:{:02}:00", clock.hour, clock.minute),
+            None => date,
+        })
+    }
+}
+
+/// The first date a text states by itself: how anchors are read.
+pub fn parse_anchor(value: &str) -> Option<NaiveDate> {
+    let part = super::super::text::Part { id: "", text: value };
+    let text = Text::new(vec![part]);
+    find(&text, None).into_iter().find_map(|when| when.date)
+}
+
+/// Every date and time of the text, in reading order.
+pub fn find(text: &Text<'_>, anchor: Option<NaiveDate>) -> Vec<When> {
+    let mut found = Vec::new();
+    for sentence in 0..text.sentences.len() {
+        let first = found.len();
+        Scanner { text, sentence, anchor, tokens: text.tokens_of(sentence) }.scan(&mut found);
+        join_clocks(text, sentence, first, &mut found);
+    }
+    found
+}
+
+struct Scanner<'t, 'a> {
+    text: &'t Text<'a>,
+    sentence: usize,
+    anchor: Option<NaiveDate>,
+    tokens: &'t [Token],
+}
+
+impl Scanner<'_, '_> {
+    fn scan(&self, found: &mut Vec<When>) {
+        let mut at = 0;
+        while at < self.tokens.len() {
+            match self.date(at).or_else(|| self.clock_at(at)) {
+                Some((when, next)) => {
+                    found.push(when);
+                    at = next.max(at + 1);
+                }
+                None => at += 1,
+            }
+        }
+    }
+
+    fn word(&self, at: usize) -> &str {
+        self.tokens.get(at).map_or("", |token| self.text.folded(token))
+    }
+
+    fn number(&self, at: usize) -> Option<u32> {
+        let word = self.word(at);
+        let digits = word.trim_end_matches(|c: char| !c.is_ascii_digit());
+        let suffix = &word[digits.len()..];
+        matches!(suffix, "" | "st" | "nd" | "rd" | "th" | "º" | "°")
+            .then(|| digits.parse().ok())
+            .flatten()
+    }
+
+    fn part(&self) -> &str {
+        self.text.parts[self.text.sentences[self.sentence].part].text
+    }
+
+    fn rest(&self, at: usize) -> &str {
+        &self.part()[self.tokens[at].start as usize..self.text.sentences[self.sentence].end]
+    }
+
+    fn when(
+        &self,
+        start: usize,
+        end: usize,
+        date: Option<NaiveDate>,
+        clock: Option<Clock>,
+    ) -> When {
+        let mention = Mention { sentence: self.sentence, start, end };
+        When { mention, date, clock, until: None, relative: false }
+    }
+
+    fn at_bytes(
+        &self,
+        start: usize,
+        end: usize,
+        date: Option<NaiveDate>,
+        clock: Option<Clock>,
+    ) -> (When, usize) {
+        let next = self.tokens.partition_point(|token| (token.start as usize) < end);
+        (self.when(start, end, date, clock), next)
+    }
+
+    fn over(
+        &self,
+        from: usize,
+        next: usize,
+        date: Option<NaiveDate>,
+        relative: bool,
+    ) -> Option<(When, usize)> {
+        let date = date?;
+        let (start, end) = (self.tokens[from].start as usize, self.tokens[next - 1].end as usize);
+        Some((When { relative, ..self.when(start, end, Some(date), None) }, next))
+    }
+
+    fn date(&self, at: usize) -> Option<(When, usize)> {
+        let first = self.word(at).as_bytes().first().copied()?;
+        if first.is_ascii_digit() {
+            return self.iso(at).or_else(|| self.slashed(at)).or_else(|| self.day_month(at));
+        }
+        self.month_day(at).or_else(|| self.relative(at)).or_else(|| self.weekday(at))
+    }
+
+    fn iso(&self, at: usize) -> Option<(When, usize)> {
+        let rest = self.rest(at);
+        let (date, used) = iso_date(rest)?;
+        let start = self.tokens[at].start as usize;
+        let tail = &rest[used..];
+        let time =
+            tail.strip_prefix(['T', ' ']).and_then(clock).filter(|(_, width, _)| *width >= 4);
+        let (clock, width) = time.map_or((None, 0), |(clock, width, _)| (Some(clock), width + 1));
+        Some(self.at_bytes(start, start + used + width, Some(date), clock))
+    }
+
+    fn slashed(&self, at: usize) -> Option<(When, usize)> {
+        let rest = self.rest(at);
+        let (a, b, year, used) = slashed(rest)?;
+        let day_first = match (a > 12, b > 12) {
+            (true, false) => true,
+            (false, true) => false,
+            (false, false) if a == b => true,
+            (false, false) => (self.text.language != Language::English).then_some(true)?,
+            (true, true) => return None,
+        };
+        let (day, month) = if day_first { (a, b) } else { (b, a) };
+        let date = self.complete(year, month, day)?;
+        let start = self.tokens[at].start as usize;
+        Some(self.at_bytes(start, start + used, Some(date), None))
+    }
+
+    fn day_month(&self, at: usize) -> Option<(When, usize)> {
+        let day = self.number(at).filter(|day| (1..=31).contains(day))?;
+        let mut next = at + 1;
+        next += matches!(self.word(next), "de" | "of") as usize;
+        let month = month(self.word(next))?;
+        let (year, next) = self.year(next + 1);
+        self.over(at, next, self.complete(year, month, day), false)
+    }
+
+    fn month_day(&self, at: usize) -> Option<(When, usize)> {
+        let month = month(self.word(at))?;
+        let day = self
+            .number(at + 1)
+            .filter(|day| (1..=31).contains(day) && self.word(at + 1).len() <= 4)?;
+        let (year, next) = self.year(at + 2);
+        self.over(at, next, self.complete(year, month, day), false)
+    }
+
+    fn year(&self, at: usize) -> (Option<i32>, usize) {
+        let skip = matches!(self.word(at), "de" | "del" | "of") as usize;
+        let year = self.number(at + skip).filter(|year| (1900..=2199).contains(year));
+        match year {
+            Some(year) => (Some(year as i32), at + skip + 1),
+            None => (None, at),
+        }
+    }
+
+    fn complete(&self, year: Option<i32>, month: u32, day: u32) -> Option<NaiveDate> {
+        if let Some(year) = year {
+            return NaiveDate::from_ymd_opt(year, month, day);
+        }
+        let anchor = self.anchor?;
+        let this = NaiveDate::from_ymd_opt(anchor.year(), month, day)?;
+        match (anchor - this).num_days() {
+            late if late > PAST_DAYS => NaiveDate::from_ymd_opt(anchor.year() + 1, month, day),
+            early if early < -(365 - PAST_DAYS) => {
+                NaiveDate::from_ymd_opt(anchor.year() - 1, month, day)
+            }
+            _ => Some(this),
+        }
+    }
+
+    fn relative(&self, at: usize) -> Option<(When, usize)> {
+        let anchor = self.anchor?;
+        let after = |days: u64| anchor.checked_add_days(Days::new(days));
+        let before = if at > 0 { self.word(at - 1) } else { "" };
+        let (date, next) = match self.word(at) {
+            "today" | "hoy" | "tonight" => (after(0), at + 1),
+            "tomorrow" => (after(1), at + 1),
+            "pasado" if self.word(at + 1) == "manana" => (after(2), at + 2),
+            "manana" if !matches!(before, "la" | "esta" | "cada" | "una" | "media" | "las") => {
+                (after(1), at + 1)
+            }
+            "yesterday" | "ayer" => (anchor.checked_sub_days(Days::new(1)), at + 1),
+            "in" | "en" => self.counted(at + 1, after)?,
+            "dentro" if self.word(at + 1) == "de" => self.counted(at + 2, after)?,
+            _ => return None,
+        };
+        self.over(at, next, date, true)
+    }
+
+    fn counted(
+        &self,
+        at: usize,
+        after: impl Fn(u64) -> Option<NaiveDate>,
+    ) -> Option<(Option<NaiveDate>, usize)> {
+        const SMALL: [&[&str]; 7] = [
+            &["a", "an", "un", "una", "one"],
+            &["two", "dos"],
+            &["three", "tres"],
+            &["four", "cuatro"],
+            &["five", "cinco"],
+            &["six", "seis"],
+            &["seven", "siete"],
+        ];
+        let word = self.word(at);
+        let spelled =
+            SMALL.iter().position(|words| words.contains(&word)).map(|index| index as u32 + 1);
+        let count = u64::from(self.number(at).or(spelled).filter(|&count| count <= 400)?);
+        let unit = match self.word(at + 1) {
+            "day" | "days" | "dia" | "dias" => 1,
+            "week" | "weeks" | "semana" | "semanas" => 7,
+            _ => return None,
+        };
+        Some((after(count * unit), at + 2))
+    }
+
+    fn weekday(&self, at: usize) -> Option<(When, usize)> {
+        let anchor = self.anchor?;
+        let day = weekday(self.word(at))?;
+        let before = if at > 0 { self.word(at - 1) } else { "" };
+        let after = self.word(at + 1);
+        let habitual = matches!(before, "every" | "each" | "los" | "cada" | "todos");
+        let dated = self.number(at + 1).is_some_and(|day| day <= 31) || month(after).is_some();
+        if habitual || dated {
+            return None;
+        }
+        let ahead = (7 + i64::from(day.num_days_from_monday())
+            - i64::from(anchor.weekday().num_days_from_monday()))
+            % 7;
+        let past = before == "last" || after == "pasado";
+        let date = match (past, ahead) {
+            (true, ahead) => anchor.checked_sub_days(Days::new((7 - ahead) as u64)),
+            (false, 0) => anchor.checked_add_days(Days::new(7)),
+            (false, ahead) => anchor.checked_add_days(Days::new(ahead as u64)),
+        };
+        self.over(at, at + 1, date, true)
+    }
+
+    fn clock_at(&self, at: usize) -> Option<(When, usize)> {
+        if !self.word(at).as_bytes().first()?.is_ascii_digit() {
+            return None;
+        }
+        let rest = self.rest(at);
+        let start = self.tokens[at].start as usize;
+        let (mut from, mut width, marked) = match clock(rest) {
+            Some(found) => found,
+            None => return self.bare_hour(at),
+        };
+        let mut until = None;
+        if let Some((gap, last)) = range_end(&rest[width..]) {
+            if let Some((end, more, end_marked)) = clock(last) {
+                until = Some(end);
+                width += gap + more;
+                if !marked
+                    && end_marked
+                    && from.hour < 12
+                    && end.hour >= 12
+                    && from.hour + 12 <= end.hour
+                {
+                    from.hour += 12;
+                }
+            }
+        }
+        let (when, next) = self.at_bytes(start, start + width, None, Some(from));
+        Some((When { until, ..when }, next))
+    }
+
+    /// `a las 15`, `3 to 4 pm`, `9–11 h`: an hour that only its neighbourhood makes one.
+    fn bare_hour(&self, at: usize) -> Option<(When, usize)> {
+        let hour = self.number(at).filter(|&hour| hour < 24 && self.word(at).len() <= 2)?;
+        let rest = self.rest(at);
+        let start = self.tokens[at].start as usize;
+        let width = self.word(at).len();
+        if let Some((gap, last)) = range_end(&rest[width..]) {
+            if let Some((end, more, marked)) = clock(last).filter(|found| found.2) {
+                let hour = if marked && end.hour >= 12 && hour < 12 && hour + 12 <= end.hour {
+                    hour + 12
+                } else {
+                    hour
+                };
+                let (when, next) = self.at_bytes(
+                    start,
+                    start + width + gap + more,
+                    None,
+                    Some(Clock { hour, minute: 0 }),
+                );
+                return Some((When { until: Some(end), ..when }, next));
+            }
+        }
+        let spanish = at > 1
+            && matches!(self.word(at - 1), "las" | "la")
+            && matches!(self.word(at - 2), "a" | "desde" | "sobre");
+        if !spanish {
+            return None;
+        }
+        let afternoon = self.word(at + 1) == "de"
+            && self.word(at + 2) == "la"
+            && matches!(self.word(at + 3), "tarde" | "noche");
+        let hour = if afternoon && hour < 12 { hour + 12 } else { hour };
+        Some(self.at_bytes(start, start + width, None, Some(Clock { hour, minute: 0 })))
+    }
+}
+
+/// Gives a date the clock that stands near it; what is joined disappears as a mention of its own.
+fn join_clocks(text: &Text<'_>, sentence: usize, first: usize, found: &mut Vec<When>) {
+    let tokens = text.tokens_of(sentence);
+    let position = |byte: usize| tokens.partition_point(|token| (token.start as usize) < byte);
+    let mut at = first;
+    while at < found.len() {
+        let bare_clock = found[at].date.is_none();
+        let here = position(found[at].mention.start);
+        let near = (first..found.len())
+            .filter(|&other| found[other].date.is_some() && found[other].clock.is_none())
+            .min_by_key(|&other| position(found[other].mention.start).abs_diff(here));
+        match near {
+            Some(date)
+                if bare_clock
+                    && position(found[date].mention.start).abs_diff(here) <= NEAR_TOKENS =>
+            {
+                let clock = found.remove(at);
+                let date = if date > at { date - 1 } else { date };
+                let when = &mut found[date];
+                (when.clock, when.until) = (clock.clock, clock.until);
+                when.mention.start = when.mention.start.min(clock.mention.start);
+                when.mention.end = when.mention.end.max(clock.mention.end);
+            }
+            _ => at += 1,
+        }
+    }
+}
+
+fn month(word: &str) -> Option<u32> {
+    let index = MONTHS.iter().position(|&(long, short, largo, corto)| {
+        [long, short, largo, corto].contains(&word) || (word == "set" && corto == "sep")
+    })?;
+    Some(index as u32 + 1)
+}
+
+/// The weekday a word names.
+pub fn weekday(word: &str) -> Option<Weekday> {
+    let index = WEEKDAYS.iter().position(|&(long, short, largo)| {
+        [long, short, largo].contains(&word)
+            || (short == "thu" && word == "thurs")
+            || (short == "tue" && word == "tues")
+    })?;
+    Weekday::try_from(index as u8).ok()
+}
+
+fn iso_date(rest: &str) -> Option<(NaiveDate, usize)> {
+    let bytes = rest.as_bytes();
+    if bytes.len() < 10 || !matches!(bytes[4], b'-' | b'/') || bytes[7] != bytes[4] {
+        return None;
+    }
+    let number = |range: std::ops::Range<usize>| {
+        rest.get(range)
+            .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?
+            .parse::<u32>()
+            .ok()
+    };
+    let date = NaiveDate::from_ymd_opt(number(0..4)? as i32, number(5..7)?, number(8..10)?)?;
+    let ends = !bytes.get(10).is_some_and(u8::is_ascii_digit);
+    ends.then_some((date, 10))
+}
+
+fn digits(rest: &str, most: usize) -> Option<(u32, usize)> {
+    let width = rest.bytes().take_while(u8::is_ascii_digit).count();
+    (1..=most)
+        .contains(&width)
+        .then(|| rest[..width].parse().ok())
+        .flatten()
+        .map(|number| (number, width))
+}
+
+fn slashed(rest: &str) -> Option<(u32, u32, Option<i32>, usize)> {
+    let (a, first) = digits(rest, 2)?;
+    let mark = *rest.as_bytes().get(first)?;
+    if !matches!(mark, b'/' | b'.' | b'-') {
+        return None;
+    }
+    let (b, second) = digits(&rest[first + 1..], 2)?;
+    let used = first + 1 + second;
+    let third = rest[used..].strip_prefix(mark as char).and_then(|tail| digits(tail, 4));
+    let (year, used) = match third {
+        Some((year, 4)) if (1900..2200).contains(&year) => (Some(year as i32), used + 5),
+        Some((year, 2)) if mark != b'.' => (Some(2000 + year as i32), used + 3),
+        _ => return None,
+    };
+    let plausible = (1..=31).contains(&a) && (1..=31).contains(&b);
+    plausible.then_some((a, b, year, used))
+}
+
+/// A time of day at the start of `rest`: the time, its width, and whether am, pm or `h` marks it.
+fn clock(rest: &str) -> Option<(Clock, usize, bool)> {
+    let (hour, width) = digits(rest, 2)?;
+    let bytes = rest.as_bytes();
+    let mut used = width;
+    let mut minute = None;
+    if matches!(bytes.get(used), Some(b':' | b'.' | b'h')) {
+        if let Some((value, 2)) = digits(&rest[used + 1..], 2) {
+            let dotted = bytes[used] == b'.';
+            used += 3;
+            minute = Some((value, dotted));
+            let seconds = rest[used..].strip_prefix(':').and_then(|tail| digits(tail, 2));
+            used += seconds.filter(|found| found.1 == 2).map_or(0, |_| 3);
+        }
+    }
+    let (half, suffix) = half_day(&rest[used..]);
+    used += suffix;
+    let marked = suffix > 0;
+    if bytes.get(used).is_some_and(|byte| byte.is_ascii_alphanumeric() && *byte != b'Z')
+        || (bytes.get(used) == Some(&b'/'))
+    {
+        return None;
+    }
+    match minute {
+        None if !marked => return None,
+        Some((_, true)) if !marked => return None,
+        _ => {}
+    }
+    let hour = match half {
+        Some(true) if hour < 12 => hour + 12,
+        Some(false) if hour == 12 => 0,
+        _ => hour,
+    };
+    let minute = minute.map_or(0, |found| found.0);
+    (hour < 24 && minute < 60).then_some((Clock { hour, minute }, used, marked))
+}
+
+/// Whether `pm` (true), `am` (false) or a plain `h` follows, and the width of it.
+fn half_day(rest: &str) -> (Option<bool>, usize) {
+    let space = rest.len() - rest.trim_start_matches([' ', '\u{a0}']).len();
+    let tail = &rest[space..];
+    if space > 1 {
+        return (None, 0);
+    }
+    for (mark, half) in [
+        ("p.m.", Some(true)),
+        ("a.m.", Some(false)),
+        ("p. m.", Some(true)),
+        ("a. m.", Some(false)),
+        ("pm", Some(true)),
+        ("am", Some(false)),
+        ("hrs", None),
+        ("hs", None),
+        ("h", None),
+    ] {
+        let found = tail.get(..mark.len()).is_some_and(|head| head.eq_ignore_ascii_case(mark));
+        let ends = !tail
+            .get(mark.len()..)
+            .is_some_and(|after| after.starts_with(|c: char| c.is_alphanumeric()));
+        if found && ends {
+            return (half, space + mark.len());
+        }
+    }
+    (None, 0)
+}
+
+/// The text after a dash or `to`/`a` that joins two times, with the width of the joint.
+fn range_end(rest: &str) -> Option<(usize, &str)> {
+    for joint in [
+        " - ",
+        "-",
+        " – ",
+        "–",
+        " — ",
+        "—",
+        " to ",
+        " a las ",
+        " a ",
+        " hasta las ",
+        " until ",
+        " y las ",
+    ] {
+        if let Some(tail) = rest.strip_prefix(joint) {
+            return Some((joint.len(), tail));
+        }
+    }
+    None
+}
+
+/// Minutes of the first duration in a sentence (`45 min`, `1.5 hours`, `hora y media`).
+pub fn duration(text: &Text<'_>, sentence: usize) -> Option<(u32, Mention)> {
+    let tokens = text.tokens_of(sentence);
+    (0..tokens.len()).find_map(|at| {
+        let unit = text.folded(tokens.get(at + 1)?);
+        let scale = match unit {
+            "min" | "mins" | "minute" | "minutes" | "minuto" | "minutos" => 1,
+            "hour" | "hours" | "hora" | "horas" | "hr" | "hrs" => 60,
+            _ => return None,
+        };
+        let word = text.folded(&tokens[at]);
+        let minutes = match word {
+            "a" | "an" | "one" | "una" | "un" => scale,
+            "half" | "media" => scale / 2,
+            "two" | "dos" => 2 * scale,
+            number => tenths(number)? * scale / 10,
+        };
+        let mention = Mention {
+            sentence,
+            start: tokens[at].start as usize,
+            end: tokens[at + 1].end as usize,
+        };
+        (1..=60 * 24 * 14).contains(&minutes).then_some((minutes, mention))
+    })
+}
+
+fn tenths(number: &str) -> Option<u32> {
+    let number = fold(number).replace(',', ".");
+    let (whole, part) = number.split_once('.').unwrap_or((&number, "0"));
+    let whole: u32 = whole.parse().ok().filter(|&whole| whole < 10_000)?;
+    Some(whole * 10 + part.get(..1)?.parse::<u32>().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::text::Part;
+    use super::*;
+
+    fn found(source: &str, anchor: Option<&str>) -> Vec<String> {
+        let text = Text::new(vec![Part { id: "a", text: source }]);
+        let anchor = anchor.and_then(parse_anchor);
+        find(&text, anchor)
+            .iter()
+            .map(|when| match (when.iso(), when.clock, when.until) {
+                (Some(iso), _, Some(until)) => {
+                    format!("{iso}/{:02}:{:02}", until.hour, until.minute)
+                }
+                (Some(iso), _, None) => iso,
+                (None, Some(clock), _) => format!("{:02}:{:02}", clock.hour, clock.minute),
+                (None, None, _) => String::new(),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn absolute_dates_in_both_languages() {
+        let cases = [
+            ("Due 2026-03-05.", "2026-03-05"),
+            ("Logged at 2026-03-05T10:30:00Z by cron.", "2026-03-05T10:30:00"),
+            ("El plazo es el 3 de marzo de 2026 para todos.", "2026-03-03"),
+            ("We will meet on March 3rd, 2026 at 3:30 pm.", "2026-03-03T15:30:00"),
+            ("Nos vemos el 14/02/2026 a las 18:00.", "2026-02-14T18:00:00"),
+            ("We meet 25/12/2026 for the party and it is fun.", "2026-12-25"),
+            ("Reunión: 5 de mayo de 2026, de 10:00 a 11:30 h.", "2026-05-05T10:00:00/11:30"),
+            ("The call is on 4 June 2026, 3 to 4 pm.", "2026-06-04T15:00:00/16:00"),
+            ("Será el 7 de enero de 2027 a las 5 de la tarde en la sala.", "2027-01-07T17:00:00"),
+        ];
+        for (source, expected) in cases {
+            assert_eq!(found(source, None), [expected], "{source}");
+        }
+    }
+
+    #[test]
+    fn what_needs_an_anchor_is_silent_without_one() {
+        let cases = [
+            ("See you tomorrow at noon for the talk.", "2026-02-12"),
+            ("Nos vemos el viernes en la oficina.", "2026-02-13"),
+            ("Let us meet on March 3.", "2026-03-03"),
+            ("Entrega dentro de dos semanas como mucho.", "2026-02-25"),
+            ("It was sent on December 20 by post.", "2025-12-20"),
+        ];
+        for (source, expected) in cases {
+            assert_eq!(found(source, Some("2026-02-11")), [expected], "{source}");
+            assert!(found(source, None).is_empty(), "{source}");
+        }
+    }
+
+    #[test]
+    fn ambiguous_or_impossible_dates_are_not_reported() {
+        for source in [
+            "The form is due 03/04/2026 at the desk.",
+            "See 31/02/2026.",
+            "Version 1.2.2026 of the tool",
+            "Ratio 3/4",
+            "por la mañana",
+        ] {
+            assert!(found(source, Some("2026-02-11")).is_empty(), "{source}");
+        }
+    }
+
+    #[test]
+    fn mail_dates_anchor_and_durations_count() {
+        assert_eq!(
+            parse_anchor("Tue, 3 Mar 2026 10:00:00 +0100"),
+            NaiveDate::from_ymd_opt(2026, 3, 3)
+        );
+        let text = Text::new(vec![Part { id: "a", text: "The call takes 1.5 hours." }]);
+        assert_eq!(duration(&text, 0).map(|found| found.0), Some(90));
+    }
+}

@@ -1,0 +1,18 @@
+//! Things a text mentions, found by rules and never made up: dates and times, amounts, addresses,
+//! names, cues. Every finding is a byte range of one part with the sentence it stands in.
+
+pub mod cues;
+pub mod dates;
+pub mod names;
+pub mod tokens;
+
+/// A stretch of one part that says something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mention {
+    /// Sentence it stands in.
+    pub sentence: usize,
+    /// First byte in the part.
+    pub start: usize,
+    /// One past the last byte.
+    pub end: usize,
+}

@@ -1,0 +1,281 @@
+//! Names of people, organizations and places, by capital letters and the words around them.
+//!
+//! Cautious: a capitalized word that opens a sentence counts only as part of a longer run, and words
+//! that are capitalized by custom (weekdays, months, `I`) never do. A kind is said only where a word
+//! gives it away (`Inc`, `Universidad`, `Dr.`), else the kind is unknown.
+
+use std::collections::BTreeMap;
+
+use super::super::text::words::{Token, fold};
+use super::super::text::{Kind, Text};
+use super::Mention;
+
+/// Longest name, in words.
+const WORDS_MAX: usize = 5;
+
+const ORGANIZATION: &str = " inc ltd llc corp corporation gmbh s.a s.l plc company group holdings labs lab bank banco university universidad \
+institute instituto ministry ministerio department foundation fundacion association asociacion council agency agencia college school hospital \
+technologies systems solutions consulting studio studios partners ventures capital club team committee comision commission party partido court ";
+const HONORIFIC: &str = " mr mrs ms dr dra sr sra srta prof don dona lic ing ";
+const CONNECTIVE: &str = " de del la las los y of the and van von da do dos di & ";
+const CUSTOMARY: &str = " i i'm i've i'll i'd monday tuesday wednesday thursday friday saturday sunday january february march april may june july \
+august september october november december lunes martes miercoles jueves viernes sabado domingo enero febrero marzo abril mayo junio julio \
+agosto septiembre octubre noviembre diciembre ok am pm faq re fwd fw http https utc gmt cet est pst subject from to date english spanish ";
+const COUNTRIES: [(&str, &str); 44] = [
+    ("argentina", "Argentina"),
+    ("australia", "Australia"),
+    ("austria", "Austria"),
+    ("belgium", "Belgium"),
+    ("belgica", "Belgium"),
+    ("brazil", "Brazil"),
+    ("brasil", "Brazil"),
+    ("canada", "Canada"),
+    ("chile", "Chile"),
+    ("china", "China"),
+    ("colombia", "Colombia"),
+    ("denmark", "Denmark"),
+    ("ecuador", "Ecuador"),
+    ("finland", "Finland"),
+    ("france", "France"),
+    ("francia", "France"),
+    ("germany", "Germany"),
+    ("alemania", "Germany"),
+    ("india", "India"),
+    ("ireland", "Ireland"),
+    ("irlanda", "Ireland"),
+    ("italy", "Italy"),
+    ("italia", "Italy"),
+    ("japan", "Japan"),
+    ("japon", "Japan"),
+    ("mexico", "Mexico"),
+    ("netherlands", "Netherlands"),
+    ("norway", "Norway"),
+    ("peru", "Peru"),
+    ("poland", "Poland"),
+    ("polonia", "Poland"),
+    ("portugal", "Portugal"),
+    ("singapore", "Singapore"),
+    ("spain", "Spain"),
+    ("espana", "Spain"),
+    ("sweden", "Sweden"),
+    ("suecia", "Sweden"),
+    ("switzerland", "Switzerland"),
+    ("suiza", "Switzerland"),
+    ("uk", "United Kingdom"),
+    ("uruguay", "Uruguay"),
+    ("usa", "United States"),
+    ("united states", "United States"),
+    ("united kingdom", "United Kingdom"),
+];
+
+/// What a name names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NameKind {
+    /// A person, said by an honorific.
+    Person,
+    /// An organization, said by a word of the name.
+    Organization,
+    /// Nothing gives it away.
+    Unknown,
+}
+
+/// A name and how often it occurs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Name {
+    /// First occurrence.
+    pub mention: Mention,
+    /// What it names.
+    pub kind: NameKind,
+    /// Occurrences.
+    pub count: usize,
+}
+
+/// Names in the given sentences: the commonest first, ties in reading order.
+pub fn find(text: &Text<'_>, sentences: &[usize]) -> Vec<Name> {
+    let mut names: BTreeMap<String, Name> = BTreeMap::new();
+    for &sentence in sentences {
+        if matches!(text.block_of(sentence).kind, Kind::Code | Kind::Quote) {
+            continue;
+        }
+        in_sentence(text, sentence, |mention, kind| {
+            let key =
+                fold(&text.parts[text.sentences[sentence].part].text[mention.start..mention.end]);
+            names.entry(key).and_modify(|name| name.count += 1).or_insert(Name {
+                mention,
+                kind,
+                count: 1,
+            });
+        });
+    }
+    let mut names: Vec<Name> = names.into_values().collect();
+    names.sort_by(|a, b| b.count.cmp(&a.count).then(a.mention.cmp(&b.mention)));
+    names
+}
+
+fn in_sentence(text: &Text<'_>, sentence: usize, mut each: impl FnMut(Mention, NameKind)) {
+    let place = &text.sentences[sentence];
+    let source = text.parts[place.part].text;
+    let tokens = text.tokens_of(sentence);
+    if shouts(text, sentence, tokens) {
+        return;
+    }
+    let mut at = 0;
+    while at < tokens.len() {
+        let end = run_end(text, sentence, tokens, at);
+        if end == at {
+            at += 1;
+            continue;
+        }
+        let words = &tokens[at..end];
+        let honorific = at > 0 && HONORIFIC.contains(&spaced(text.folded(&tokens[at - 1])));
+        let mut first = at;
+        let opens = at == 0 || opens_clause(source, place.start, tokens[at].start as usize);
+        let mut kind = kind_of(text, words);
+        if HONORIFIC.contains(&spaced(text.folded(&tokens[first]))) && end - first > 1 {
+            first += 1;
+            kind = NameKind::Person;
+        } else if honorific {
+            kind = NameKind::Person;
+        } else if opens && end - first > 1 && text.term(&tokens[first]).is_none() {
+            first += 1;
+        }
+        let alone = end - first == 1;
+        let text_of = text.token_text(sentence, &tokens[first]);
+        let acronym = text_of.len() > 1 && text_of.chars().filter(|c| c.is_uppercase()).count() > 1;
+        let plausible = !alone || honorific || acronym || !(opens && first == at);
+        if plausible && end - first <= WORDS_MAX && text_of.chars().count() > 1 {
+            each(
+                Mention {
+                    sentence,
+                    start: tokens[first].start as usize,
+                    end: tokens[end - 1].end as usize,
+                },
+                kind,
+            );
+        }
+        at = end;
+    }
+}
+
+/// Text in capitals or in Title Case throughout says nothing by its capitals.
+fn shouts(text: &Text<'_>, sentence: usize, tokens: &[Token]) -> bool {
+    let content = tokens.iter().filter(|token| text.term(token).is_some());
+    let (mut high, mut low) = (0_usize, 0_usize);
+    for token in content {
+        let first = text.token_text(sentence, token).chars().next();
+        high += first.is_some_and(char::is_uppercase) as usize;
+        low += first.is_some_and(char::is_lowercase) as usize;
+    }
+    high > 5 && low * 4 < high
+}
+
+fn opens_clause(source: &str, floor: usize, start: usize) -> bool {
+    let before = source[floor..start]
+        .trim_end_matches([' ', '\n', '"', '“', '«', '¿', '¡', '(', '*', '_', '-', '•']);
+    before.is_empty() || before.ends_with([':', '.', '!', '?'])
+}
+
+fn run_end(text: &Text<'_>, sentence: usize, tokens: &[Token], at: usize) -> usize {
+    let source = text.parts[text.sentences[sentence].part].text;
+    let is_name =
+        |index: usize| tokens.get(index).is_some_and(|token| is_name_word(text, sentence, token));
+    let adjacent = |index: usize| {
+        let gap = &source[tokens[index - 1].end as usize..tokens[index].start as usize];
+        matches!(gap, " " | "-" | ". " | " & " | "." | "&")
+            && !(gap == ". " && text.token_text(sentence, &tokens[index - 1]).len() > 3)
+    };
+    let mut end = at;
+    while is_name(end) && (end == at || adjacent(end)) {
+        end += 1;
+        let mut skip = end;
+        while skip < tokens.len()
+            && skip - end < 2
+            && adjacent(skip)
+            && end > at
+            && CONNECTIVE.contains(&spaced(text.folded(&tokens[skip])))
+            && !is_name(skip)
+        {
+            skip += 1;
+        }
+        if skip > end && is_name(skip) && adjacent(skip) && skip - at < WORDS_MAX {
+            end = skip;
+        }
+    }
+    end
+}
+
+fn is_name_word(text: &Text<'_>, sentence: usize, token: &Token) -> bool {
+    let word = text.token_text(sentence, token);
+    let high = word.chars().next().is_some_and(char::is_uppercase);
+    high && !CUSTOMARY.contains(&spaced(text.folded(token))) && word.len() <= 40
+}
+
+fn kind_of(text: &Text<'_>, words: &[Token]) -> NameKind {
+    let says = |token: &Token| ORGANIZATION.contains(&spaced(text.folded(token)));
+    if words.len() > 1 && words.iter().any(says) {
+        NameKind::Organization
+    } else {
+        NameKind::Unknown
+    }
+}
+
+fn spaced(word: &str) -> String {
+    format!(" {word} ")
+}
+
+/// The first country named in a sentence, by its English name.
+pub fn country(text: &Text<'_>, sentence: usize) -> Option<(&'static str, Mention)> {
+    let tokens = text.tokens_of(sentence);
+    (0..tokens.len()).find_map(|at| {
+        let word = text.folded(&tokens[at]);
+        let pair = tokens.get(at + 1).map(|next| format!("{word} {}", text.folded(next)));
+        let known = |name: &str| {
+            COUNTRIES.iter().find(|(folded, _)| *folded == name).map(|(_, english)| *english)
+        };
+        let (name, last) = match pair.as_deref().and_then(known) {
+            Some(name) => (name, at + 1),
+            None => (known(word)?, at),
+        };
+        let capital =
+            text.token_text(sentence, &tokens[at]).chars().next().is_some_and(char::is_uppercase);
+        let mention =
+            Mention { sentence, start: tokens[at].start as usize, end: tokens[last].end as usize };
+        capital.then_some((name, mention))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::text::Part;
+    use super::*;
+
+    fn names(source: &str) -> Vec<(String, NameKind)> {
+        let text = Text::new(vec![Part { id: "a", text: source }]);
+        let all: Vec<usize> = (0..text.sentences.len()).collect();
+        find(&text, &all)
+            .into_iter()
+            .map(|name| (source[name.mention.start..name.mention.end].to_string(), name.kind))
+            .collect()
+    }
+
+    #[test]
+    fn names_are_runs_of_capitals_and_openings_are_doubted() {
+        let found = names(
+            "Yesterday we met Ana Pérez from Acme Labs. The offer of the Universidad de Chile arrived on Monday. Nothing else.",
+        );
+        assert_eq!(found[0], ("Ana Pérez".to_string(), NameKind::Unknown));
+        assert_eq!(found[1], ("Acme Labs".to_string(), NameKind::Organization));
+        assert_eq!(found[2], ("Universidad de Chile".to_string(), NameKind::Organization));
+        assert_eq!(found.len(), 3, "{found:?}");
+    }
+
+    #[test]
+    fn countries_need_a_capital() {
+        let text = Text::new(vec![Part {
+            id: "a",
+            text: "The role is in Santiago, Chile. We cook with chile.",
+        }]);
+        assert_eq!(country(&text, 0).map(|found| found.0), Some("Chile"));
+        assert_eq!(country(&text, 1), None);
+    }
+}

@@ -1,0 +1,204 @@
+//! What a call is about, as parts of a text: its sources, the inputs that stand before them, the items
+//! of a list.
+//!
+//! JSON that stands where text is expected is laid out as `label: value` lines (a list of messages as
+//! turns), so that the rules for text apply to it. A part that is a source byte for byte keeps its
+//! number, and only such parts can be quoted as evidence.
+
+use serde_json::{Map, Value};
+
+use super::super::super::{ModelCall, SourceText};
+use super::hints::{Hints, ItemsHint};
+
+/// Deepest JSON laid out as lines.
+const DEPTH_MAX: usize = 16;
+/// Most bytes of one laid-out value.
+const LAID_OUT_BYTES_MAX: usize = 8 << 20;
+
+/// A part of the text before it is analysed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gathered {
+    /// The source it is byte for byte.
+    pub source: Option<usize>,
+    /// The text.
+    pub text: String,
+    /// The item it is, by index into the input list.
+    pub item: Option<usize>,
+}
+
+/// The parts of a call, in reading order.
+pub fn gather(call: &ModelCall<'_>, hints: &Hints) -> Vec<Gathered> {
+    if let Some(parts) = hints.items.as_ref().and_then(|items| item_parts(call, items)) {
+        return parts;
+    }
+    let mut parts: Vec<Gathered> = Vec::new();
+    let holds = |text: &str| call.sources.iter().any(|source| source.text.contains(text));
+    for name in &hints.text {
+        let text = call.inputs.get(name).map(lay_out).unwrap_or_default();
+        if !text.trim().is_empty() && !holds(&text) {
+            parts.push(Gathered { source: None, text, item: None });
+        }
+    }
+    if call.sources.is_empty() {
+        if parts.is_empty() {
+            parts.extend(call.inputs.values().map(|value| Gathered {
+                source: None,
+                text: lay_out(value),
+                item: None,
+            }));
+        }
+        return parts;
+    }
+    parts.extend(
+        call.sources
+            .iter()
+            .enumerate()
+            .map(|(index, source)| from_source(index, source, call.inputs)),
+    );
+    parts
+}
+
+/// A source that only repeats the texts inside a structured input is replaced by that input, whose
+/// labels say more.
+fn from_source(index: usize, source: &SourceText, inputs: &Map<String, Value>) -> Gathered {
+    if let Some(value) =
+        inputs.get(&source.id).filter(|value| value.is_object() || value.is_array())
+    {
+        return Gathered { source: None, text: lay_out(value), item: None };
+    }
+    match parse_json(&source.text) {
+        Some(value) => Gathered { source: None, text: lay_out(&value), item: None },
+        None => Gathered { source: Some(index), text: source.text.clone(), item: None },
+    }
+}
+
+fn parse_json(text: &str) -> Option<Value> {
+    let looks = text.trim_start().starts_with(['{', '[']) && text.trim_end().ends_with(['}', ']']);
+    looks
+        .then(|| serde_json::from_str(text).ok())
+        .flatten()
+        .filter(|value: &Value| value.is_object() || value.is_array())
+}
+
+/// The elements of the list input; `None` when it is no list of objects or strings.
+pub fn items_of(inputs: &Map<String, Value>, hint: &ItemsHint) -> Option<Vec<Value>> {
+    let value = inputs.get(&hint.input)?;
+    let parsed = value.as_str().and_then(parse_json);
+    let list = match parsed.as_ref().unwrap_or(value) {
+        Value::Array(list) => list.clone(),
+        Value::Object(map) => map.values().find_map(Value::as_array)?.clone(),
+        _ => return None,
+    };
+    (!list.is_empty() && list.iter().all(|item| item.is_object() || item.is_string()))
+        .then_some(list)
+}
+
+fn item_parts(call: &ModelCall<'_>, hint: &ItemsHint) -> Option<Vec<Gathered>> {
+    let items = items_of(call.inputs, hint)?;
+    let parts = items.iter().enumerate().map(|(index, item)| {
+        let text = item_text(item, hint);
+        let id = hint.id.iter().find_map(|name| item.get(name)).and_then(Value::as_str);
+        let is_source = |source: &SourceText| Some(source.id.as_str()) == id && source.text == text;
+        Gathered { source: call.sources.iter().position(is_source), text, item: Some(index) }
+    });
+    Some(parts.collect())
+}
+
+fn item_text(item: &Value, hint: &ItemsHint) -> String {
+    let Value::Object(map) = item else { return lay_out(item) };
+    let named: Vec<String> = hint
+        .text
+        .iter()
+        .filter_map(|name| map.get(name))
+        .map(lay_out)
+        .filter(|text| !text.trim().is_empty())
+        .collect();
+    if named.is_empty() { lay_out(item) } else { named.join("\n") }
+}
+
+/// A JSON value as lines of text.
+pub fn lay_out(value: &Value) -> String {
+    let mut out = String::new();
+    match value {
+        Value::String(text) => match parse_json(text) {
+            Some(parsed) => write(&parsed, "", 0, &mut out),
+            None => out.push_str(text),
+        },
+        _ => write(value, "", 0, &mut out),
+    }
+    out
+}
+
+fn write(value: &Value, label: &str, depth: usize, out: &mut String) {
+    if depth > DEPTH_MAX || out.len() > LAID_OUT_BYTES_MAX {
+        return;
+    }
+    match value {
+        Value::Null => {}
+        Value::Object(map) => match turn(map) {
+            Some(line) => push_line(&line, "", out),
+            None => map.iter().for_each(|(name, member)| write(member, name, depth + 1, out)),
+        },
+        Value::Array(list)
+            if list.iter().all(|element| !element.is_object() && !element.is_array())
+                && !label.is_empty() =>
+        {
+            let words: Vec<String> = list.iter().map(scalar).collect();
+            if words.iter().any(|word| word.len() > 60) {
+                list.iter().for_each(|element| push_line(&scalar(element), "- ", out));
+            } else if !words.is_empty() {
+                push_line(&format!("{label}: {}", words.join(", ")), "", out);
+            }
+        }
+        Value::Array(list) => list.iter().for_each(|element| write(element, label, depth + 1, out)),
+        _ if label.is_empty() => push_line(&scalar(value), "", out),
+        _ => push_line(&format!("{label}: {}", scalar(value)), "", out),
+    }
+}
+
+/// A chat message as a turn.
+fn turn(map: &Map<String, Value>) -> Option<String> {
+    let role =
+        map.get("role").or_else(|| map.get("speaker")).or_else(|| map.get("author"))?.as_str()?;
+    let text = ["text", "content", "message"].iter().find_map(|name| map.get(*name)?.as_str())?;
+    let time = ["time", "timestamp", "ts"].iter().find_map(|name| map.get(*name)?.as_str());
+    let stamp =
+        time.filter(|time| time.contains(':')).map(|time| format!("[{time}] ")).unwrap_or_default();
+    Some(format!("{stamp}{role}: {text}"))
+}
+
+fn scalar(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+fn push_line(line: &str, prefix: &str, out: &mut String) {
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    out.push_str(prefix);
+    out.push_str(line);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn json_becomes_lines_and_messages_become_turns() {
+        assert_eq!(
+            lay_out(
+                &json!({"status": "error", "stages": [{"stage": "parse", "n": 3}], "tags": ["a", "b"]})
+            ),
+            "status: error\nstage: parse\nn: 3\ntags: a, b"
+        );
+        let messages = json!([{"role": "user", "time": "10:02", "text": "hola"}, {"role": "assistant", "content": "hi"}]);
+        assert_eq!(lay_out(&messages), "[10:02] user: hola\nassistant: hi");
+        assert_eq!(lay_out(&json!("{not json}")), "{not json}");
+    }
+}

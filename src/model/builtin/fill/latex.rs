@@ -1,0 +1,417 @@
+//! A LaTeX section as a Docusaurus page: front matter, Markdown, KaTeX mathematics kept as written.
+//!
+//! A line-by-line translation of the commands papers use; an unknown command is dropped and its argument
+//! kept. Mathematics (`$…$`, `\[…\]`, display environments) passes untouched; braces and `<` outside it
+//! are escaped because MDX would read them. Citations and references become bracketed keys.
+
+use super::super::rank::select::shorten;
+use super::super::text::lines;
+use super::filled::Filled;
+use super::hints::Style;
+use super::pages::{escape_text, front_matter, text_of};
+use super::scene::Scene;
+
+/// Deepest nesting of command arguments followed.
+const DEPTH_MAX: usize = 12;
+
+const DISPLAY: [&str; 10] = [
+    "equation",
+    "equation*",
+    "align",
+    "align*",
+    "gather",
+    "gather*",
+    "multline",
+    "multline*",
+    "displaymath",
+    "eqnarray",
+];
+
+/// The page.
+pub fn page(scene: &Scene<'_, '_>, filename: &str) -> Filled {
+    let all = scene.all();
+    if scene.text.is_blank() {
+        return Filled::Nothing;
+    }
+    let source: Vec<&str> = scene.text.parts.iter().map(|part| part.text).collect();
+    let source = source.join("\n\n");
+    let body = convert(&source);
+    let named = scene.input_text(filename, &all).map(|name| {
+        name.rsplit('/').next().unwrap_or(&name).trim_end_matches(".tex").replace(['_', '-'], " ")
+    });
+    let heading = body
+        .lines()
+        .find_map(|line| line.strip_prefix("## ").or_else(|| line.strip_prefix("# ")))
+        .map(str::to_string);
+    let title = heading.or(named).unwrap_or_else(|| "Section".to_string());
+    let tags: Vec<String> = scene
+        .phrases(5, Style::Tag, &all)
+        .into_iter()
+        .map(text_of)
+        .filter(|tag| !tag.contains('\\'))
+        .collect();
+    Filled::text(format!("{}{}\n", front_matter(&title, &description(&body), &tags), body.trim()))
+}
+
+fn description(body: &str) -> String {
+    let prose = body
+        .lines()
+        .find(|line| line.len() > 40 && !line.starts_with(['#', '$', '-', '>', '!', '|']));
+    let plain: String = prose
+        .unwrap_or(body)
+        .chars()
+        .filter(|c| !matches!(c, '*' | '`' | '\\' | '#' | '$'))
+        .collect();
+    let first = plain.split_inclusive(". ").next().unwrap_or(&plain).trim();
+    shorten(first, 200).to_string()
+}
+
+/// LaTeX to Markdown.
+pub fn convert(source: &str) -> String {
+    let mut writer = Writer::default();
+    for line in source.lines() {
+        writer.line(strip_comment(line));
+    }
+    writer.finish()
+}
+
+#[derive(Default)]
+struct Writer {
+    out: String,
+    math: Option<String>,
+    code: Option<&'static str>,
+    lists: Vec<bool>,
+    drop: usize,
+}
+
+impl Writer {
+    fn line(&mut self, line: &str) {
+        let trimmed = line.trim();
+        if let Some(end) = self.code {
+            if trimmed.starts_with(end) {
+                self.code = None;
+                self.out.push_str("```\n\n");
+            } else {
+                self.push(line);
+            }
+            return;
+        }
+        if let Some(end) = self.math.clone() {
+            return self.math_line(trimmed, &end);
+        }
+        if let Some(name) = environment(trimmed, "\\begin{") {
+            return self.begin(name, trimmed);
+        }
+        if let Some(name) = environment(trimmed, "\\end{") {
+            return self.end(name);
+        }
+        if trimmed == "\\[" || (trimmed.starts_with("$$") && trimmed.matches("$$").count() == 1) {
+            self.out.push_str("\n$$\n");
+            self.math = Some(if trimmed == "\\[" { "\\]" } else { "$$" }.to_string());
+            let rest = trimmed.trim_start_matches(['$', '\\', '[']);
+            if !rest.is_empty() {
+                self.push(rest);
+            }
+            return;
+        }
+        self.prose(trimmed);
+    }
+
+    fn prose(&mut self, trimmed: &str) {
+        if let Some((level, range)) =
+            lines::marked_heading(trimmed).filter(|_| trimmed.starts_with('\\'))
+        {
+            let title = inline(&trimmed[range], 0);
+            return self.push(&format!("\n{} {}\n", "#".repeat(usize::from(level)), title.trim()));
+        }
+        if let Some(item) = trimmed.strip_prefix("\\item") {
+            let depth = self.lists.len().saturating_sub(1);
+            let mark = if self.lists.last() == Some(&true) { "1. " } else { "- " };
+            let item = item.trim_start();
+            let (label, rest) = match item.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+                Some((label, rest)) => (format!("**{}** ", inline(label, 0)), rest.trim_start()),
+                None => (String::new(), item),
+            };
+            return self.push(&format!("{}{mark}{label}{}", "  ".repeat(depth), inline(rest, 0)));
+        }
+        self.push(&inline(trimmed, 0));
+    }
+
+    fn math_line(&mut self, trimmed: &str, end: &str) {
+        match trimmed.strip_suffix(end) {
+            Some(last) => {
+                if !last.trim().is_empty() {
+                    self.push(last.trim());
+                }
+                if end.starts_with("\\end")
+                    && !end.contains("equation")
+                    && !end.contains("displaymath")
+                {
+                    self.push(&format!("\\end{{{}}}", inner_environment(end)));
+                }
+                self.out.push_str("$$\n\n");
+                self.math = None;
+            }
+            None => self.push(&without_label(trimmed)),
+        }
+    }
+
+    fn begin(&mut self, name: &str, line: &str) {
+        if DISPLAY.contains(&name) {
+            self.out.push_str("\n$$\n");
+            let end = format!("\\end{{{name}}}");
+            if !name.contains("equation") && name != "displaymath" {
+                self.push(&format!("\\begin{{{}}}", inner_environment(&end)));
+            }
+            let rest =
+                without_label(line.split_once('}').map_or("", |(_, rest)| rest)).trim().to_string();
+            self.math = Some(end.clone());
+            if !rest.is_empty() {
+                self.math_line(&rest, &end);
+            }
+            return;
+        }
+        match name {
+            "itemize" | "description" => self.lists.push(false),
+            "enumerate" => self.lists.push(true),
+            "verbatim" => self.open_code("\\end{verbatim}"),
+            "lstlisting" => self.open_code("\\end{lstlisting}"),
+            "tikzpicture" | "tabular" => self.drop += 1,
+            _ => self.push(""),
+        }
+    }
+
+    fn open_code(&mut self, end: &'static str) {
+        self.out.push_str("\n```\n");
+        self.code = Some(end);
+    }
+
+    fn end(&mut self, name: &str) {
+        match name {
+            "itemize" | "description" | "enumerate" => {
+                self.lists.pop();
+                self.push("");
+            }
+            "tikzpicture" | "tabular" => self.drop = self.drop.saturating_sub(1),
+            _ => self.push(""),
+        }
+    }
+
+    fn push(&mut self, line: &str) {
+        if self.drop > 0 {
+            return;
+        }
+        self.out.push_str(line.trim_end());
+        self.out.push('\n');
+    }
+
+    fn finish(mut self) -> String {
+        if self.math.is_some() {
+            self.out.push_str("$$\n");
+        }
+        if self.code.is_some() {
+            self.out.push_str("```\n");
+        }
+        let mut out = String::with_capacity(self.out.len());
+        let mut blank = 0;
+        for line in self.out.lines() {
+            blank = if line.trim().is_empty() { blank + 1 } else { 0 };
+            if blank < 2 {
+                out.push_str(line);
+                out.push('\n');
+            }
+        }
+        out.trim().to_string()
+    }
+}
+
+fn inner_environment(end: &str) -> &'static str {
+    match end {
+        _ if end.contains("gather") => "gathered",
+        _ if end.contains("multline") => "gathered",
+        _ => "aligned",
+    }
+}
+
+fn environment<'l>(line: &'l str, mark: &str) -> Option<&'l str> {
+    line.strip_prefix(mark)?.split('}').next()
+}
+
+fn strip_comment(line: &str) -> &str {
+    let mut previous = ' ';
+    for (at, character) in line.char_indices() {
+        if character == '%' && previous != '\\' {
+            return &line[..at];
+        }
+        previous = character;
+    }
+    line
+}
+
+fn without_label(line: &str) -> String {
+    match line.find("\\label{").and_then(|at| line[at..].find('}').map(|end| (at, at + end + 1))) {
+        Some((start, end)) => format!("{}{}", &line[..start], &line[end..]),
+        None => line.to_string(),
+    }
+}
+
+/// Translates running text; mathematics between dollars passes untouched.
+fn inline(text: &str, depth: usize) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(['\\', '$', '{', '}', '<', '~', '`', '\'']) {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        rest = special(rest, depth, &mut out);
+    }
+    out.push_str(rest);
+    out
+}
+
+fn special<'l>(rest: &'l str, depth: usize, out: &mut String) -> &'l str {
+    if let Some(tail) = rest.strip_prefix('$') {
+        let marks = if tail.starts_with('$') { 2 } else { 1 };
+        let close = rest[marks..].find(&"$$"[..marks]).map(|end| marks + end + marks);
+        let end = close.unwrap_or(marks);
+        out.push_str(if close.is_some() { &rest[..end] } else { "\\$" });
+        return &rest[end..];
+    }
+    if let Some(tail) = rest.strip_prefix("``").or_else(|| rest.strip_prefix("''")) {
+        out.push('"');
+        return tail;
+    }
+    if rest.starts_with('\\') {
+        return command(rest, depth, out);
+    }
+    let first = rest.chars().next().unwrap_or(' ');
+    match first {
+        '~' => out.push(' '),
+        '<' => out.push_str("&lt;"),
+        '{' | '}' => {}
+        other => out.push(other),
+    }
+    &rest[first.len_utf8()..]
+}
+
+fn command<'l>(rest: &'l str, depth: usize, out: &mut String) -> &'l str {
+    let name_length = rest[1..].bytes().take_while(u8::is_ascii_alphabetic).count();
+    if name_length == 0 {
+        let escaped = rest[1..].chars().next();
+        match escaped {
+            Some('{') => out.push_str("\\{"),
+            Some('}') => out.push_str("\\}"),
+            Some('(') | Some(')') => out.push('$'),
+            Some('\\') => out.push_str("  "),
+            Some(mark @ ('%' | '&' | '#' | '_' | '$')) => {
+                if mark == '$' {
+                    out.push('\\');
+                }
+                out.push(mark);
+            }
+            _ => out.push(' '),
+        }
+        return &rest[1 + escaped.map_or(0, char::len_utf8)..];
+    }
+    let name = &rest[1..1 + name_length];
+    let mut tail = rest[1 + name_length..].trim_start_matches('*');
+    while tail.starts_with('[') {
+        let Some(end) = tail.find(']') else { break };
+        tail = &tail[end + 1..];
+    }
+    let Some((argument, after)) = argument(tail) else {
+        out.push_str(symbol(name));
+        return if symbol(name).is_empty() { tail.trim_start() } else { tail };
+    };
+    out.push_str(&with_argument(name, argument, depth));
+    after
+}
+
+fn symbol(name: &str) -> &'static str {
+    match name {
+        "ldots" | "dots" => "…",
+        "textendash" => "–",
+        "LaTeX" => "LaTeX",
+        "textbackslash" => "\\\\",
+        _ => "",
+    }
+}
+
+fn argument(tail: &str) -> Option<(&str, &str)> {
+    let body = tail.strip_prefix('{')?;
+    let mut open = 1_usize;
+    for (at, character) in body.char_indices() {
+        match character {
+            '{' => open += 1,
+            '}' => open -= 1,
+            _ => {}
+        }
+        if open == 0 {
+            return Some((&body[..at], &body[at + 1..]));
+        }
+    }
+    None
+}
+
+fn with_argument(name: &str, argument: &str, depth: usize) -> String {
+    if depth > DEPTH_MAX {
+        return escape_text(argument);
+    }
+    let inner = || inline(argument, depth + 1);
+    let keys =
+        || argument.split(',').map(|key| escape_text(key.trim())).collect::<Vec<_>>().join("; ");
+    match name {
+        "textbf" | "bf" => format!("**{}**", inner().trim()),
+        "emph" | "textit" | "it" => format!("*{}*", inner().trim()),
+        "texttt" | "verb" | "code" => format!("`{argument}`"),
+        "footnote" => format!(" ({})", inner().trim()),
+        "url" => argument.to_string(),
+        "caption" => format!("*{}*", inner().trim()),
+        "cite" | "citep" | "citet" | "citealp" | "autocite" | "parencite" | "textcite" => {
+            format!("[{}]", keys())
+        }
+        "ref" | "eqref" | "autoref" | "cref" | "Cref" => format!("[{}]", escape_text(argument)),
+        "label" | "vspace" | "hspace" | "includegraphics" | "bibliography"
+        | "bibliographystyle" | "input" | "usepackage" | "documentclass" => String::new(),
+        _ => inner(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_lists_citations_and_mathematics() {
+        let latex = "\\section{Data \\& model}\nWe use \\textbf{two} sets~\\cite{a, b} with $x_{1} < 2$. % note\n\
+\\begin{itemize}\n\\item First $\\alpha$\n\\item Second {set}\n\\end{itemize}\n\
+\\begin{equation}\n\\label{eq:1}\ny = \\frac{1}{2}\n\\end{equation}\nSee Eq.~\\ref{eq:1} and a < b, 5\\% of {all}.";
+        let markdown = convert(latex);
+        assert!(markdown.starts_with("## Data & model"), "{markdown}");
+        assert!(markdown.contains("We use **two** sets [a; b] with $x_{1} < 2$."), "{markdown}");
+        assert!(markdown.contains("- First $\\alpha$\n- Second set"), "{markdown}");
+        assert!(
+            markdown.contains("$$\n\ny = \\frac{1}{2}\n$$")
+                || markdown.contains("$$\ny = \\frac{1}{2}\n$$"),
+            "{markdown}"
+        );
+        assert!(markdown.contains("See Eq. [eq:1] and a &lt; b, 5% of all."), "{markdown}");
+    }
+
+    #[test]
+    fn broken_latex_ends() {
+        for broken in [
+            "\\begin{align}",
+            "\\textbf{open",
+            "$x",
+            "\\",
+            "\\item",
+            "{{{{",
+            "\\begin{verbatim}\nx",
+            "\\[",
+            "\\section{",
+        ] {
+            let markdown = convert(broken);
+            assert!(markdown.matches("$$").count() % 2 == 0, "{broken}: {markdown}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Fills a JSON Schema from a text by hints: the structured half of the embedded provider.
+//!
+//! Contract: for any text, inputs and schema the result is valid against the schema; a string taken
+//! from a source carries its exact span; what is not found is null, empty or the schema's most modest
+//! value. Properties are filled in the order of the schema; those whose rule looks at others come last.
+
+pub mod conform;
+pub mod filled;
+pub mod gather;
+pub mod guess;
+pub mod hints;
+mod latex;
+mod news;
+mod objects;
+mod pages;
+mod people;
+mod perspectives;
+mod ranking;
+mod requirements;
+pub mod rules;
+pub mod scene;
+
+use serde_json::{Value, json};
+
+use super::rank::select::Piece;
+use conform::{Node, conform, modest};
+use filled::Filled;
+use hints::{Hints, Rule, Scale};
+use scene::{Focus, Scene};
+
+/// Rounds of replacing what the real validator still refuses.
+const REPAIRS_MAX: usize = 8;
+
+/// The answer to a call with a schema: the object, and the pieces of its strings by JSON pointer.
+pub fn fill(scene: &Scene<'_, '_>, schema: &Value, hints: &Hints) -> (Value, Vec<(String, Piece)>) {
+    let node = Node::root(schema);
+    let focus = scene.all();
+    let found = match node.properties() {
+        Some(_) => Filled::Object(members(scene, node, hints, &focus)),
+        None => guess::guess("", node, scene, &focus),
+    };
+    let mut pieces = Vec::new();
+    let mut value = conform(found, node).into_value("", &mut pieces);
+    repair(&mut value, schema, &mut pieces);
+    (value, pieces)
+}
+
+fn members(
+    scene: &Scene<'_, '_>,
+    node: Node<'_>,
+    hints: &Hints,
+    focus: &Focus,
+) -> Vec<(String, Filled)> {
+    let mut members: Vec<(String, Filled)> = Vec::new();
+    let mut waiting = Vec::new();
+    for name in node.properties().into_iter().flat_map(|properties| properties.keys()) {
+        let found = match hints.fields.get(name) {
+            Some(rule) if rule.depends() => {
+                waiting.push((name, rule));
+                Filled::Nothing
+            }
+            Some(rule) => scene.eval(rule, focus),
+            None => node
+                .property(name)
+                .map(|property| guess::guess(name, property, scene, focus))
+                .unwrap_or_default(),
+        };
+        members.push((name.clone(), found));
+    }
+    for (name, rule) in waiting {
+        let found = dependent(scene, rule, &members, focus);
+        if let Some((_, slot)) = members.iter_mut().find(|(other, _)| other == name) {
+            *slot = found;
+        }
+    }
+    members
+}
+
+/// Evaluates a rule that looks at the other members.
+pub(crate) fn dependent(
+    scene: &Scene<'_, '_>,
+    rule: &Rule,
+    members: &[(String, Filled)],
+    focus: &Focus,
+) -> Filled {
+    let member =
+        |name: &str| members.iter().find(|(other, _)| other == name).map(|(_, value)| value);
+    match rule {
+        Rule::Confidence { of, scale } => {
+            let found = of.iter().filter(|name| member(name).is_some_and(says_something)).count();
+            confidence(found, of.len(), *scale)
+        }
+        Rule::QuoteOf { field } => {
+            let piece = member(field).and_then(Filled::first_piece);
+            let sentence = piece.and_then(|piece| scene.sentence_at(piece.part, piece.start));
+            sentence.map_or(Filled::Nothing, |at| Filled::quoted(scene.quote(at, 400)))
+        }
+        Rule::Copy { field } => member(field).cloned().unwrap_or_default(),
+        Rule::Found { field } => Filled::Value(json!(member(field).is_some_and(says_something))),
+        Rule::First { of } => {
+            let found = of.iter().map(|rule| {
+                if rule.depends() {
+                    dependent(scene, rule, members, focus)
+                } else {
+                    scene.eval(rule, focus)
+                }
+            });
+            found.into_iter().find(|value| !value.is_empty()).unwrap_or_default()
+        }
+        other => scene.eval(other, focus),
+    }
+}
+
+fn says_something(value: &Filled) -> bool {
+    !value.is_empty() && *value != Filled::Value(Value::Bool(false))
+}
+
+/// Rules see words, not meaning: even everything found is not certainty.
+fn confidence(found: usize, asked: usize, scale: Scale) -> Filled {
+    let percent = if asked == 0 { 30 } else { 10 + 60 * found / asked };
+    match scale {
+        Scale::Number => Filled::Value(json!(percent as f64 / 100.0)),
+        Scale::Level if percent < 30 => Filled::text("low"),
+        Scale::Level if percent < 60 => Filled::text("medium"),
+        Scale::Level => Filled::text("high"),
+    }
+}
+
+/// Replaces whatever the real validator refuses by what the schema accepts.
+fn repair(value: &mut Value, schema: &Value, pieces: &mut Vec<(String, Piece)>) {
+    let Ok(validator) = jsonschema::validator_for(schema) else { return };
+    for _ in 0..REPAIRS_MAX {
+        let Some(pointer) =
+            validator.iter_errors(value).next().map(|error| error.instance_path().to_string())
+        else {
+            return;
+        };
+        let replacement = modest(node_at(schema, &pointer)).into_value(&pointer, &mut Vec::new());
+        let Some(slot) = value.pointer_mut(&pointer) else { return };
+        let unchanged = *slot == replacement;
+        *slot = if unchanged { Value::Null } else { replacement };
+        pieces.retain(|(at, _)| !at.starts_with(pointer.as_str()));
+    }
+}
+
+fn node_at<'s>(schema: &'s Value, pointer: &str) -> Node<'s> {
+    let mut node = Node::root(schema);
+    for segment in pointer.split('/').skip(1) {
+        let name = segment.replace("~1", "/").replace("~0", "~");
+        match node.property(&name).or_else(|| node.items()) {
+            Some(inner) => node = inner,
+            None => break,
+        }
+    }
+    node
+}

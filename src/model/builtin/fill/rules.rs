@@ -1,0 +1,549 @@
+//! Evaluates the rules that find one value or a list of simple values.
+//!
+//! A rule looks at its focus (the whole text or one element) and gives what it finds or nothing. No
+//! rule reads another property: those that do are in `dependent`.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::super::extract::names;
+use super::super::extract::tokens;
+use super::super::extract::{Mention, dates};
+use super::super::phrases::key_phrases;
+use super::super::rank::select::{Quoted, shorten};
+use super::super::text::words::fold;
+use super::super::text::{Kind, lines};
+use super::filled::Filled;
+use super::hints::{KindHint, Part, Points, Rule, Style, Who};
+use super::scene::{Focus, Scene, plain};
+use super::{latex, news, objects, pages, people, perspectives, ranking, requirements};
+
+/// Longest phrase list considered for a tag.
+const TAG_BYTES_MAX: usize = 48;
+
+impl Scene<'_, '_> {
+    /// Evaluates a rule; rules that look at other properties give nothing here.
+    pub fn eval(&self, rule: &Rule, focus: &Focus) -> Filled {
+        match rule {
+            Rule::Summary { sentences, bytes } => {
+                Filled::quoted(self.summary(focus, *sentences, *bytes))
+            }
+            Rule::Title { inputs, bytes } => self.title(inputs, *bytes, focus),
+            Rule::Input { names } => self.given(names, focus),
+            Rule::Const { value } => Filled::Value(value.clone()),
+            Rule::First { of } => of
+                .iter()
+                .map(|rule| self.eval(rule, focus))
+                .find(|found| !found.is_empty())
+                .unwrap_or_default(),
+            Rule::Label { labels, bytes } => self.label(labels, *bytes, focus),
+            Rule::After { cues, until, words } => self.after(cues, until, *words, focus),
+            Rule::Phrases { most, style } => Filled::List(self.phrases(*most, *style, focus)),
+            Rule::Phrase { style } => {
+                self.phrases(1, *style, focus).into_iter().next().unwrap_or_default()
+            }
+            Rule::Sentences { over, most, bytes, who } => {
+                let found = self.best_of(self.select(over, focus, *who), self.scaled(*most).max(1));
+                Filled::List(
+                    found.into_iter().map(|at| Filled::quoted(self.quote(at, *bytes))).collect(),
+                )
+            }
+            Rule::Sentence { over, bytes, who } => self
+                .best_of(self.select(over, focus, *who), 1)
+                .first()
+                .map_or(Filled::Nothing, |&at| Filled::quoted(self.quote(at, *bytes))),
+            Rule::When { part, cues, only } => self.when(*part, cues, *only, focus),
+            Rule::Duration => {
+                let found = focus.sentences.iter().find_map(|&at| dates::duration(self.text, at));
+                found.map_or(Filled::Nothing, |(minutes, _)| Filled::Value(json!(minutes)))
+            }
+            Rule::Amount { cues } => self.mention(cues, focus, tokens::amounts),
+            Rule::Url { prefer, inputs } => self.url(prefer, inputs, focus),
+            Rule::Email => self.mention(&[], focus, tokens::emails),
+            Rule::People { inputs, most } => people::people(self, inputs, *most, focus),
+            Rule::Names { most } => Filled::List(self.names(KindHint::Any, *most, focus)),
+            Rule::Name { kind } => {
+                self.names(*kind, 1, focus).into_iter().next().unwrap_or_default()
+            }
+            Rule::Country => {
+                let found = focus.sentences.iter().find_map(|&at| names::country(self.text, at));
+                found.map_or(Filled::Nothing, |(name, _)| Filled::text(name))
+            }
+            Rule::Enum { values, fallback, input } => {
+                self.choose(values, fallback, input.as_deref(), focus)
+            }
+            Rule::YesNo { yes, no, purpose, fallback, yes_value, no_value } => {
+                let says_no = !self.saying(no, focus).is_empty();
+                let says_yes = !self.saying(yes, focus).is_empty()
+                    || purpose.is_some_and(|purpose| self.has_purpose(purpose, focus));
+                Filled::Value(
+                    if says_no {
+                        no_value
+                    } else if says_yes {
+                        yes_value
+                    } else {
+                        fallback
+                    }
+                    .clone(),
+                )
+            }
+            Rule::Score { base, add, least, most } => {
+                Filled::Value(json!(self.points(*base, add, focus).clamp(*least, *most)))
+            }
+            Rule::Language => Filled::text(self.text.language.code()),
+            Rule::Objects { over, most, fields } => {
+                objects::objects(self, over, *most, fields, focus)
+            }
+            Rule::Object { fields } => objects::object(self, fields, focus),
+            Rule::This { bytes } => self.this(*bytes, focus),
+            Rule::Ids => objects::ids(self, focus),
+            Rule::Ordinal { prefix, digits } => {
+                Filled::text(format!("{prefix}{:0width$}", focus.ordinal + 1, width = *digits))
+            }
+            Rule::Compose { sections } => pages::compose(self, sections, focus),
+            Rule::LabelledNumbers { most } => self.labelled_numbers(*most, focus),
+            Rule::Clusters { most } => news::clusters(self, *most),
+            Rule::Requirements { give, profile } => {
+                requirements::requirements(self, *give, profile, focus)
+            }
+            Rule::Ranking { give, profile, as_of } => ranking::ranking(self, *give, profile, as_of),
+            Rule::LatexPage { filename } => latex::page(self, filename),
+            Rule::Page { topic, outline } => pages::page(self, topic, outline),
+            Rule::Perspectives => perspectives::perspectives(self),
+            Rule::Confidence { .. }
+            | Rule::QuoteOf { .. }
+            | Rule::Copy { .. }
+            | Rule::Found { .. } => Filled::Nothing,
+        }
+    }
+
+    fn given(&self, names: &[String], focus: &Focus) -> Filled {
+        let found = names
+            .iter()
+            .filter_map(|name| self.input(name, focus))
+            .map(|value| Filled::Value(value.clone()));
+        found.filter(|value| !value.is_empty()).next().unwrap_or_default()
+    }
+
+    fn title(&self, inputs: &[String], bytes: usize, focus: &Focus) -> Filled {
+        if let Some(given) = inputs.iter().find_map(|name| self.input_text(name, focus)) {
+            let line = given.lines().next().unwrap_or_default();
+            return Filled::text(shorten(strip_reply_marks(line), bytes));
+        }
+        let subject = self.label(
+            &[
+                "subject".to_string(),
+                "asunto".to_string(),
+                "title".to_string(),
+                "título".to_string(),
+            ],
+            bytes,
+            focus,
+        );
+        if !subject.is_empty() {
+            return subject;
+        }
+        let of_kind = |wanted: fn(&Kind) -> bool| {
+            focus.sentences.iter().copied().find(|&at| wanted(&self.text.block_of(at).kind))
+        };
+        if let Some(heading) = of_kind(|kind| matches!(kind, Kind::Heading(_))) {
+            return Filled::quoted(self.quote_trimmed(heading, bytes));
+        }
+        let said: Vec<usize> =
+            self.select(&Default::default(), focus, Some(Who::User)).into_iter().take(12).collect();
+        let best = self.best_of(said, 1).first().copied().or(focus.sentences.first().copied());
+        match best {
+            Some(at) => Filled::quoted(self.quote_trimmed(at, bytes)),
+            None => Filled::quoted(self.summary(focus, 1, bytes)),
+        }
+    }
+
+    fn quote_trimmed(&self, sentence: usize, bytes: usize) -> Quoted {
+        let place = &self.text.sentences[sentence];
+        let said = self.text.sentence(sentence);
+        let start = place.start + said.len() - said.trim_start_matches(['*', '_', '#', ' ']).len();
+        let end = (place.start + said.trim_end_matches(['.', ':', '*', '_', ' ']).len()).max(start);
+        Quoted::range(self.text, place.part, start, end, bytes)
+    }
+
+    /// Up to `most` of the sentences, the best by score, in reading order.
+    pub fn best_of(&self, mut sentences: Vec<usize>, most: usize) -> Vec<usize> {
+        sentences.sort_by(|&a, &b| self.scores[b].total_cmp(&self.scores[a]).then(a.cmp(&b)));
+        let mut kept: Vec<usize> = Vec::new();
+        for at in sentences {
+            if kept.len() == most {
+                break;
+            }
+            if kept.iter().all(|&other| self.matrix.cosine(at, other) < 0.8) {
+                kept.push(at);
+            }
+        }
+        kept.sort_unstable();
+        kept
+    }
+
+    fn label(&self, labels: &[String], bytes: usize, focus: &Focus) -> Filled {
+        let wanted: Vec<String> = labels.iter().map(|label| fold(label)).collect();
+        let parts: Vec<usize> = match focus.whole {
+            true => (0..self.text.parts.len()).collect(),
+            false => focus
+                .sentences
+                .first()
+                .map(|&at| self.text.sentences[at].part)
+                .into_iter()
+                .collect(),
+        };
+        let (from, to) = match (focus.whole, focus.sentences.first(), focus.sentences.last()) {
+            (false, Some(&first), Some(&last)) => {
+                (self.text.block_of(first).text.start, self.text.sentences[last].end)
+            }
+            _ => (0, usize::MAX),
+        };
+        let mut best: Option<(usize, Quoted)> = None;
+        for part in parts {
+            for_each_line(self.text.parts[part].text, |start, line| {
+                if start + line.len() < from || start > to {
+                    return;
+                }
+                let Some(found) = lines::labelled(line).filter(|found| !found.value.is_empty())
+                else {
+                    return;
+                };
+                let label = fold(line[found.label.clone()].trim());
+                if let Some(rank) = wanted
+                    .iter()
+                    .position(|wanted| *wanted == label)
+                    .filter(|rank| best.as_ref().is_none_or(|(other, _)| rank < other))
+                {
+                    let value = line[found.value.clone()].trim_end_matches(['*', '_', ' ']);
+                    best = Some((
+                        rank,
+                        Quoted::range(
+                            self.text,
+                            part,
+                            start + found.value.start,
+                            start + found.value.start + value.len(),
+                            bytes,
+                        ),
+                    ));
+                }
+            });
+        }
+        best.map_or(Filled::Nothing, |(_, quoted)| Filled::quoted(quoted))
+    }
+
+    fn after(&self, cues: &[String], until: &[String], words: usize, focus: &Focus) -> Filled {
+        for cue in cues {
+            for mention in self.mentions(cue, focus) {
+                if let Some(range) = self.words_after(mention, until, words) {
+                    return Filled::quoted(self.quote_mention(range, 200));
+                }
+            }
+        }
+        Filled::Nothing
+    }
+
+    fn words_after(&self, mention: Mention, until: &[String], words: usize) -> Option<Mention> {
+        let place = &self.text.sentences[mention.sentence];
+        let source = self.text.parts[place.part].text;
+        let tokens = self.text.tokens_of(mention.sentence);
+        let first = tokens.iter().position(|token| token.start as usize >= mention.end)?;
+        if !source[mention.end..tokens[first].start as usize]
+            .trim_matches([' ', '"', '“', '*', ':'])
+            .is_empty()
+        {
+            return None;
+        }
+        let ends = |at: usize| {
+            let gap = &source[tokens[at - 1].end as usize..tokens[at].start as usize];
+            until.iter().any(|word| self.text.folded(&tokens[at]) == word)
+                || !matches!(gap, " " | "-" | "/" | " & " | "." | "'" | "’" | " - ")
+        };
+        let mut last = first;
+        while last + 1 < tokens.len() && last + 1 - first < words && !ends(last + 1) {
+            last += 1;
+        }
+        (!until.iter().any(|word| self.text.folded(&tokens[first]) == word)).then(|| Mention {
+            sentence: mention.sentence,
+            start: tokens[first].start as usize,
+            end: tokens[last].end as usize,
+        })
+    }
+
+    /// Key phrases of the focus.
+    pub fn phrases(&self, most: usize, style: Style, focus: &Focus) -> Vec<Filled> {
+        let found = key_phrases(self.text, &focus.sentences, most);
+        let written = found.into_iter().map(|phrase| {
+            let said = self.quote_mention(
+                Mention { sentence: phrase.sentence, start: phrase.start, end: phrase.end },
+                80,
+            );
+            match style {
+                Style::Plain => Filled::quoted(said),
+                Style::Tag => Filled::text(tag(&said.text)),
+                Style::Title => Filled::text(capitalize(&said.text)),
+            }
+        });
+        written.filter(|phrase| !phrase.is_empty()).collect()
+    }
+
+    fn when(&self, part: Part, cues: &[String], only: bool, focus: &Focus) -> Filled {
+        let inside = |mention: &Mention| {
+            focus.whole || focus.sentences.binary_search(&mention.sentence).is_ok()
+        };
+        let said: Vec<_> = self
+            .whens()
+            .iter()
+            .filter(|when| inside(&when.mention) && self.is_said(when.mention.sentence))
+            .collect();
+        if matches!(part, Part::FirstClock | Part::LastClock) {
+            let mut clocks = self
+                .whens()
+                .iter()
+                .filter(|when| inside(&when.mention))
+                .filter_map(|when| when.clock);
+            let clock = if part == Part::FirstClock { clocks.next() } else { clocks.next_back() };
+            return clock.map_or(Filled::Nothing, |clock| {
+                Filled::text(format!("{:02}:{:02}", clock.hour, clock.minute))
+            });
+        }
+        let cued = self.saying(cues, focus);
+        let dated = |when: &&&dates::When| when.date.is_some();
+        let preferred = said
+            .iter()
+            .filter(dated)
+            .find(|when| cued.binary_search(&when.mention.sentence).is_ok());
+        let timed = said.iter().filter(dated).find(|when| when.clock.is_some());
+        let first = said.iter().find(|when| when.date.is_some());
+        let any = if only { None } else { timed.or(first) };
+        let Some(when) = preferred.or(any) else {
+            return if matches!(part, Part::Exists | Part::AllDay) {
+                Filled::Value(json!(false))
+            } else {
+                Filled::Nothing
+            };
+        };
+        match part {
+            Part::Date => self.dated(when.iso_date(), when.mention),
+            Part::DateTime => self.dated(when.iso(), when.mention),
+            Part::Until => {
+                let end = when.until.zip(when.iso_date()).map(|(until, date)| {
+                    format!("{date}T{:02}:{:02}:00", until.hour, until.minute)
+                });
+                self.dated(end, when.mention)
+            }
+            Part::Exists => Filled::Value(json!(true)),
+            Part::AllDay => Filled::Value(json!(when.clock.is_none())),
+            Part::FirstClock | Part::LastClock => Filled::Nothing,
+        }
+    }
+
+    /// A date as we write it, resting on the words that say it.
+    fn dated(&self, written: Option<String>, mention: Mention) -> Filled {
+        let Some(written) = written else { return Filled::Nothing };
+        let mut quoted = self.quote_mention(mention, usize::MAX);
+        let output_end = written.len();
+        quoted.text = written;
+        quoted
+            .pieces
+            .iter_mut()
+            .for_each(|piece| (piece.output_start, piece.output_end) = (0, output_end));
+        Filled::quoted(quoted)
+    }
+
+    fn is_said(&self, sentence: usize) -> bool {
+        !matches!(
+            self.text.block_of(sentence).kind,
+            Kind::Header | Kind::Quote | Kind::Signature | Kind::Code
+        )
+    }
+
+    fn mention(
+        &self,
+        cues: &[String],
+        focus: &Focus,
+        find: fn(&super::super::text::Text<'_>, usize) -> Vec<Mention>,
+    ) -> Filled {
+        let cued = self.saying(cues, focus);
+        let found = cued
+            .iter()
+            .chain(&focus.sentences)
+            .find_map(|&at| find(self.text, at).into_iter().next());
+        found.map_or(Filled::Nothing, |mention| Filled::quoted(self.quote_mention(mention, 2000)))
+    }
+
+    fn url(&self, prefer: &[String], inputs: &[String], focus: &Focus) -> Filled {
+        if let Some(given) = inputs.iter().find_map(|name| self.input_text(name, focus)) {
+            return Filled::text(given);
+        }
+        let all: Vec<Mention> =
+            focus.sentences.iter().flat_map(|&at| tokens::urls(self.text, at)).collect();
+        let written = |mention: &&Mention| fold(&self.quote_mention(**mention, 2000).text);
+        let best = all
+            .iter()
+            .find(|mention| prefer.iter().any(|word| written(mention).contains(word.as_str())));
+        let dull = |mention: &&Mention| {
+            !["unsubscribe", "privacy", "facebook.", "twitter.", "instagram."]
+                .iter()
+                .any(|word| written(mention).contains(word))
+        };
+        best.or_else(|| all.iter().find(dull))
+            .map_or(Filled::Nothing, |mention| Filled::quoted(self.quote_mention(*mention, 2000)))
+    }
+
+    fn names(&self, kind: KindHint, most: usize, focus: &Focus) -> Vec<Filled> {
+        let found = names::find(self.text, &focus.sentences)
+            .into_iter()
+            .filter(|name| kind.fits(name.kind));
+        found.take(most).map(|name| Filled::quoted(self.quote_mention(name.mention, 120))).collect()
+    }
+
+    fn choose(
+        &self,
+        values: &BTreeMap<String, Vec<String>>,
+        fallback: &Value,
+        input: Option<&str>,
+        focus: &Focus,
+    ) -> Filled {
+        let listed = input
+            .and_then(|name| self.input(name, focus))
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default();
+        let own: Vec<(String, Vec<String>)> = listed
+            .iter()
+            .map(plain)
+            .map(|value| (value.clone(), vec![value.replace('_', " ")]))
+            .collect();
+        let known = |value: &str| own.is_empty() || own.iter().any(|(listed, _)| listed == value);
+        let mut scores: BTreeMap<&str, usize> = BTreeMap::new();
+        let all = values
+            .iter()
+            .filter(|(value, _)| known(value))
+            .chain(own.iter().map(|(value, cues)| (value, cues)));
+        for (value, cues) in all {
+            let weight: usize = cues
+                .iter()
+                .flat_map(|cue| self.mentions(cue, focus))
+                .map(|mention| self.weight_of(mention.sentence))
+                .sum();
+            *scores.entry(value).or_default() += weight;
+        }
+        let best = scores
+            .iter()
+            .filter(|(_, score)| **score > 0)
+            .max_by(|a, b| a.1.cmp(b.1).then(b.0.cmp(a.0)));
+        match best {
+            Some((value, _)) => Filled::text(*value),
+            None => Filled::Value(fallback.clone()),
+        }
+    }
+
+    fn weight_of(&self, sentence: usize) -> usize {
+        match self.text.block_of(sentence).kind {
+            Kind::Heading(_) | Kind::Header => 4,
+            Kind::Signature | Kind::Quote => 0,
+            _ if sentence < 3 => 3,
+            _ => 1,
+        }
+    }
+
+    fn points(&self, base: i64, add: &[Points], focus: &Focus) -> i64 {
+        add.iter()
+            .filter(|points| !self.saying(&points.cues, focus).is_empty())
+            .fold(base, |sum, points| sum.saturating_add(points.points))
+    }
+
+    fn this(&self, bytes: usize, focus: &Focus) -> Filled {
+        let mut quoted = Quoted::default();
+        for &at in &focus.sentences {
+            let room = bytes.saturating_sub(quoted.text.len());
+            if room < 20 && !quoted.text.is_empty() {
+                break;
+            }
+            if !quoted.text.is_empty() {
+                quoted.push_plain(" ");
+            }
+            quoted.push(&self.quote(at, room.max(20)));
+        }
+        Filled::quoted(quoted)
+    }
+
+    fn labelled_numbers(&self, most: usize, focus: &Focus) -> Filled {
+        let mut members: Vec<(String, Filled)> = Vec::new();
+        let parts = focus.sentences.iter().map(|&at| self.text.sentences[at].part);
+        let mut parts: Vec<usize> = parts.collect();
+        parts.dedup();
+        for part in parts {
+            for_each_line(self.text.parts[part].text, |_, line| {
+                let Some(found) = lines::labelled(line) else { return };
+                let name = tag(&line[found.label.clone()]);
+                let number = line[found.value.clone()]
+                    .trim()
+                    .trim_end_matches(['.', ','])
+                    .parse::<serde_json::Number>();
+                if let Ok(number) = number
+                    .map_err(|_| ())
+                    .and_then(|number| if members.len() < most { Ok(number) } else { Err(()) })
+                {
+                    if !name.is_empty() && !members.iter().any(|(other, _)| *other == name) {
+                        members.push((name, Filled::Value(Value::Number(number))));
+                    }
+                }
+            });
+        }
+        Filled::Object(members)
+    }
+}
+
+fn for_each_line(source: &str, mut each: impl FnMut(usize, &str)) {
+    let mut start = 0;
+    for line in source.split_inclusive('\n') {
+        each(start, line.trim_end_matches(['\n', '\r']));
+        start += line.len();
+    }
+}
+
+/// `Re: Fwd: x` as `x`.
+fn strip_reply_marks(subject: &str) -> &str {
+    let mut subject = subject.trim();
+    while let Some((mark, rest)) = subject.split_once(':') {
+        if !matches!(
+            fold(mark.trim()).as_str(),
+            "re" | "fw" | "fwd" | "rv" | "aw" | "enc" | "reenviado"
+        ) {
+            break;
+        }
+        subject = rest.trim();
+    }
+    subject
+}
+
+/// A slug in the style of tags: folded, words joined by `_`.
+pub fn tag(text: &str) -> String {
+    let folded = fold(text);
+    let words: Vec<&str> =
+        folded.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    shorten(&words.join(" "), TAG_BYTES_MAX).replace(' ', "_")
+}
+
+/// The text with its first letter in upper case.
+pub fn capitalize(text: &str) -> String {
+    let mut characters = text.chars();
+    characters
+        .next()
+        .map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slugs_and_subjects() {
+        assert_eq!(tag("Gestión Ágil / CI"), "gestion_agil_ci");
+        assert_eq!(strip_reply_marks("RE: Fwd: Budget: final"), "Budget: final");
+        assert_eq!(capitalize("ñandú"), "Ñandú");
+    }
+}

@@ -1,0 +1,331 @@
+//! Everything the rules look at: the analysed text, scores, cues, dates, items, inputs.
+
+use std::sync::OnceLock;
+
+use chrono::NaiveDate;
+use serde_json::{Map, Value};
+
+use super::super::extract::Mention;
+use super::super::extract::cues::{Index, Purpose, cues_of, with_purpose};
+use super::super::extract::dates::{self, When};
+use super::super::rank::select::{Budget, Quoted, compose, pick};
+use super::super::rank::{Matrix, score};
+use super::super::text::blocks::Role;
+use super::super::text::{Kind, Text};
+use super::gather::{Gathered, items_of};
+use super::hints::{Hints, Over, Who};
+
+/// Most items of a text or an input.
+pub const ITEMS_MAX: usize = 2000;
+
+/// What a rule looks at: sentences, and the item they belong to.
+#[derive(Debug, Clone, Default)]
+pub struct Focus {
+    /// Sentences, ascending.
+    pub sentences: Vec<usize>,
+    /// The item at hand.
+    pub item: Option<usize>,
+    /// Its position among the elements made.
+    pub ordinal: usize,
+    /// True for the whole text.
+    pub whole: bool,
+}
+
+/// One item of a list.
+#[derive(Debug, Clone, Default)]
+pub struct Item {
+    /// Its id, when it has one.
+    pub id: Option<String>,
+    /// Its members, when it is an object of an input.
+    pub members: Map<String, Value>,
+    /// Its sentences.
+    pub sentences: Vec<usize>,
+}
+
+/// The analysed call.
+pub struct Scene<'t, 'a> {
+    /// The text.
+    pub text: &'t Text<'a>,
+    /// Its sentence-term matrix.
+    pub matrix: Matrix,
+    /// The score of each sentence.
+    pub scores: Vec<f64>,
+    /// The inputs of the flow.
+    pub inputs: &'t Map<String, Value>,
+    /// The items.
+    pub items: Vec<Item>,
+    /// Lengths in percent.
+    pub percent: usize,
+    anchor: Option<NaiveDate>,
+    index: OnceLock<Index<'t, 'a>>,
+    whens: OnceLock<Vec<When>>,
+}
+
+impl<'t, 'a> Scene<'t, 'a> {
+    /// Prepares a text for the rules.
+    pub fn new(
+        text: &'t Text<'a>,
+        parts: &[Gathered],
+        inputs: &'t Map<String, Value>,
+        hints: &Hints,
+        percent: usize,
+    ) -> Self {
+        let matrix = Matrix::new(text);
+        let scores = score(text, &matrix);
+        let mut scene = Scene {
+            text,
+            matrix,
+            scores,
+            inputs,
+            items: Vec::new(),
+            percent,
+            anchor: anchor(text, inputs, hints),
+            index: OnceLock::new(),
+            whens: OnceLock::new(),
+        };
+        scene.items = scene.find_items(parts, hints);
+        scene
+    }
+
+    /// The whole text.
+    pub fn all(&self) -> Focus {
+        Focus {
+            sentences: (0..self.text.sentences.len()).collect(),
+            whole: true,
+            ..Focus::default()
+        }
+    }
+
+    /// The cue index, built on first use.
+    pub fn index(&self) -> &Index<'t, 'a> {
+        self.index.get_or_init(|| Index::new(self.text))
+    }
+
+    /// Dates and times, found on first use.
+    pub fn whens(&self) -> &[When] {
+        self.whens.get_or_init(|| dates::find(self.text, self.anchor))
+    }
+
+    fn find_items(&self, parts: &[Gathered], hints: &Hints) -> Vec<Item> {
+        let given = hints
+            .items
+            .as_ref()
+            .and_then(|hint| items_of(self.inputs, hint).map(|items| (hint, items)));
+        if let Some((hint, items)) = given.filter(|_| parts.iter().all(|part| part.item.is_some()))
+        {
+            let make = |(index, value): (usize, Value)| {
+                let members = value.as_object().cloned().unwrap_or_default();
+                let id = hint.id.iter().find_map(|name| members.get(name)).map(plain);
+                Item { id, members, sentences: self.sentences_of_part(index) }
+            };
+            return items.into_iter().take(ITEMS_MAX).enumerate().map(make).collect();
+        }
+        if parts.len() > 1 {
+            let make = |part: usize| Item {
+                id: Some(self.text.parts[part].id.to_string()),
+                members: Map::new(),
+                sentences: self.sentences_of_part(part),
+            };
+            return (0..parts.len().min(ITEMS_MAX)).map(make).collect();
+        }
+        self.items_in_text()
+    }
+
+    fn items_in_text(&self) -> Vec<Item> {
+        let of_kind = |kind: Kind| {
+            let blocks = self
+                .text
+                .blocks
+                .iter()
+                .filter(move |block| block.kind == kind && !block.sentences.is_empty());
+            blocks
+                .take(ITEMS_MAX)
+                .map(|block| Item {
+                    sentences: block.sentences.clone().collect(),
+                    ..Item::default()
+                })
+                .collect::<Vec<_>>()
+        };
+        let listed = of_kind(Kind::Item);
+        if listed.len() > 1 { listed } else { of_kind(Kind::Paragraph) }
+    }
+
+    fn sentences_of_part(&self, part: usize) -> Vec<usize> {
+        let first = self.text.sentences.partition_point(|sentence| sentence.part < part);
+        let last = self.text.sentences.partition_point(|sentence| sentence.part <= part);
+        (first..last).collect()
+    }
+
+    /// An input, of the item at hand before the flow's; dots reach inside.
+    pub fn input(&self, name: &str, focus: &Focus) -> Option<&Value> {
+        let members = focus.item.and_then(|item| self.items.get(item)).map(|item| &item.members);
+        let found = members.into_iter().chain([self.inputs]).find_map(|map| reach(map, name));
+        found.filter(|value| !value.is_null())
+    }
+
+    /// An input as text; `None` when absent or blank.
+    pub fn input_text(&self, name: &str, focus: &Focus) -> Option<String> {
+        self.input(name, focus)
+            .map(plain)
+            .map(|text| text.trim().to_string())
+            .filter(|text| !text.is_empty())
+    }
+
+    /// The sentences in focus that `over` asks for, in reading order.
+    pub fn select(&self, over: &Over, focus: &Focus, who: Option<Who>) -> Vec<usize> {
+        let mut found: Vec<usize> = Vec::new();
+        let mut asked = false;
+        if let Some(purpose) = over.purpose {
+            asked = true;
+            found.extend(with_purpose(self.index(), purpose, &over.cues));
+        } else if !over.cues.is_empty() {
+            asked = true;
+            found.extend(self.index().sentences(over.cues.iter().map(String::as_str)));
+        }
+        if !asked {
+            found.extend(focus.sentences.iter().copied());
+        }
+        let without = self.index().sentences(over.without.iter().map(String::as_str));
+        found.retain(|at| {
+            (focus.whole || focus.sentences.binary_search(at).is_ok())
+                && without.binary_search(at).is_err()
+        });
+        found.retain(|&at| self.speaks(at, who));
+        if over.best {
+            let budget = Budget { sentences: usize::MAX >> 8, bytes: usize::MAX >> 8 };
+            found = pick(
+                self.text,
+                &self.matrix,
+                &self.scores,
+                &found,
+                Budget { sentences: 40, ..budget },
+            );
+        }
+        found
+    }
+
+    fn speaks(&self, sentence: usize, who: Option<Who>) -> bool {
+        let role = self.text.block_of(sentence).role;
+        match who {
+            None => true,
+            Some(Who::User) => matches!(role, Role::None | Role::User | Role::Person),
+            Some(Who::Assistant) => role == Role::Assistant,
+        }
+    }
+
+    /// Sentences in focus that say a cue, each once.
+    pub fn saying(&self, cues: &[String], focus: &Focus) -> Vec<usize> {
+        let mut found = self.index().sentences(cues.iter().map(String::as_str));
+        found.retain(|at| focus.whole || focus.sentences.binary_search(at).is_ok());
+        found
+    }
+
+    /// Mentions in focus of a cue.
+    pub fn mentions(&self, cue: &str, focus: &Focus) -> Vec<Mention> {
+        let mut found = self.index().find(cue);
+        found.retain(|mention| {
+            focus.whole || focus.sentences.binary_search(&mention.sentence).is_ok()
+        });
+        found
+    }
+
+    /// Whether the focus has a sentence with the purpose.
+    pub fn has_purpose(&self, purpose: Purpose, focus: &Focus) -> bool {
+        let found = with_purpose(self.index(), purpose, &[]);
+        debug_assert!(purpose == Purpose::Question || !cues_of(purpose).is_empty());
+        found.iter().any(|at| focus.whole || focus.sentences.binary_search(at).is_ok())
+    }
+
+    /// The extractive summary of the focus.
+    pub fn summary(&self, focus: &Focus, sentences: usize, bytes: usize) -> Quoted {
+        let budget =
+            Budget { sentences: self.scaled(sentences).max(1), bytes: self.scaled(bytes).max(40) };
+        let picked = pick(self.text, &self.matrix, &self.scores, &focus.sentences, budget);
+        let quoted = compose(self.text, &picked, budget);
+        if quoted.text.chars().any(char::is_alphanumeric) {
+            return quoted;
+        }
+        self.opening(budget.bytes)
+    }
+
+    /// The first bytes of the text: what stands in where no sentence says anything.
+    fn opening(&self, bytes: usize) -> Quoted {
+        let first =
+            self.text.parts.iter().enumerate().find(|(_, part)| !part.text.trim().is_empty());
+        let Some((part, text)) = first.map(|(index, part)| (index, part.text)) else {
+            return Quoted::default();
+        };
+        let start = text.len() - text.trim_start().len();
+        Quoted::range(self.text, part, start, text.trim_end().len(), bytes)
+    }
+
+    /// A length under the variant's percentage.
+    pub fn scaled(&self, length: usize) -> usize {
+        length.saturating_mul(self.percent) / 100
+    }
+
+    /// A whole sentence, shortened.
+    pub fn quote(&self, sentence: usize, bytes: usize) -> Quoted {
+        let place = &self.text.sentences[sentence];
+        Quoted::range(self.text, place.part, place.start, place.end, bytes)
+    }
+
+    /// The bytes of a mention.
+    pub fn quote_mention(&self, mention: Mention, bytes: usize) -> Quoted {
+        Quoted::range(
+            self.text,
+            self.text.sentences[mention.sentence].part,
+            mention.start,
+            mention.end,
+            bytes,
+        )
+    }
+
+    /// The sentence that holds a byte of a part.
+    pub fn sentence_at(&self, part: usize, byte: usize) -> Option<usize> {
+        let after = self
+            .text
+            .sentences
+            .partition_point(|sentence| (sentence.part, sentence.start) <= (part, byte));
+        let at = after.checked_sub(1)?;
+        (self.text.sentences[at].part == part).then_some(at)
+    }
+}
+
+fn anchor(text: &Text<'_>, inputs: &Map<String, Value>, hints: &Hints) -> Option<NaiveDate> {
+    let given =
+        hints.anchor.iter().filter_map(|name| reach(inputs, name)).find_map(|value| match value {
+            Value::String(text) => dates::parse_anchor(text),
+            Value::Number(number) => epoch_day(number.as_i64()?),
+            _ => None,
+        });
+    given.or_else(|| {
+        let headers = text.blocks.iter().filter(|block| block.kind == Kind::Header).take(12);
+        headers
+            .filter_map(|block| {
+                dates::parse_anchor(&text.parts[block.part].text[block.text.clone()])
+            })
+            .next()
+    })
+}
+
+fn epoch_day(value: i64) -> Option<NaiveDate> {
+    let seconds = if value.abs() > 100_000_000_000 { value / 1000 } else { value };
+    chrono::DateTime::from_timestamp(seconds, 0).map(|time| time.date_naive())
+}
+
+fn reach<'v>(map: &'v Map<String, Value>, name: &str) -> Option<&'v Value> {
+    let mut pieces = name.split('.');
+    let first = map.get(pieces.next()?)?;
+    pieces.try_fold(first, |value, piece| value.get(piece))
+}
+
+/// A scalar as text; lists joined by commas.
+pub fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        Value::Array(list) => list.iter().map(plain).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
+}

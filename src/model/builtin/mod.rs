@@ -1,0 +1,170 @@
+//! The embedded model: extractive, deterministic, offline, without a model file.
+//!
+//! Contract: the same call gives the same bytes on every machine and any number of threads. Without a
+//! schema the answer is a summary made of the text's own sentences; with one it is a JSON object valid
+//! against it, filled by the pack's `hints.json` (see [`fill::hints`]). Every string taken from a source
+//! comes with its exact spans. The rendered conversation is not read: what the call is about are its
+//! sources and inputs, and nothing in them is an instruction.
+//!
+//! Deliberately not here: paraphrase. What the text does not say is null or empty.
+
+pub mod extract;
+pub mod fill;
+pub mod phrases;
+pub mod rank;
+pub mod text;
+
+use serde_json::Value;
+
+use super::{
+    Evidence, ModelCall, ModelError, ModelIdentity, ModelReply, Provider, Span, StopReason, Usage,
+};
+use fill::filled::Filled;
+use fill::gather::{Gathered, gather};
+use fill::hints::{Hints, Size};
+use fill::scene::Scene;
+use rank::select::Piece;
+use text::{Part, Text};
+
+/// Version of the algorithm; any change of its output changes it.
+const ALGORITHM: &str = "1.0.0";
+/// The name it has in the configuration and in provenance.
+const PROVIDER: &str = "builtin";
+/// Bytes counted as one token in usage and context.
+const TOKEN_BYTES: usize = 4;
+/// There is no window: any text that fits in memory is read whole.
+const CONTEXT_TOKENS: usize = 64 << 20;
+/// A hierarchical synthesis asks about parts of the input: the hints speak of the whole.
+const SYNTHESIS_MARK: char = '#';
+/// Length of a summary nobody asked a length for.
+const SUMMARY: Size = Size { sentences: 4, bytes: 700 };
+/// Percentages a pack may ask for.
+const PERCENT: std::ops::RangeInclusive<usize> = 10..=1000;
+
+/// The embedded provider.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Builtin;
+
+impl Provider for Builtin {
+    fn identity(&self) -> ModelIdentity {
+        ModelIdentity {
+            provider: PROVIDER.to_string(),
+            model_name: "extractive".to_string(),
+            model_version: version(),
+            temperature: None,
+            max_tokens: None,
+            deterministic_mode: Some(true),
+            seed: None,
+        }
+    }
+
+    fn context_tokens(&self) -> usize {
+        CONTEXT_TOKENS
+    }
+
+    fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
+        let hints = if call.node.starts_with(SYNTHESIS_MARK) {
+            Hints::default()
+        } else {
+            read_hints(call.hints)?
+        };
+        let parts = gather(call, &hints);
+        let text = Text::new(
+            parts.iter().map(|part| Part { id: id_of(part, call), text: &part.text }).collect(),
+        );
+        let percent = percent(call, &hints);
+        let scene = Scene::new(&text, &parts, call.inputs, &hints, percent);
+        let (text_out, pieces) = answer(&scene, call, &hints);
+        let evidence =
+            pieces.iter().filter_map(|(pointer, piece)| evidence(pointer, piece, &parts)).collect();
+        let read: usize = parts.iter().map(|part| part.text.len()).sum();
+        let usage = Usage {
+            input_tokens: read.div_ceil(TOKEN_BYTES) as u64,
+            output_tokens: text_out.len().div_ceil(TOKEN_BYTES) as u64,
+        };
+        Ok(ModelReply {
+            text: text_out,
+            stop: StopReason::End,
+            usage,
+            evidence,
+            identity: self.identity(),
+            message: None,
+            raw: None,
+        })
+    }
+
+    fn is_free(&self) -> bool {
+        true
+    }
+}
+
+/// `1.0.0+unicode-17.0.0`: the tables decide what a letter is.
+fn version() -> String {
+    let (major, minor, update) = char::UNICODE_VERSION;
+    let nfd = unicode_normalization::UNICODE_VERSION;
+    format!("{ALGORITHM}+unicode-{major}.{minor}.{update}-nfd-{}.{}.{}", nfd.0, nfd.1, nfd.2)
+}
+
+fn read_hints(hints: Option<&Value>) -> Result<Hints, ModelError> {
+    let Some(value) = hints else { return Ok(Hints::default()) };
+    serde_json::from_value(value.clone()).map_err(|error| ModelError::Permanent {
+        provider: PROVIDER.to_string(),
+        reason: format!("read the pack's hints.json: {error}"),
+    })
+}
+
+fn id_of<'c>(part: &Gathered, call: &'c ModelCall<'_>) -> &'c str {
+    part.source.map_or("", |source| call.sources[source].id.as_str())
+}
+
+fn percent(call: &ModelCall<'_>, hints: &Hints) -> usize {
+    let wanted =
+        call.variant.and_then(|variant| hints.budget_percent.get(variant)).copied().unwrap_or(100);
+    wanted.clamp(*PERCENT.start(), *PERCENT.end())
+}
+
+fn answer(
+    scene: &Scene<'_, '_>,
+    call: &ModelCall<'_>,
+    hints: &Hints,
+) -> (String, Vec<(String, Piece)>) {
+    if let Some(rule) = &hints.answer {
+        return plain(scene.eval(rule, &scene.all()), scene, hints, call);
+    }
+    match call.schema {
+        Some(schema) => {
+            let (value, pieces) = fill::fill(scene, schema, hints);
+            (value.to_string(), pieces)
+        }
+        None => plain(Filled::Nothing, scene, hints, call),
+    }
+}
+
+fn plain(
+    found: Filled,
+    scene: &Scene<'_, '_>,
+    hints: &Hints,
+    call: &ModelCall<'_>,
+) -> (String, Vec<(String, Piece)>) {
+    let quoted = match found {
+        Filled::Text(quoted) => quoted,
+        _ => {
+            let size = hints.summary.unwrap_or(SUMMARY);
+            let most =
+                call.settings.max_tokens.map_or(usize::MAX, |tokens| tokens as usize * TOKEN_BYTES);
+            scene.summary(&scene.all(), size.sentences, size.bytes.min(most))
+        }
+    };
+    let pieces = quoted.pieces.iter().map(|piece| (String::new(), *piece)).collect();
+    (quoted.text, pieces)
+}
+
+fn evidence(pointer: &str, piece: &Piece, parts: &[Gathered]) -> Option<Evidence> {
+    let source = parts.get(piece.part)?.source?;
+    Some(Evidence {
+        pointer: pointer.to_string(),
+        output_start: piece.output_start,
+        output_end: piece.output_end,
+        span: Span { source, start: piece.start, end: piece.end },
+    })
+}

@@ -1,0 +1,225 @@
+//! What makes a sentence fit or unfit for a summary whatever it is about: where it stands, what kind
+//! of block holds it, who says it, how long it is, and the phrases that announce or disclaim.
+
+use super::super::text::{Kind, Role, Text};
+
+/// Sentences of a part over which its lead fades.
+const LEAD_FADE: f64 = 3.0;
+/// The end of a longer part counts a little: conclusions live there.
+const CLOSING: f64 = 0.25;
+
+const ANNOUNCE: [&[&str]; 24] = [
+    &["in", "summary"],
+    &["in", "conclusion"],
+    &["we", "decided"],
+    &["decided", "to"],
+    &["decision"],
+    &["conclude"],
+    &["results", "show"],
+    &["we", "show"],
+    &["we", "propose"],
+    &["we", "found"],
+    &["the", "goal"],
+    &["deadline"],
+    &["announced"],
+    &["en", "resumen"],
+    &["en", "conclusion"],
+    &["decidimos"],
+    &["hemos", "decidido"],
+    &["acordamos"],
+    &["el", "objetivo"],
+    &["el", "plazo"],
+    &["fecha", "limite"],
+    &["anuncio"],
+    &["los", "resultados"],
+    &["important"],
+];
+const DISCLAIM: [&[&str]; 14] = [
+    &["for", "example"],
+    &["for", "instance"],
+    &["see", "also"],
+    &["click", "here"],
+    &["cookies"],
+    &["all", "rights", "reserved"],
+    &["subscribe"],
+    &["por", "ejemplo"],
+    &["haga", "clic"],
+    &["todos", "los", "derechos"],
+    &["suscribete"],
+    &["confidentiality"],
+    &["confidencialidad"],
+    &["read", "more"],
+];
+const COURTESY: [&[&str]; 34] = [
+    &["hi"],
+    &["hello"],
+    &["dear"],
+    &["hey"],
+    &["good", "morning"],
+    &["good", "afternoon"],
+    &["thanks"],
+    &["thank", "you"],
+    &["many", "thanks"],
+    &["best"],
+    &["best", "regards"],
+    &["kind", "regards"],
+    &["regards"],
+    &["cheers"],
+    &["sincerely"],
+    &["i", "hope", "this"],
+    &["hope", "you"],
+    &["hola"],
+    &["buenos", "dias"],
+    &["buenas"],
+    &["estimado"],
+    &["estimada"],
+    &["estimados"],
+    &["querido"],
+    &["querida"],
+    &["gracias"],
+    &["muchas", "gracias"],
+    &["un", "saludo"],
+    &["saludos"],
+    &["atentamente"],
+    &["cordialmente"],
+    &["un", "abrazo"],
+    &["espero", "que", "estes"],
+    &["sure"],
+];
+
+/// Position credit of every sentence, 0..=1: full at the start of a part, fading; a part of many
+/// sections starts anew, weaker, under each heading.
+pub fn lead(text: &Text<'_>) -> Vec<f64> {
+    let mut scores = Vec::with_capacity(text.sentences.len());
+    let (mut part, mut section) = (usize::MAX, usize::MAX);
+    let (mut in_part, mut in_section) = (0_u32, 0_u32);
+    for (index, sentence) in text.sentences.iter().enumerate() {
+        let block = &text.blocks[sentence.block];
+        if sentence.part != part {
+            (part, section, in_part, in_section) = (sentence.part, block.section, 0, 0);
+        }
+        if block.section != section {
+            (section, in_section) = (block.section, 0);
+        }
+        let from_part = LEAD_FADE / (LEAD_FADE + f64::from(in_part));
+        let from_section = 0.6 / (1.0 + f64::from(in_section));
+        let last = text.sentences.get(index + 1).is_none_or(|next| next.part != part);
+        let closing = if last && in_part > 5 { CLOSING } else { 0.0 };
+        scores.push(from_part.max(from_section).max(closing));
+        if matches!(block.kind, Kind::Paragraph | Kind::Item) && courtesy(text, index).is_none() {
+            in_part += 1;
+            in_section += 1;
+        }
+    }
+    scores
+}
+
+/// Factor for a sentence, above 0.
+pub fn of(text: &Text<'_>, sentence: usize) -> f64 {
+    let block = text.block_of(sentence);
+    by_kind(block.kind)
+        * by_role(block.role)
+        * by_length(text, sentence)
+        * by_phrases(text, sentence)
+}
+
+fn by_kind(kind: Kind) -> f64 {
+    match kind {
+        Kind::Paragraph => 1.0,
+        Kind::Item => 0.9,
+        Kind::Heading(_) => 0.25,
+        Kind::Quote => 0.25,
+        Kind::Table => 0.2,
+        Kind::Header => 0.12,
+        Kind::Code => 0.05,
+        Kind::Signature => 0.03,
+    }
+}
+
+fn by_role(role: Role) -> f64 {
+    match role {
+        Role::None | Role::User | Role::Person => 1.0,
+        Role::Assistant => 0.85,
+        Role::System => 0.3,
+        Role::Tool => 0.25,
+    }
+}
+
+fn by_length(text: &Text<'_>, sentence: usize) -> f64 {
+    let tokens = text.tokens_of(sentence);
+    let content = tokens.iter().filter(|token| text.term(token).is_some()).count();
+    let letters: usize = tokens.iter().map(|token| (token.end - token.start) as usize).sum();
+    let bytes = text.sentences[sentence].end - text.sentences[sentence].start;
+    let dense = if letters * 2 < bytes { 0.2 } else { 1.0 };
+    let length = match content {
+        0 => 0.05,
+        1..=2 => 0.35,
+        3..=4 => 0.75,
+        5..=35 => 1.0,
+        36..=60 => 0.8,
+        _ => 0.4,
+    };
+    dense * length
+}
+
+fn by_phrases(text: &Text<'_>, sentence: usize) -> f64 {
+    if let Some(factor) = courtesy(text, sentence) {
+        return factor;
+    }
+    let mut factor = 1.0;
+    if says_any(text, sentence, &ANNOUNCE) {
+        factor *= 1.25;
+    }
+    if says_any(text, sentence, &DISCLAIM) {
+        factor *= 0.5;
+    }
+    if text.sentence(sentence).ends_with(':') {
+        factor *= 0.6;
+    }
+    factor
+}
+
+/// Factor of a greeting, a thank-you or a goodbye; `None` for anything else.
+pub fn courtesy(text: &Text<'_>, sentence: usize) -> Option<f64> {
+    let tokens = text.tokens_of(sentence);
+    let opens = COURTESY.iter().any(|phrase| starts_with(text, tokens, phrase));
+    match tokens.len() {
+        _ if !opens => None,
+        0..=4 => Some(0.08),
+        5..=9 => Some(0.35),
+        _ => None,
+    }
+}
+
+fn starts_with(
+    text: &Text<'_>,
+    tokens: &[super::super::text::words::Token],
+    phrase: &[&str],
+) -> bool {
+    tokens.len() >= phrase.len()
+        && tokens.iter().zip(phrase).all(|(token, word)| text.folded(token) == *word)
+}
+
+fn says_any(text: &Text<'_>, sentence: usize, phrases: &[&[&str]]) -> bool {
+    let tokens = text.tokens_of(sentence);
+    (0..tokens.len()).any(|at| {
+        let first = text.folded(&tokens[at]);
+        phrases.iter().any(|phrase| first == phrase[0] && starts_with(text, &tokens[at..], phrase))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::text::Part;
+    use super::*;
+
+    #[test]
+    fn courtesy_signatures_and_code_weigh_little() {
+        let source = "Hi Ana,\n\nThe audit found three open invoices in March.\n\nBest regards,\nBob\n--\nBob Smith, sales manager of the whole company\n";
+        let text = Text::new(vec![Part { id: "m", text: source }]);
+        let best = (0..text.sentences.len())
+            .max_by(|&a, &b| of(&text, a).total_cmp(&of(&text, b)))
+            .expect("sentences");
+        assert!(text.sentence(best).starts_with("The audit"));
+    }
+}

@@ -1,0 +1,222 @@
+//! Picks sentences under a budget without saying the same thing twice, and joins them with their spans.
+//!
+//! Greedy: the next sentence is the one whose score, less its likeness to what is already picked, is
+//! highest and that still fits. The picked ones are put back into reading order. The first always
+//! fits: it is cut at a word if the budget is smaller than it.
+
+use super::super::text::Text;
+use super::super::text::language::prefix;
+use super::Matrix;
+
+/// Weight of likeness to what is already picked.
+const REDUNDANCY: f64 = 0.7;
+/// Sentences considered for each one picked.
+const CANDIDATES_PER_PICK: usize = 12;
+/// Likeness above which a sentence is a repetition and never picked.
+const REPETITION: f64 = 0.72;
+
+/// How long the result may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// Most sentences.
+    pub sentences: usize,
+    /// Most bytes.
+    pub bytes: usize,
+}
+
+/// Indexes of the picked sentences, in reading order. `allowed` limits what may be picked.
+pub fn pick(
+    text: &Text<'_>,
+    matrix: &Matrix,
+    scores: &[f64],
+    allowed: &[usize],
+    budget: Budget,
+) -> Vec<usize> {
+    let mut order: Vec<usize> = allowed.to_vec();
+    order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
+    order.truncate(budget.sentences.saturating_mul(CANDIDATES_PER_PICK).max(40));
+    let mut likeness = vec![0.0_f64; order.len()];
+    let mut picked = Vec::new();
+    let mut bytes = 0;
+    while picked.len() < budget.sentences {
+        let room = budget.bytes.saturating_sub(bytes);
+        let fits = |at: &usize| picked.is_empty() || length(text, order[*at]) < room;
+        let worth = |at: usize| scores[order[at]] * (1.0 - REDUNDANCY * likeness[at]);
+        let best = (0..order.len())
+            .filter(|&at| likeness[at] < REPETITION)
+            .filter(fits)
+            .max_by(|&a, &b| worth(a).total_cmp(&worth(b)).then(order[b].cmp(&order[a])));
+        let Some(best) = best else { break };
+        let sentence = order[best];
+        bytes += length(text, sentence) + 1;
+        picked.push(sentence);
+        for (at, &other) in order.iter().enumerate() {
+            likeness[at] = if other == sentence {
+                1.0
+            } else {
+                likeness[at].max(matrix.cosine(sentence, other))
+            };
+        }
+    }
+    picked.sort_unstable();
+    picked
+}
+
+fn length(text: &Text<'_>, sentence: usize) -> usize {
+    text.sentences[sentence].end - text.sentences[sentence].start
+}
+
+/// A text built from pieces of sources: which bytes of it come from where.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Quoted {
+    /// The text.
+    pub text: String,
+    /// The borrowed stretches, in order.
+    pub pieces: Vec<Piece>,
+}
+
+/// One borrowed stretch. White space inside may differ: a line break of the source is a space here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// First byte in the built text.
+    pub output_start: usize,
+    /// One past the last byte there.
+    pub output_end: usize,
+    /// Index of the part it comes from.
+    pub part: usize,
+    /// First byte in the part.
+    pub start: usize,
+    /// One past the last byte in the part.
+    pub end: usize,
+}
+
+impl Quoted {
+    /// Text that comes from no source.
+    pub fn plain(text: impl Into<String>) -> Self {
+        Quoted { text: text.into(), pieces: Vec::new() }
+    }
+
+    /// A byte range of a part, line breaks as spaces, at most `bytes` long.
+    pub fn range(text: &Text<'_>, part: usize, start: usize, end: usize, bytes: usize) -> Self {
+        let mut quoted = Quoted::default();
+        quoted.push_range(text, part, start, end, bytes);
+        quoted
+    }
+
+    /// Appends text of our own.
+    pub fn push_plain(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    /// Appends another built text.
+    pub fn push(&mut self, other: &Quoted) {
+        let shift = self.text.len();
+        self.text.push_str(&other.text);
+        self.pieces.extend(other.pieces.iter().map(|piece| Piece {
+            output_start: piece.output_start + shift,
+            output_end: piece.output_end + shift,
+            ..*piece
+        }));
+    }
+
+    /// Appends a byte range of a part; a cut is marked by an ellipsis of ours.
+    pub fn push_range(
+        &mut self,
+        text: &Text<'_>,
+        part: usize,
+        start: usize,
+        end: usize,
+        bytes: usize,
+    ) {
+        let source = &text.parts[part].text[start..end];
+        let kept = shorten(source, bytes);
+        let output_start = self.text.len();
+        self.text.extend(kept.chars().map(|character| {
+            if matches!(character, '\n' | '\t' | '\r') { ' ' } else { character }
+        }));
+        if !kept.is_empty() {
+            self.pieces.push(Piece {
+                output_start,
+                output_end: self.text.len(),
+                part,
+                start,
+                end: start + kept.len(),
+            });
+        }
+        if kept.len() < source.len() {
+            self.text.push('…');
+        }
+    }
+
+    /// Appends a whole sentence after a space, ended by a full stop if it ends in nothing.
+    pub fn push_sentence(&mut self, text: &Text<'_>, index: usize, bytes: usize) {
+        if !self.text.is_empty() {
+            self.text.push(' ');
+        }
+        let sentence = &text.sentences[index];
+        self.push_range(text, sentence.part, sentence.start, sentence.end, bytes);
+        let last = self.text.chars().next_back();
+        if last.is_some_and(|last| last.is_alphanumeric() || matches!(last, ')' | '%' | '€')) {
+            self.text.push('.');
+        }
+    }
+}
+
+/// At most `bytes` bytes, cut after a word if there is one to cut after.
+pub fn shorten(source: &str, bytes: usize) -> &str {
+    if source.len() <= bytes {
+        return source;
+    }
+    let cut = prefix(source, bytes);
+    match cut.rfind(char::is_whitespace) {
+        Some(space) if space > bytes / 2 => cut[..space].trim_end(),
+        _ => cut,
+    }
+}
+
+/// The summary of the allowed sentences.
+pub fn compose(text: &Text<'_>, picked: &[usize], budget: Budget) -> Quoted {
+    let mut quoted = Quoted::default();
+    for &sentence in picked {
+        let room = budget.bytes.saturating_sub(quoted.text.len()).max(40);
+        quoted.push_sentence(text, sentence, room);
+    }
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::text::Part;
+    use super::*;
+
+    #[test]
+    fn repetitions_are_said_once_and_order_is_kept() {
+        let source = "The server failed at noon. The server failed at noon. We replaced the disk of the server. Users noticed nothing.";
+        let text = Text::new(vec![Part { id: "a", text: source }]);
+        let matrix = Matrix::new(&text);
+        let scores = super::super::score(&text, &matrix);
+        let all: Vec<usize> = (0..text.sentences.len()).collect();
+        let picked = pick(&text, &matrix, &scores, &all, Budget { sentences: 3, bytes: 500 });
+        assert_eq!(picked.len(), 3);
+        assert!(picked.is_sorted() && !(picked.contains(&0) && picked.contains(&1)));
+    }
+
+    #[test]
+    fn every_piece_points_at_its_bytes() {
+        let source =
+            "A first line that was wrapped by the mail program\nhere ends. Second sentence";
+        let text = Text::new(vec![Part { id: "a", text: source }]);
+        let quoted = compose(&text, &[0, 1], Budget { sentences: 2, bytes: 400 });
+        for piece in &quoted.pieces {
+            let said = &quoted.text[piece.output_start..piece.output_end];
+            assert_eq!(said, source[piece.start..piece.end].replace('\n', " "));
+        }
+        assert!(quoted.text.ends_with("sentence."));
+    }
+
+    #[test]
+    fn cuts_fall_between_words() {
+        assert_eq!(shorten("alpha beta gamma", 12), "alpha beta");
+        assert_eq!(shorten("ééééé", 5), "éé");
+    }
+}

@@ -1,0 +1,349 @@
+//! Lines joined into blocks: paragraphs, headings, items, chat turns, quoted mail, code, tables.
+//!
+//! A paragraph may be wrapped over several lines; a short line that ends nothing is not glued to the
+//! next. A label that recurs (`Ana:` … `Ana:`) or is a known role is a speaker; any other label stays
+//! text. Whatever is not recognized is a paragraph: no byte of the text is lost to classification.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::lines;
+use super::words::fold;
+
+/// A wrapped line shorter than this is taken to end its sentence.
+const WRAP_BYTES_MIN: usize = 45;
+/// Lines looked at for speakers.
+const SPEAKER_LINES_MAX: usize = 4000;
+
+/// What a block is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Running text.
+    Paragraph,
+    /// A heading, with its level.
+    Heading(u8),
+    /// One item of a list.
+    Item,
+    /// Quoted mail.
+    Quote,
+    /// Fenced code.
+    Code,
+    /// A row of a table.
+    Table,
+    /// A mail header line.
+    Header,
+    /// A signature or another automatic ending.
+    Signature,
+}
+
+/// Who speaks in a block of a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Not a conversation, or an unnamed speaker.
+    None,
+    /// The human.
+    User,
+    /// The model.
+    Assistant,
+    /// Instructions or notes of the system.
+    System,
+    /// Output of a tool.
+    Tool,
+    /// A named person.
+    Person,
+}
+
+/// A block: its ranges are byte ranges of its part.
+#[derive(Debug, Clone)]
+pub struct Block {
+    /// Index of the part.
+    pub part: usize,
+    /// What it is.
+    pub kind: Kind,
+    /// The text proper, without markers.
+    pub text: Range<usize>,
+    /// Who speaks.
+    pub role: Role,
+    /// The speaker's name where the turn gives one.
+    pub speaker: Option<Range<usize>>,
+    /// How many headings precede it in the part: equal numbers share a section.
+    pub section: usize,
+    /// Its sentences; filled in by the analysis.
+    pub sentences: Range<usize>,
+}
+
+/// Splits one part into blocks.
+pub fn split(part: usize, source: &str) -> Vec<Block> {
+    let mut splitter = Splitter::new(part, source);
+    let mut start = 0;
+    for line in source.split_inclusive('\n') {
+        splitter.line(start, line.trim_end_matches(['\n', '\r']));
+        start += line.len();
+    }
+    splitter.close();
+    splitter.blocks
+}
+
+/// The role a label stands for, when it is one of the usual words.
+pub fn role_of(label: &str) -> Role {
+    match fold(label.trim_matches(['#', '*', ' '])).as_str() {
+        "user" | "usuario" | "human" | "you" | "tu" => Role::User,
+        "assistant" | "asistente" | "ai" | "bot" | "chatgpt" | "gpt" | "claude" | "model" => {
+            Role::Assistant
+        }
+        "system" | "sistema" => Role::System,
+        "tool" | "function" | "herramienta" => Role::Tool,
+        _ => Role::None,
+    }
+}
+
+struct Splitter<'a> {
+    part: usize,
+    source: &'a str,
+    blocks: Vec<Block>,
+    open: Option<Block>,
+    speakers: BTreeMap<String, usize>,
+    role: Role,
+    speaker: Option<Range<usize>>,
+    section: usize,
+    in_code: bool,
+    in_headers: bool,
+    in_quote: bool,
+    in_signature: bool,
+}
+
+impl<'a> Splitter<'a> {
+    fn new(part: usize, source: &'a str) -> Self {
+        Splitter {
+            part,
+            source,
+            blocks: Vec::new(),
+            open: None,
+            speakers: recurring_labels(source),
+            role: Role::None,
+            speaker: None,
+            section: 0,
+            in_code: false,
+            in_headers: true,
+            in_quote: false,
+            in_signature: false,
+        }
+    }
+
+    fn line(&mut self, start: usize, line: &str) {
+        let trimmed = line.trim();
+        if trimmed.starts_with("```") || trimmed.starts_with("~~~") {
+            self.close();
+            self.in_code = !self.in_code;
+            return;
+        }
+        if trimmed.is_empty() {
+            self.close();
+            self.in_headers &= self.blocks.is_empty();
+            return;
+        }
+        let text = start + lines::indent(line)..start + line.trim_end().len();
+        if self.in_code {
+            return self.extend(Kind::Code, text);
+        }
+        if self.turn(start, line) {
+            return;
+        }
+        self.plain_line(start, line, text);
+    }
+
+    fn plain_line(&mut self, start: usize, line: &str, text: Range<usize>) {
+        let trimmed = line.trim();
+        if self.in_headers && self.header(start, line) {
+            return;
+        }
+        self.in_headers = false;
+        self.in_quote |= lines::announces_quote(line);
+        self.in_signature |= matches!(trimmed, "--" | "-- " | "—") || is_device_signature(trimmed);
+        if self.in_signature {
+            return self.single(Kind::Signature, text);
+        }
+        if self.in_quote || trimmed.starts_with('>') {
+            let marks = trimmed.len() - trimmed.trim_start_matches(['>', ' ']).len();
+            return self.single(Kind::Quote, (text.start + marks).min(text.end)..text.end);
+        }
+        if let Some((level, range)) = lines::marked_heading(line) {
+            return self.heading(level, start + range.start..start + range.end);
+        }
+        if trimmed.starts_with('|') {
+            return self.single(Kind::Table, text);
+        }
+        if let Some(item) = lines::list_item(line) {
+            self.close();
+            return self.extend(Kind::Item, start + item..text.end);
+        }
+        if self.open.is_none() && lines::plain_heading(line) {
+            return self.heading(6, text);
+        }
+        self.running(line, text);
+    }
+
+    fn running(&mut self, line: &str, text: Range<usize>) {
+        let labelled = lines::labelled(line).is_some_and(|found| !found.value.is_empty());
+        let joins = self.open.as_ref().is_some_and(|open| {
+            let before = &self.source[open.text.clone()];
+            let last_line = before.rsplit('\n').next().unwrap_or(before);
+            !labelled && last_line.len() >= WRAP_BYTES_MIN && !last_line.trim_end().ends_with(':')
+        });
+        let kind = self.open.as_ref().filter(|_| joins).map_or(Kind::Paragraph, |open| open.kind);
+        if !joins {
+            self.close();
+        }
+        self.extend(kind, text);
+    }
+
+    fn header(&mut self, start: usize, line: &str) -> bool {
+        let Some(found) =
+            lines::labelled(line).filter(|found| lines::is_mail_header(&line[found.label.clone()]))
+        else {
+            return false;
+        };
+        self.single(Kind::Header, start + found.value.start..start + found.value.end);
+        true
+    }
+
+    fn turn(&mut self, start: usize, line: &str) -> bool {
+        let Some(found) = lines::labelled(line) else { return self.bare_role(start, line) };
+        let label = &line[found.label.clone()];
+        let known = role_of(label);
+        let recurs = self.speakers.get(&fold(label)).copied().unwrap_or(0) >= 2;
+        if known == Role::None && (!recurs || lines::is_mail_header(label)) {
+            return false;
+        }
+        self.start_turn(
+            if known == Role::None { Role::Person } else { known },
+            start + found.label.start..start + found.label.end,
+        );
+        if !found.value.is_empty() {
+            self.extend(Kind::Paragraph, start + found.value.start..start + found.value.end);
+        }
+        true
+    }
+
+    /// A line such as `## user` or `**Assistant**` that only names who speaks next.
+    fn bare_role(&mut self, start: usize, line: &str) -> bool {
+        let bare = line.trim().trim_matches(['#', '*', ' ', '[', ']', '<', '>']);
+        let marked = line.trim_start().starts_with(['#', '*', '[', '<']);
+        let role = role_of(bare);
+        if !marked || role == Role::None || bare.len() + 8 < line.trim().len() {
+            return false;
+        }
+        let at = start + line.find(bare).unwrap_or(0);
+        self.start_turn(role, at..at + bare.len());
+        true
+    }
+
+    fn start_turn(&mut self, role: Role, speaker: Range<usize>) {
+        self.close();
+        self.role = role;
+        self.speaker = Some(speaker);
+        (self.in_headers, self.in_quote, self.in_signature) = (false, false, false);
+    }
+
+    fn heading(&mut self, level: u8, text: Range<usize>) {
+        self.section += 1;
+        self.single(Kind::Heading(level), text);
+    }
+
+    fn single(&mut self, kind: Kind, text: Range<usize>) {
+        self.close();
+        self.extend(kind, text);
+        self.close();
+    }
+
+    fn extend(&mut self, kind: Kind, text: Range<usize>) {
+        match &mut self.open {
+            Some(open) if open.kind == kind => open.text.end = text.end,
+            _ => {
+                self.close();
+                self.open = Some(Block {
+                    part: self.part,
+                    kind,
+                    text,
+                    role: self.role,
+                    speaker: self.speaker.clone(),
+                    section: self.section,
+                    sentences: 0..0,
+                });
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        if let Some(block) = self.open.take().filter(|block| !block.text.is_empty()) {
+            self.blocks.push(block);
+        }
+    }
+}
+
+fn recurring_labels(source: &str) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for line in source.lines().take(SPEAKER_LINES_MAX) {
+        let Some(found) = lines::labelled(line) else { continue };
+        let label = &line[found.label];
+        let named = label.split_whitespace().count() <= 3
+            && label.chars().next().is_some_and(char::is_uppercase);
+        if named && lines::list_item(line).is_none() {
+            *counts.entry(fold(label)).or_insert(0) += 1;
+        }
+    }
+    counts
+}
+
+fn is_device_signature(line: &str) -> bool {
+    let folded = fold(line);
+    [
+        "sent from my ",
+        "enviado desde mi ",
+        "get outlook for",
+        "obtener outlook para",
+        "unsubscribe",
+        "darse de baja",
+    ]
+    .iter()
+    .any(|start| folded.starts_with(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(source: &str) -> Vec<(Kind, &str)> {
+        split(0, source).into_iter().map(|block| (block.kind, &source[block.text])).collect()
+    }
+
+    #[test]
+    fn mail_is_taken_apart() {
+        let mail = "Subject: Lunch\nFrom: Ana <a@x.org>\n\nShall we eat on Friday?\n\nOn Mon, Bob wrote:\n> hungry\n";
+        let kinds = kinds(mail);
+        assert_eq!(kinds[0], (Kind::Header, "Lunch"));
+        assert_eq!(kinds[2], (Kind::Paragraph, "Shall we eat on Friday?"));
+        assert_eq!(kinds[4], (Kind::Quote, "hungry"));
+    }
+
+    #[test]
+    fn turns_carry_their_speaker_and_plain_labels_do_not() {
+        let chat = "user: fix the build\nassistant: done\n\nit was a typo\nuser: thanks";
+        let roles: Vec<_> = split(0, chat).iter().map(|block| block.role).collect();
+        assert_eq!(roles, [Role::User, Role::Assistant, Role::Assistant, Role::User]);
+        let post = "Location: Lima\nSalary: 60k";
+        assert!(split(0, post).iter().all(|block| block.role == Role::None));
+    }
+
+    #[test]
+    fn wrapped_lines_join_and_short_ones_do_not() {
+        let source = "This line is long enough to have been wrapped by a mail\nprogram somewhere.\nBest,\nAna";
+        assert_eq!(kinds(source).len(), 3);
+    }
+
+    #[test]
+    fn unclosed_code_and_odd_marks_lose_nothing() {
+        assert_eq!(kinds("```\nlet x = 1;\n"), [(Kind::Code, "let x = 1;")]);
+        assert!(kinds(">\n|\n- ").iter().all(|(_, text)| !text.is_empty()));
+    }
+}

@@ -1,0 +1,275 @@
+//! What a single line is: heading, list item, quoted mail, table row, `Label: value`, chat turn.
+//!
+//! Pure classification of one line; how lines join into blocks is decided in `blocks`.
+
+use std::ops::Range;
+
+use super::words::fold;
+
+/// Longest label before a colon, in bytes.
+const LABEL_BYTES_MAX: usize = 48;
+/// Longest line that may be a heading without markup, in bytes.
+const PLAIN_HEADING_BYTES_MAX: usize = 80;
+
+const MAIL_HEADERS: [&str; 21] = [
+    "from",
+    "to",
+    "cc",
+    "bcc",
+    "subject",
+    "date",
+    "sent",
+    "reply-to",
+    "message-id",
+    "importance",
+    "attachments",
+    "de",
+    "para",
+    "asunto",
+    "fecha",
+    "enviado",
+    "enviado el",
+    "responder a",
+    "importancia",
+    "adjuntos",
+    "content-type",
+];
+
+/// Bytes of indentation at the start of a line.
+pub fn indent(line: &str) -> usize {
+    line.len() - line.trim_start().len()
+}
+
+/// Level of a marked heading (`## x`, `\section{x}`) and the range of its text.
+pub fn marked_heading(line: &str) -> Option<(u8, Range<usize>)> {
+    let start = indent(line);
+    let rest = &line[start..];
+    let hashes = rest.bytes().take_while(|&byte| byte == b'#').count();
+    if (1..=6).contains(&hashes) && rest[hashes..].starts_with([' ', '\t']) {
+        let text = start + hashes + indent(&rest[hashes..]);
+        let end = line.trim_end().trim_end_matches('#').trim_end().len();
+        return (text < end).then_some((hashes as u8, text..end));
+    }
+    latex_heading(rest).map(|(level, range)| (level, start + range.start..start + range.end))
+}
+
+fn latex_heading(line: &str) -> Option<(u8, Range<usize>)> {
+    const COMMANDS: [(&str, u8); 6] = [
+        ("\\part", 1),
+        ("\\chapter", 1),
+        ("\\section", 2),
+        ("\\subsection", 3),
+        ("\\subsubsection", 4),
+        ("\\paragraph", 5),
+    ];
+    let (command, level) = COMMANDS.iter().find(|(command, _)| {
+        line.strip_prefix(command)
+            .is_some_and(|rest| rest.starts_with('{') || rest.starts_with("*{"))
+    })?;
+    let open = line[command.len()..].find('{')? + command.len() + 1;
+    let close = line[open..].find('}')? + open;
+    Some((*level, open..close))
+}
+
+/// Where the text of a list item starts (`- x`, `3. x`, `b) x`, `- [ ] x`).
+pub fn list_item(line: &str) -> Option<usize> {
+    let start = indent(line);
+    let rest = &line[start..];
+    let marker = bullet(rest).or_else(|| enumerator(rest))?;
+    let mut text = start + marker + indent(&rest[marker..]);
+    for mark in ["[ ]", "[x]", "[X]"] {
+        if line[text..].starts_with(mark) {
+            text += mark.len() + indent(&line[text + mark.len()..]);
+            break;
+        }
+    }
+    (text < line.len()).then_some(text)
+}
+
+fn bullet(rest: &str) -> Option<usize> {
+    let first = rest.chars().next()?;
+    let width = first.len_utf8();
+    let is_bullet = matches!(
+        first,
+        '-' | '*' | '+' | '•' | '◦' | '▪' | '‣' | '·' | '–' | '—' | '→' | '✅' | '☐'
+    );
+    (is_bullet && rest[width..].starts_with([' ', '\t'])).then_some(width)
+}
+
+fn enumerator(rest: &str) -> Option<usize> {
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let width = match digits {
+        0 if rest.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) => 1,
+        1..=3 => digits,
+        _ => return None,
+    };
+    let mark = *rest.as_bytes().get(width)?;
+    let marks = mark == b')' || (mark == b'.' && digits > 0);
+    (marks && rest[width + 1..].starts_with([' ', '\t'])).then_some(width + 1)
+}
+
+/// A `Label: value` line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Labelled {
+    /// The label without marks of emphasis.
+    pub label: Range<usize>,
+    /// What follows the colon, possibly empty.
+    pub value: Range<usize>,
+}
+
+/// Reads `Label: value`, `**Label:** value`, `[10:02] Label: value`.
+pub fn labelled(line: &str) -> Option<Labelled> {
+    let mut start = indent(line);
+    start += time_stamp(&line[start..]);
+    if let Some(item) = list_item(&line[start..]) {
+        start += item;
+    }
+    start += line[start..].len() - line[start..].trim_start_matches(['*', '_', '<']).len();
+    let rest = &line[start..];
+    let colon = rest.char_indices().find(|&(at, character)| {
+        at > LABEL_BYTES_MAX || character == ':' || character == '：' || !may_be_in_label(character)
+    })?;
+    let (colon, mark) = colon;
+    if colon == 0 || !matches!(mark, ':' | '：') {
+        return None;
+    }
+    let after = &rest[colon + mark.len_utf8()..];
+    if after.starts_with("//")
+        || (after.starts_with(|c: char| c.is_ascii_digit())
+            && rest.as_bytes()[colon - 1].is_ascii_digit())
+    {
+        return None;
+    }
+    let label = rest[..colon].trim_end_matches(['*', '_', '>', ' ', '\t']);
+    if label.is_empty()
+        || label.split_whitespace().count() > 5
+        || !label.chars().any(char::is_alphabetic)
+    {
+        return None;
+    }
+    let value = start + colon + mark.len_utf8();
+    let value = value + (after.len() - after.trim_start_matches(['*', '_', ' ', '\t']).len());
+    let end = line.trim_end().len().max(value);
+    Some(Labelled { label: start..start + label.len(), value: value..end })
+}
+
+fn may_be_in_label(character: char) -> bool {
+    character.is_alphanumeric()
+        || matches!(
+            character,
+            ' ' | '-'
+                | '_'
+                | '/'
+                | '('
+                | ')'
+                | '*'
+                | '\''
+                | '’'
+                | '&'
+                | '>'
+                | '¿'
+                | '#'
+                | 'º'
+                | 'ª'
+        )
+        || (character == '.')
+}
+
+fn time_stamp(rest: &str) -> usize {
+    let opened = rest.starts_with(['[', '(']) as usize;
+    let body = &rest[opened..];
+    let width = body
+        .bytes()
+        .take_while(|byte| {
+            byte.is_ascii_digit()
+                || matches!(byte, b':' | b'-' | b'/' | b'.' | b'T' | b'Z' | b' ' | b',')
+        })
+        .count();
+    let stamp = &body[..width];
+    if !stamp.contains(':') || stamp.bytes().filter(u8::is_ascii_digit).count() < 3 {
+        return 0;
+    }
+    let mut used = opened + width;
+    used += (opened == 1 && rest[used..].starts_with([']', ')'])) as usize;
+    used += rest[used..].len() - rest[used..].trim_start_matches([' ', '-', '–', '|']).len();
+    used
+}
+
+/// Whether a label is a mail header's name.
+pub fn is_mail_header(label: &str) -> bool {
+    let folded = fold(label);
+    MAIL_HEADERS.contains(&folded.as_str())
+}
+
+/// Whether a line announces quoted mail below it.
+pub fn announces_quote(line: &str) -> bool {
+    let folded = fold(line.trim());
+    let marker = folded.starts_with("-----original message")
+        || folded.starts_with("-----mensaje original")
+        || folded.starts_with("---------- forwarded message")
+        || folded.starts_with("________________________________");
+    let wrote = (folded.starts_with("on ") && folded.ends_with("wrote:"))
+        || (folded.starts_with("el ")
+            && (folded.ends_with("escribio:") || folded.ends_with("escribio >:")));
+    marker || wrote
+}
+
+/// Whether an unmarked line alone in its paragraph reads as a heading.
+pub fn plain_heading(line: &str) -> bool {
+    let text = line.trim();
+    if text.is_empty()
+        || text.len() > PLAIN_HEADING_BYTES_MAX
+        || text.split_whitespace().count() > 9
+    {
+        return false;
+    }
+    let letters = text.chars().filter(|character| character.is_alphabetic()).count();
+    let all_upper = letters >= 4 && !text.chars().any(char::is_lowercase);
+    let bold =
+        text.len() > 4 && text.starts_with("**") && text.trim_end_matches(':').ends_with("**");
+    let starts_high =
+        text.chars().next().is_some_and(|first| first.is_uppercase() || matches!(first, '¿' | '¡'));
+    let colon = text.ends_with(':') && starts_high;
+    letters > 1 && (all_upper || bold || colon) && !text.ends_with(['.', '!', '?', ','])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headings_and_items_are_recognized_with_their_text() {
+        assert_eq!(marked_heading("## Plan ##"), Some((2, 3..7)));
+        assert_eq!(marked_heading("\\subsection*{Método}"), Some((3, 13..20)));
+        assert_eq!(marked_heading("#hashtag"), None);
+        assert_eq!(list_item("  - [ ] pay"), Some(8));
+        assert_eq!(list_item("12) pay"), Some(4));
+        assert_eq!(list_item("-5 degrees"), None);
+    }
+
+    #[test]
+    fn labels_are_found_behind_time_stamps_and_emphasis() {
+        let value = |line: &str| {
+            labelled(line)
+                .map(|found| (line[found.label].to_string(), line[found.value].to_string()))
+        };
+        let pair = |label: &str, rest: &str| Some((label.to_string(), rest.to_string()));
+        assert_eq!(value("**Salary:** 60k"), pair("Salary", "60k"));
+        assert_eq!(value("[10:02] Ana López: hola"), pair("Ana López", "hola"));
+        assert_eq!(value("- Location: Lima"), pair("Location", "Lima"));
+        assert_eq!(value("at 10:30 we met"), None);
+        assert_eq!(value("https://x.org"), None);
+        assert_eq!(value("user:"), pair("user", ""));
+    }
+
+    #[test]
+    fn quoted_mail_and_plain_headings() {
+        assert!(announces_quote("El mar, 3 mar 2026, Ana escribió:"));
+        assert!(
+            plain_heading("REQUIREMENTS")
+                && plain_heading("What we offer:")
+                && !plain_heading("It works.")
+        );
+        assert!(is_mail_header("Asunto") && !is_mail_header("Salary"));
+    }
+}

@@ -1,0 +1,143 @@
+//! A text, taken apart: parts (sources), blocks, sentences, tokens, terms.
+//!
+//! Contract: every block, sentence and token is a half-open UTF-8 byte range of its part, so whatever
+//! is said about the text later can be pointed at exactly. Analysis is one pass and linear in the
+//! length of the text. Nothing is rewritten here; reading order is the order of the parts.
+
+pub mod blocks;
+pub mod language;
+pub mod lines;
+pub mod sentences;
+pub mod stopwords;
+pub mod words;
+
+use std::ops::Range;
+
+use language::Language;
+use words::{Token, Vocabulary};
+
+pub use blocks::{Block, Kind, Role};
+
+/// One source: its id and its normalized text.
+#[derive(Debug, Clone, Copy)]
+pub struct Part<'a> {
+    /// The id evidence names.
+    pub id: &'a str,
+    /// The whole text.
+    pub text: &'a str,
+}
+
+/// A sentence: where it is and what it consists of.
+#[derive(Debug, Clone)]
+pub struct Sentence {
+    /// Index of the part.
+    pub part: usize,
+    /// First byte.
+    pub start: usize,
+    /// One past the last byte.
+    pub end: usize,
+    /// Index of the block.
+    pub block: usize,
+    /// Indexes of its tokens.
+    pub tokens: Range<usize>,
+}
+
+/// A text with its analysis.
+pub struct Text<'a> {
+    /// The sources, in reading order.
+    pub parts: Vec<Part<'a>>,
+    /// Blocks, in reading order.
+    pub blocks: Vec<Block>,
+    /// Sentences, in reading order.
+    pub sentences: Vec<Sentence>,
+    /// Tokens of all sentences, in reading order.
+    pub tokens: Vec<Token>,
+    /// Distinct words and terms.
+    pub vocabulary: Vocabulary,
+    /// The dominant language.
+    pub language: Language,
+}
+
+impl<'a> Text<'a> {
+    /// Analyses the parts.
+    pub fn new(parts: Vec<Part<'a>>) -> Self {
+        let language = Language::of(parts.iter().map(|part| part.text));
+        let mut text = Text {
+            parts: Vec::new(),
+            blocks: Vec::new(),
+            sentences: Vec::new(),
+            tokens: Vec::new(),
+            vocabulary: Vocabulary::new(language),
+            language,
+        };
+        for (index, part) in parts.iter().enumerate() {
+            text.add_part(index, part.text);
+        }
+        text.parts = parts;
+        text
+    }
+
+    fn add_part(&mut self, part: usize, source: &str) {
+        for block in blocks::split(part, source) {
+            let index = self.blocks.len();
+            let first = self.sentences.len();
+            sentences::split(source, block.text.clone(), |range| {
+                self.add_sentence(part, source, index, range)
+            });
+            self.blocks.push(Block { sentences: first..self.sentences.len(), ..block });
+        }
+    }
+
+    fn add_sentence(&mut self, part: usize, source: &str, block: usize, range: Range<usize>) {
+        let first = self.tokens.len();
+        let (tokens, vocabulary) = (&mut self.tokens, &mut self.vocabulary);
+        words::for_each_token(&source[range.clone()], |start, end| {
+            let (start, end) = (range.start + start, range.start + end);
+            let word = vocabulary.intern(&source[start..end]);
+            tokens.push(Token { start: start as u32, end: end as u32, word });
+        });
+        self.sentences.push(Sentence {
+            part,
+            start: range.start,
+            end: range.end,
+            block,
+            tokens: first..self.tokens.len(),
+        });
+    }
+
+    /// The exact bytes of a sentence.
+    pub fn sentence(&self, index: usize) -> &'a str {
+        let sentence = &self.sentences[index];
+        &self.parts[sentence.part].text[sentence.start..sentence.end]
+    }
+
+    /// The block a sentence belongs to.
+    pub fn block_of(&self, sentence: usize) -> &Block {
+        &self.blocks[self.sentences[sentence].block]
+    }
+
+    /// The tokens of a sentence.
+    pub fn tokens_of(&self, sentence: usize) -> &[Token] {
+        &self.tokens[self.sentences[sentence].tokens.clone()]
+    }
+
+    /// The folded form of a token.
+    pub fn folded(&self, token: &Token) -> &str {
+        &self.vocabulary.words()[token.word as usize].folded
+    }
+
+    /// The term of a token, unless it is a stop word.
+    pub fn term(&self, token: &Token) -> Option<u32> {
+        self.vocabulary.words()[token.word as usize].term
+    }
+
+    /// The bytes of a token of a sentence.
+    pub fn token_text(&self, sentence: usize, token: &Token) -> &'a str {
+        &self.parts[self.sentences[sentence].part].text[token.start as usize..token.end as usize]
+    }
+
+    /// Whether no part holds anything but white space.
+    pub fn is_blank(&self) -> bool {
+        self.parts.iter().all(|part| part.text.trim().is_empty())
+    }
+}

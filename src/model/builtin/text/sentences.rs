@@ -1,0 +1,194 @@
+//! Sentence boundaries inside a block, as byte ranges.
+//!
+//! Rules, no model: a full stop ends a sentence unless it follows an abbreviation, an initial or an
+//! enumerator, or the next word goes on in lower case. Question and exclamation marks end one before
+//! white space; CJK stops always do. Overlong sentences are cut at white space, so that every later
+//! step works on bounded pieces.
+
+use std::ops::Range;
+
+use super::words::{char_at, fold};
+
+/// Longest sentence; longer runs are cut at white space.
+pub const SENTENCE_BYTES_MAX: usize = 1200;
+
+const ABBREVIATIONS: &str = " mr mrs ms dr prof sr sra srta dra ing lic st jr inc ltd co corp llc vs cf ca approx fig figs eq no nos \
+n° nº num pag pags art arts vol ed eds al dept est jan feb mar apr jun jul aug sep sept oct nov dec ene abr ago dic av avda \
+tel ext min max aprox ee uu ej e.g i.e p.ej s.a u.s u.k d.c gen gov rep sen rev hon mt sec secs ref refs cap ";
+
+/// Calls `each` with the trimmed range of every sentence of `text[range]`.
+pub fn split(source: &str, range: Range<usize>, mut each: impl FnMut(Range<usize>)) {
+    let mut start = range.start;
+    let mut at = range.start;
+    let bytes = source.as_bytes();
+    while at < range.end {
+        if !may_end(bytes[at]) {
+            at += 1;
+            continue;
+        }
+        let (character, width) = char_at(source, at);
+        let next = at + width;
+        match boundary(source, &range, start, at, character) {
+            Some(end) => {
+                emit(source, start..end, &mut each);
+                start = end;
+                at = end;
+            }
+            None => at = next,
+        }
+    }
+    emit(source, start..range.end, &mut each);
+}
+
+/// A first filter on bytes: terminators, newlines, and lead bytes of the CJK stops and the ellipsis.
+fn may_end(byte: u8) -> bool {
+    matches!(byte, b'.' | b'!' | b'?' | b'\n' | 0xE2 | 0xE3 | 0xEF)
+}
+
+/// Where the sentence that started at `start` ends, if the character at `at` ends it.
+fn boundary(
+    source: &str,
+    range: &Range<usize>,
+    start: usize,
+    at: usize,
+    character: char,
+) -> Option<usize> {
+    match character {
+        '。' | '！' | '？' => Some(at + character.len_utf8()),
+        '!' | '?' | '…' | '.' => {
+            let end = closing(source, range, at + character.len_utf8());
+            let rest = &source[end..range.end];
+            if rest.is_empty() {
+                return Some(end);
+            }
+            let next = rest
+                .trim_start()
+                .chars()
+                .find(|next| !matches!(next, '"' | '“' | '«' | '(' | '[' | '*' | '_' | '\''))?;
+            let spaced = rest.starts_with(char::is_whitespace);
+            let goes_on = next.is_lowercase() || matches!(next, ',' | ';' | ')');
+            let before = &source[start..at];
+            let page = next.is_ascii_digit() && is_short_lower(before);
+            let ends =
+                spaced && !goes_on && (character != '.' || !(page || is_abbreviation(before)));
+            ends.then_some(end)
+        }
+        '\n' => ends_with_stop(&source[start..at]).then_some(at),
+        _ => None,
+    }
+}
+
+fn closing(source: &str, range: &Range<usize>, from: usize) -> usize {
+    let rest = &source[from..range.end];
+    let marks = rest.find(|mark: char| {
+        !matches!(
+            mark,
+            '.' | '!' | '?' | '…' | '"' | '”' | '»' | '’' | '\'' | ')' | ']' | '*' | '_'
+        )
+    });
+    from + marks.unwrap_or(rest.len())
+}
+
+/// `p. 55`, `núm. 3`: a short lower-case word before a number is an abbreviation.
+fn is_short_lower(before: &str) -> bool {
+    let word = before.rsplit(char::is_whitespace).next().unwrap_or("");
+    (1..=3).contains(&word.chars().count()) && word.chars().all(char::is_lowercase)
+}
+
+fn is_abbreviation(before: &str) -> bool {
+    let word = before
+        .rsplit(|character: char| {
+            character.is_whitespace() || matches!(character, '(' | '[' | '"' | '“')
+        })
+        .next()
+        .unwrap_or("");
+    let alone = word.len() == before.trim_start().len();
+    if word.is_empty() || word.len() > 12 {
+        return false;
+    }
+    let initial = word.chars().count() == 1 && word.chars().all(char::is_uppercase);
+    let enumerator = alone && word.bytes().all(|byte| byte.is_ascii_digit());
+    let dotted = word.len() <= 6
+        && word.contains('.')
+        && word.split('.').all(|piece| piece.chars().count() == 1);
+    initial || enumerator || dotted || ABBREVIATIONS.contains(&format!(" {} ", fold(word)))
+}
+
+fn ends_with_stop(line: &str) -> bool {
+    line.trim_end().ends_with(['.', '!', '?', '…', ':', ';'])
+}
+
+fn emit(source: &str, range: Range<usize>, each: &mut impl FnMut(Range<usize>)) {
+    let text = &source[range.clone()];
+    let start = range.start + (text.len() - text.trim_start().len());
+    let end = range.start + text.trim_end().len();
+    let mut from = start;
+    while end.saturating_sub(from) > SENTENCE_BYTES_MAX {
+        let cut = cut_before(source, from, from + SENTENCE_BYTES_MAX);
+        each(from..cut);
+        let rest = &source[cut..end];
+        from = cut + (rest.len() - rest.trim_start().len());
+    }
+    if from < end {
+        each(from..end);
+    }
+}
+
+fn cut_before(source: &str, from: usize, limit: usize) -> usize {
+    let mut limit = limit;
+    while !source.is_char_boundary(limit) {
+        limit -= 1;
+    }
+    let space = source[from..limit].rfind(char::is_whitespace);
+    space.filter(|&space| space > SENTENCE_BYTES_MAX / 2).map_or(limit, |space| from + space)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sentences(text: &str) -> Vec<&str> {
+        let mut found = Vec::new();
+        split(text, 0..text.len(), |range| found.push(&text[range]));
+        found
+    }
+
+    #[test]
+    fn golden_rules() {
+        let cases: &[(&str, usize)] = &[
+            ("Hello World. My name is Jonas.", 2),
+            ("What is your name? My name is Jonas.", 2),
+            ("My name is Jonas E. Smith.", 1),
+            ("Please turn to p. 55.", 1),
+            ("Were Jane and co. at the party?", 1),
+            ("They closed the deal with Pitt, Briggs & Co. at noon.", 1),
+            ("I can see Mt. Fuji from here.", 1),
+            ("She has $100.00 in her bag.", 1),
+            ("She turned to him, \"This is great.\" She held the book out.", 2),
+            ("Hello!! Long time no see.", 2),
+            ("You can find it at N°. 1026.253.553. That is where the treasure is.", 2),
+            ("El Sr. Pérez vive en EE. UU. desde 2010. Trabaja en Lima.", 2),
+            ("¿Vienes mañana? ¡Perfecto! Nos vemos.", 3),
+            ("Usa herramientas, p. ej. Python, a diario.", 1),
+            ("これは文です。これも文です。", 2),
+            ("1. First thing", 1),
+            ("e.g. Apples are cheap.", 1),
+        ];
+        for (text, count) in cases {
+            assert_eq!(sentences(text).len(), *count, "{text}: {:?}", sentences(text));
+        }
+    }
+
+    #[test]
+    fn long_runs_are_cut_on_boundaries_and_lose_nothing() {
+        let text = "é".repeat(5000);
+        let pieces = sentences(&text);
+        assert!(pieces.iter().all(|piece| piece.len() <= SENTENCE_BYTES_MAX));
+        assert_eq!(pieces.concat(), text);
+    }
+
+    #[test]
+    fn nothing_but_space_has_no_sentence() {
+        assert!(sentences(" \n\t ").is_empty());
+    }
+}

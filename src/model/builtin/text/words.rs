@@ -1,0 +1,267 @@
+//! Words: where they are, what they fold to, and which term they stand for.
+//!
+//! A token is a run of letters and digits (with inner apostrophes, and inner dots or commas between
+//! digits); each CJK character is a token of its own. A word is a distinct lower-cased token; a term
+//! is a Snowball stem in the language of the text. Folding drops accents, so that cues match however
+//! they were typed. No dictionary: an unknown word is its own stem.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use rust_stemmers::{Algorithm, Stemmer};
+use unicode_normalization::UnicodeNormalization as _;
+
+use super::language::Language;
+use super::stopwords;
+
+/// A token: half-open byte range in its part, and the distinct word it is.
+#[derive(Debug, Clone, Copy)]
+pub struct Token {
+    /// First byte.
+    pub start: u32,
+    /// One past the last byte.
+    pub end: u32,
+    /// Index into [`Vocabulary::words`].
+    pub word: u32,
+}
+
+/// A distinct word of the text.
+#[derive(Debug)]
+pub struct Word {
+    /// Lower-cased, accents removed.
+    pub folded: Box<str>,
+    /// The term it counts as; `None` for stop words and single characters.
+    pub term: Option<u32>,
+}
+
+/// Every distinct word and the terms they stem to.
+pub struct Vocabulary {
+    words: Vec<Word>,
+    by_text: HashMap<Box<str>, u32, Fast>,
+    by_stem: HashMap<Box<str>, u32, Fast>,
+    stemmer: Stemmer,
+    buffer: String,
+}
+
+impl Vocabulary {
+    /// An empty vocabulary that stems in `language` (English when undetermined).
+    pub fn new(language: Language) -> Self {
+        let algorithm = match language {
+            Language::Spanish => Algorithm::Spanish,
+            Language::Portuguese => Algorithm::Portuguese,
+            Language::French => Algorithm::French,
+            Language::German => Algorithm::German,
+            Language::Italian => Algorithm::Italian,
+            Language::English | Language::Undetermined => Algorithm::English,
+        };
+        Vocabulary {
+            words: Vec::new(),
+            by_text: HashMap::default(),
+            by_stem: HashMap::default(),
+            stemmer: Stemmer::create(algorithm),
+            buffer: String::new(),
+        }
+    }
+
+    /// All words, in order of first appearance.
+    pub fn words(&self) -> &[Word] {
+        &self.words
+    }
+
+    /// How many distinct terms there are.
+    pub fn term_count(&self) -> usize {
+        self.by_stem.len()
+    }
+
+    /// The word of a token's text, added when new.
+    pub fn intern(&mut self, token: &str) -> u32 {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        lower_into(token, &mut buffer);
+        let word = match self.by_text.get(buffer.as_str()) {
+            Some(&word) => word,
+            None => self.add(&buffer),
+        };
+        self.buffer = buffer;
+        word
+    }
+
+    fn add(&mut self, lower: &str) -> u32 {
+        let folded = fold(lower).into_boxed_str();
+        let counts = !stopwords::is_stop_word(&folded)
+            && (folded.chars().nth(1).is_some() || is_cjk_word(&folded));
+        let term = counts.then(|| {
+            let stem = self.stemmer.stem(lower);
+            let stem = fold(&stem).into_boxed_str();
+            let next = self.by_stem.len() as u32;
+            *self.by_stem.entry(stem).or_insert(next)
+        });
+        let word = self.words.len() as u32;
+        self.words.push(Word { folded, term });
+        self.by_text.insert(lower.into(), word);
+        word
+    }
+}
+
+fn lower_into(token: &str, buffer: &mut String) {
+    if token.is_ascii() {
+        buffer.extend(token.bytes().map(|byte| byte.to_ascii_lowercase() as char));
+    } else {
+        for character in token.chars().flat_map(char::to_lowercase) {
+            buffer.push(if character == '’' { '\'' } else { character });
+        }
+    }
+}
+
+/// Lower case without accents.
+pub fn fold(text: &str) -> String {
+    if text.is_ascii() {
+        return text.to_ascii_lowercase();
+    }
+    text.nfd()
+        .filter(|character| !unicode_normalization::char::is_combining_mark(*character))
+        .flat_map(char::to_lowercase)
+        .map(|character| if character == '’' { '\'' } else { character })
+        .collect()
+}
+
+/// Characters that are words by themselves because their script does not space words.
+pub fn is_cjk(character: char) -> bool {
+    matches!(character as u32, 0x3040..=0x30FF | 0x3400..=0x4DBF | 0x4E00..=0x9FFF | 0xF900..=0xFAFF | 0x20000..=0x2FA1F)
+}
+
+fn is_cjk_word(word: &str) -> bool {
+    word.chars().next().is_some_and(is_cjk)
+}
+
+/// Calls `each` with the byte range of every token of `text`, in order.
+pub fn for_each_token(text: &str, mut each: impl FnMut(usize, usize)) {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        let (character, width) = char_at(text, at);
+        if !character.is_alphanumeric() {
+            at += width;
+        } else if is_cjk(character) {
+            each(at, at + width);
+            at += width;
+        } else {
+            let end = token_end(text, at);
+            each(at, end);
+            at = end;
+        }
+    }
+}
+
+fn token_end(text: &str, start: usize) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = start;
+    let mut previous_digit = false;
+    while at < bytes.len() {
+        let (character, width) = char_at(text, at);
+        if character.is_alphanumeric() && !is_cjk(character) {
+            previous_digit = character.is_ascii_digit();
+            at += width;
+            continue;
+        }
+        let joins_letters = matches!(character, '\'' | '’') && !previous_digit;
+        let joins_digits = matches!(character, '.' | ',') && previous_digit;
+        let next = (at + width < bytes.len()).then(|| char_at(text, at + width).0);
+        let follows = next.is_some_and(|next| {
+            (joins_letters && next.is_alphabetic() && !is_cjk(next))
+                || (joins_digits && next.is_ascii_digit())
+        });
+        if !follows {
+            break;
+        }
+        at += width;
+    }
+    at
+}
+
+/// The character at a boundary inside `text`, with its width; ASCII without decoding.
+pub fn char_at(text: &str, at: usize) -> (char, usize) {
+    let byte = text.as_bytes()[at];
+    if byte < 0x80 {
+        return (byte as char, 1);
+    }
+    let character = text[at..].chars().next().unwrap_or(char::REPLACEMENT_CHARACTER);
+    (character, character.len_utf8())
+}
+
+/// A fixed, unseeded hash: the tables are private and never iterated, so order cannot leak.
+pub type Fast = BuildHasherDefault<FastHasher>;
+
+/// Multiply-xor hashing for short keys.
+#[derive(Default)]
+pub struct FastHasher(u64);
+
+impl FastHasher {
+    fn mix(&mut self, value: u64) {
+        self.0 = (self.0.rotate_left(5) ^ value).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+}
+
+impl Hasher for FastHasher {
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 29)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.mix(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u8(&mut self, value: u8) {
+        self.mix(u64::from(value));
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.mix(u64::from(value));
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.mix(value);
+    }
+
+    fn write_usize(&mut self, value: usize) {
+        self.mix(value as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokens(text: &str) -> Vec<&str> {
+        let mut found = Vec::new();
+        for_each_token(text, |start, end| found.push(&text[start..end]));
+        found
+    }
+
+    #[test]
+    fn tokens_keep_apostrophes_and_decimals_together() {
+        assert_eq!(tokens("Don't pay 1,250.50 €, l’été."), ["Don't", "pay", "1,250.50", "l’été"]);
+        assert_eq!(tokens("v1. End"), ["v1", "End"]);
+        assert_eq!(tokens("日本 x"), ["日", "本", "x"]);
+    }
+
+    #[test]
+    fn folding_drops_case_and_accents() {
+        assert_eq!(fold("REUNIÓN"), "reunion");
+        assert_eq!(fold("Straße"), "straße");
+    }
+
+    #[test]
+    fn inflections_share_a_term_and_stop_words_have_none() {
+        let mut vocabulary = Vocabulary::new(Language::Spanish);
+        let (one, many) = (vocabulary.intern("reunión"), vocabulary.intern("Reuniones"));
+        let stop = vocabulary.intern("para");
+        let words = vocabulary.words();
+        assert_eq!(words[one as usize].term, words[many as usize].term);
+        assert_eq!(words[stop as usize].term, None);
+    }
+}

@@ -1,0 +1,235 @@
+//! A child process that cannot hang, flood or outlive its caller: its own process group, bounded output,
+//! a time limit, and an environment that holds only what it is given.
+
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{RecvTimeoutError, bounded};
+
+/// How much of what a child says on stderr is kept.
+const STDERR_BYTES_MAX: usize = 16 << 10;
+/// How long a stopped child's pipes may take to close.
+const DRAIN: Duration = Duration::from_millis(500);
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// The executable.
+    pub program: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Where it runs.
+    pub folder: Option<PathBuf>,
+    /// Names of environment variables it may see.
+    pub environment: Vec<OsString>,
+    /// Most bytes it may write to stdout.
+    pub stdout_bytes_max: usize,
+    /// Most time it may take.
+    pub timeout: Duration,
+}
+
+/// How a child ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished {
+    /// Exit code; `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// What it wrote.
+    pub stdout: Vec<u8>,
+    /// The end of what it said on stderr.
+    pub stderr: String,
+}
+
+/// Why a child did not end by itself.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// It could not be started.
+    #[error("start {program}")]
+    Start {
+        /// The executable.
+        program: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// It took too long and was stopped.
+    #[error("wait for {program}: not done within {} s", limit.as_secs_f64())]
+    Timeout {
+        /// The executable.
+        program: String,
+        /// The time allowed.
+        limit: Duration,
+    },
+    /// It wrote too much and was stopped.
+    #[error("read from {program}: more than {limit} bytes")]
+    TooMuch {
+        /// The executable.
+        program: String,
+        /// The bytes allowed.
+        limit: usize,
+    },
+}
+
+/// Runs a program to its end, feeding it `stdin`.
+pub fn run(program: &Program, stdin: &[u8]) -> Result<Finished, ProcessError> {
+    let name = program.program.to_string_lossy().into_owned();
+    let start = |source| ProcessError::Start { program: name.clone(), source };
+    let deadline = Instant::now() + program.timeout;
+    let mut child = spawn(program).map_err(start)?;
+    let (mut input, output, errors) =
+        (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let limit = program.stdout_bytes_max;
+    let ended = std::thread::scope(|scope| {
+        let (out_sender, out) = bounded(1);
+        let (err_sender, err) = bounded(1);
+        scope.spawn(move || {
+            // A child that does not read its input may still answer.
+            let _ = input.as_mut().map(|pipe| pipe.write_all(stdin));
+            drop(input);
+        });
+        scope.spawn(move || out_sender.send(read_bounded(output, limit)));
+        scope.spawn(move || err_sender.send(read_tail(errors)));
+        let left = deadline.saturating_duration_since(Instant::now());
+        let result = match out.recv_timeout(left) {
+            Ok(Some(stdout)) => match wait(&mut child, deadline) {
+                Some(code) => Ok((code, stdout)),
+                None => {
+                    Err(ProcessError::Timeout { program: name.clone(), limit: program.timeout })
+                }
+            },
+            Ok(None) => Err(ProcessError::TooMuch { program: name.clone(), limit }),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                Err(ProcessError::Timeout { program: name.clone(), limit: program.timeout })
+            }
+        };
+        // Also ends grandchildren that still hold the pipes, so that the threads above end.
+        stop(&mut child);
+        let stderr = err.recv_timeout(DRAIN).unwrap_or_default();
+        result.map(|(code, stdout)| Finished { code, stdout, stderr })
+    })?;
+    Ok(ended)
+}
+
+fn spawn(program: &Program) -> io::Result<Child> {
+    let mut command = Command::new(&program.program);
+    command
+        .args(&program.args)
+        .env_clear()
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    for name in ["PATH", "HOME", "LANG", "LC_ALL", "TMPDIR"] {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    for name in &program.environment {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    if let Some(folder) = &program.folder {
+        command.current_dir(folder);
+    }
+    command.spawn()
+}
+
+/// `None` when there is more than the limit.
+fn read_bounded(pipe: Option<impl Read>, limit: usize) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut pipe = pipe?.take(limit as u64 + 1);
+    // A broken pipe means that the child is gone; what it said until then counts.
+    let _ = pipe.read_to_end(&mut bytes);
+    (bytes.len() <= limit).then_some(bytes)
+}
+
+fn read_tail(pipe: Option<impl Read>) -> String {
+    let Some(mut pipe) = pipe else { return String::new() };
+    let mut kept: Vec<u8> = Vec::new();
+    let mut buffer = [0; 4096];
+    while let Ok(count) = pipe.read(&mut buffer) {
+        if count == 0 {
+            break;
+        }
+        kept.extend_from_slice(&buffer[..count]);
+        let over = kept.len().saturating_sub(STDERR_BYTES_MAX);
+        kept.drain(..over);
+    }
+    String::from_utf8_lossy(&kept).into_owned()
+}
+
+fn wait(child: &mut Child, deadline: Instant) -> Option<Option<i32>> {
+    let mut pause = Duration::from_micros(200);
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Some(status.code()),
+            Ok(None) if Instant::now() < deadline => std::thread::sleep(pause),
+            _ => return None,
+        }
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}
+
+fn stop(child: &mut Child) {
+    if let Some(pid) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
+        // Fails when the whole group is gone already, which is what we want.
+        let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+    }
+    let _ = child.wait();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, limit: usize, ms: u64) -> Program {
+        Program {
+            program: "sh".into(),
+            args: vec!["-c".into(), script.into()],
+            folder: None,
+            environment: Vec::new(),
+            stdout_bytes_max: limit,
+            timeout: Duration::from_millis(ms),
+        }
+    }
+
+    #[test]
+    fn input_goes_in_and_output_comes_out() {
+        let finished = run(&shell("cat; echo oops >&2; exit 3", 100, 10_000), b"hello").unwrap();
+        assert_eq!(
+            finished,
+            Finished { code: Some(3), stdout: b"hello".to_vec(), stderr: "oops\n".into() }
+        );
+        let big = vec![b'x'; 1 << 20];
+        assert_eq!(
+            run(&shell("wc -c", 100, 10_000), &big).unwrap().stdout.trim_ascii(),
+            b"1048576"
+        );
+        assert!(run(&shell("exit 0", 100, 10_000), &big).is_ok(), "input nobody reads");
+    }
+
+    #[test]
+    fn what_does_not_end_is_ended() {
+        let slow = run(&shell("sleep 600 & sleep 600", 100, 100), b"");
+        assert!(matches!(slow, Err(ProcessError::Timeout { .. })), "{slow:?}");
+        let flood = run(&shell("yes", 1000, 10_000), b"");
+        assert!(matches!(flood, Err(ProcessError::TooMuch { .. })), "{flood:?}");
+        let closed = run(&shell("exec >&-; sleep 600", 100, 100), b"");
+        assert!(matches!(closed, Err(ProcessError::Timeout { .. })), "{closed:?}");
+        assert!(matches!(
+            run(&Program { program: "/nowhere/x".into(), ..shell("", 1, 1) }, b""),
+            Err(ProcessError::Start { .. })
+        ));
+    }
+
+    #[test]
+    fn the_environment_is_not_inherited() {
+        let finished = run(&shell("env", 100_000, 10_000), b"").unwrap();
+        let text = String::from_utf8(finished.stdout).unwrap();
+        assert!(text.contains("PATH=") && !text.contains("CARGO"), "{text}");
+    }
+}
