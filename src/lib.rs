@@ -13,3 +13,4 @@ pub mod registry;
 pub mod seam;
 pub mod service;
 pub mod state;
+pub mod synthesis;
