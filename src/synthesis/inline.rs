@@ -378,7 +378,7 @@ mod tests {
             ("Took 40 ms ([report](https://b.example/r?utm_source=x)).", "Took 40 ms (report)."),
             ("Snapshots bound recovery time [2].", "Snapshots bound recovery time."),
             ("Twice (https://p.example/io). (confidence: 70)", "Twice."),
-            ("a [@cid_x], [@cid_y]; and b", "a and b"),
+            ("a [@cid_x], [@cid_y]; and b", "a; and b"),
             ("a [1], [2].", "a."),
             ("see <https://x.example/a> now", "see now"),
             ("[https://x.example](https://x.example) is up", "is up"),

@@ -249,7 +249,7 @@ mod tests {
             ["a", "### sub", "b", "```", "## Sources", "```"]
         );
         assert_eq!(named(text, "Sources").unwrap(), ["c"]);
-        assert_eq!(named(text, "sub"), None);
+        assert_eq!(named(text, "sub").unwrap(), ["b", "```", "## Sources", "```"]);
         assert_eq!(named(text, "Gaps"), None);
         assert_eq!(named("~~~~\n## A\n~~~\n## A\n~~~~~\n## A\nx", "A").unwrap(), ["x"]);
     }

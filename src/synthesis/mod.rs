@@ -19,10 +19,24 @@
 //! Reading order: [`perspectives`] and [`wave`] (inputs), [`markdown`], [`inline`], [`extract`] and
 //! [`budget`] (a claim's way into a summary), [`build`] and [`gate`] (the two operations).
 
+pub mod audit;
+pub mod budget;
+pub mod build;
 pub mod citations;
+pub mod compat;
+pub mod draft;
+pub mod extract;
 pub mod finding;
+pub mod gate;
+pub mod gates;
 pub mod inline;
+pub mod manifest;
 pub mod markdown;
+pub mod pack;
+pub mod perspectives;
 pub mod raw_url;
+pub mod receipt;
+pub mod run;
 pub mod run_dir;
 pub mod url;
+pub mod wave;
