@@ -15,7 +15,12 @@ pub mod serve;
 pub mod session;
 pub mod shell;
 pub mod submit;
+pub mod pack;
+pub mod perspectives;
+pub mod schema;
+pub mod synthesis_common;
 pub mod ui;
+pub mod wave;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -85,6 +90,10 @@ enum Command {
     Schema(schema::SchemaArgs),
     Completions(shell::CompletionsArgs),
     Man(shell::ManArgs),
+    Pack(pack::PackArgs),
+    Perspectives(perspectives::PerspectivesArgs),
+    Schema(schema::SchemaArgs),
+    Wave(wave::WaveArgs),
 }
 
 /// What every command is given.
@@ -177,5 +186,9 @@ fn dispatch(command: &Command, context: &Context) -> Result<Exit, Failure> {
         Command::Schema(args) => args.run(context),
         Command::Completions(args) => args.run(context),
         Command::Man(args) => args.run(context),
+        Command::Pack(args) => args.run(context),
+        Command::Perspectives(args) => args.run(context),
+        Command::Schema(args) => args.run(context),
+        Command::Wave(args) => args.run(context),
     }
 }

@@ -38,5 +38,7 @@ pub mod raw_url;
 pub mod receipt;
 pub mod run;
 pub mod run_dir;
+pub mod selection;
+pub mod summary_items;
 pub mod url;
 pub mod wave;
