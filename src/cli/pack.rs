@@ -15,9 +15,9 @@ use crate::synthesis::build::{BuildOptions, Built, build};
 use crate::synthesis::finding::Findings;
 use crate::synthesis::gate::{CheckOptions, Checked, check, write_report};
 use crate::synthesis::gates::write_verdict;
+use crate::synthesis::manifest::Kilobytes;
 use crate::synthesis::receipt::Verdict;
 use crate::synthesis::run;
-use crate::synthesis::manifest::Kilobytes;
 use crate::synthesis::run_dir::{JSON_BYTES_MAX, RelPath, RunDir, read_bounded};
 use crate::synthesis::selection::{self, SelectionLimits};
 use crate::synthesis::summary_items;
@@ -211,11 +211,9 @@ fn finish_build(context: &Context, dir: &RunDir<'_>, built: &Built) -> Result<Ex
                     meta.entries.len()
                 ));
             }
-            None => context.ui.out(verdict(
-                false,
-                built.findings.errors(),
-                built.findings.warnings(),
-            )),
+            None => {
+                context.ui.out(verdict(false, built.findings.errors(), built.findings.warnings()))
+            }
         }
     }
     Ok(if built.pack.is_some() { Exit::Done } else { Exit::Input })

@@ -74,8 +74,8 @@ impl PerspectivesArgs {
             Action::Check { run, options } => run_check(context, run, options),
             Action::Write { run, from, options } => run_write(context, run, from, options),
             Action::Draft { objective, count, run_id, created_at, options } => {
-                let created_at = instant(created_at.as_deref())?
-                    .unwrap_or_else(|| context.machine.clock.now());
+                let created_at =
+                    instant(created_at.as_deref())?.unwrap_or_else(|| context.machine.clock.now());
                 if let Some(bad) = run_id.as_deref().filter(|id| !is_run_id(id)) {
                     return Err(Failure::new(Exit::Usage, format!("{bad:?} is no run id")));
                 }

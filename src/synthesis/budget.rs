@@ -47,8 +47,7 @@ impl Summary {
         if summary.bytes() <= limit {
             return Ok(summary);
         }
-        let (all_claims, all_gaps) =
-            (summary.ranked_claims(), summary.ranked_gaps());
+        let (all_claims, all_gaps) = (summary.ranked_claims(), summary.ranked_gaps());
         (summary.kept_claims, summary.kept_gaps) = Default::default();
         (summary.claim_bytes, summary.gap_bytes) = (0, 0);
         let needed = summary.bytes();

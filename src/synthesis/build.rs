@@ -285,10 +285,8 @@ fn assemble(
         entries.push(entry(source, &path, summary));
         files.push((path, text));
     }
-    let hashed: Vec<(&str, u64, Digest)> = files
-        .iter()
-        .map(|(path, text)| (path.as_str(), text.len() as u64, sha256(text)))
-        .collect();
+    let hashed: Vec<(&str, u64, Digest)> =
+        files.iter().map(|(path, text)| (path.as_str(), text.len() as u64, sha256(text))).collect();
     let meta = Meta {
         schema_version: "summary_pack_meta.v1",
         mode,
@@ -327,10 +325,8 @@ fn entry(source: Source, path: &RelPath, summary: &Summary) -> Entry {
 
 fn write(dir: &RunDir<'_>, prepared: Prepared) -> Result<(Pack, Meta), RunDirError> {
     let Prepared { files, pack_path, pack, mut meta } = prepared;
-    let unwritable = |path: &RelPath, source| RunDirError::Write {
-        path: path.as_str().to_owned(),
-        source,
-    };
+    let unwritable =
+        |path: &RelPath, source| RunDirError::Write { path: path.as_str().to_owned(), source };
     let as_file = |path: &RelPath, text: serde_json::Result<String>| {
         text.map_err(|error| unwritable(path, error.into()))
     };

@@ -195,8 +195,16 @@ fn one_of(value: &Value, words: &[&str]) -> bool {
 /// The place of the first fault the original sees in a manifest.
 fn manifest_fault(value: &Value) -> Option<&'static str> {
     const STAGES: &[&str] = &[
-        "init", "perspectives", "wave1", "pivot", "wave2", "citations", "summaries", "synthesis",
-        "review", "finalize",
+        "init",
+        "perspectives",
+        "wave1",
+        "pivot",
+        "wave2",
+        "citations",
+        "summaries",
+        "synthesis",
+        "review",
+        "finalize",
     ];
     const STATUSES: &[&str] = &["created", "running", "paused", "failed", "completed", "cancelled"];
     let (query, stage) = (&value["query"], &value["stage"]);
@@ -208,12 +216,24 @@ fn manifest_fault(value: &Value) -> Option<&'static str> {
             && whole(&entry["gates_revision"])
     };
     let limits = [
-        "max_wave1_agents", "max_wave2_agents", "max_summary_kb", "max_total_summary_kb",
+        "max_wave1_agents",
+        "max_wave2_agents",
+        "max_summary_kb",
+        "max_total_summary_kb",
         "max_review_iterations",
     ];
     let paths = [
-        "wave1_dir", "wave2_dir", "citations_dir", "summaries_dir", "synthesis_dir", "logs_dir",
-        "gates_file", "perspectives_file", "citations_file", "summary_pack_file", "pivot_file",
+        "wave1_dir",
+        "wave2_dir",
+        "citations_dir",
+        "summaries_dir",
+        "synthesis_dir",
+        "logs_dir",
+        "gates_file",
+        "perspectives_file",
+        "citations_file",
+        "summary_pack_file",
+        "pivot_file",
     ];
     let absent_or = |value: &Value, fits: bool| value.is_null() || fits;
     let sensitivity = &query["sensitivity"];
@@ -239,10 +259,7 @@ fn manifest_fault(value: &Value) -> Option<&'static str> {
         (filled(&stage["started_at"]), "$.stage.started_at"),
         (history.is_some_and(|entries| entries.iter().all(entry)), "$.stage.history"),
         (limits.iter().all(|key| value["limits"][key].is_number()), "$.limits"),
-        (
-            artifacts["root"].as_str().is_some_and(|root| root.starts_with('/')),
-            "$.artifacts.root",
-        ),
+        (artifacts["root"].as_str().is_some_and(|root| root.starts_with('/')), "$.artifacts.root"),
         (paths.iter().all(|key| filled(&artifacts["paths"][key])), "$.artifacts.paths"),
         (value["metrics"].is_object(), "$.metrics"),
         (value["failures"].is_array(), "$.failures"),

@@ -95,12 +95,7 @@ fn subject(objective: &str) -> String {
     format!("{whole}\u{2026}")
 }
 
-fn perspective(
-    index: usize,
-    subject: &str,
-    topic: Topic,
-    agent_types: &[String],
-) -> Perspective {
+fn perspective(index: usize, subject: &str, topic: Topic, agent_types: &[String]) -> Perspective {
     const TRACKS: [Track; 3] = [Track::Standard, Track::Independent, Track::Contrarian];
     let track = TRACKS[index % TRACKS.len()];
     let round = index / TRACKS.len();
@@ -171,30 +166,86 @@ fn topic(objective: &str) -> Topic {
         (
             Topic::Software,
             &[
-                "software", "code", "library", "api", "database", "rust", "python", "kernel",
-                "server", "queue", "log", "logs", "programming", "compiler", "framework", "llm",
-                "model", "models", "agent", "agents", "snapshot", "snapshots", "storage",
+                "software",
+                "code",
+                "library",
+                "api",
+                "database",
+                "rust",
+                "python",
+                "kernel",
+                "server",
+                "queue",
+                "log",
+                "logs",
+                "programming",
+                "compiler",
+                "framework",
+                "llm",
+                "model",
+                "models",
+                "agent",
+                "agents",
+                "snapshot",
+                "snapshots",
+                "storage",
             ],
         ),
         (
             Topic::Science,
             &[
-                "study", "studies", "clinical", "health", "disease", "gene", "protein", "physics",
-                "chemistry", "biology", "climate", "trial", "trials", "vaccine", "therapy",
+                "study",
+                "studies",
+                "clinical",
+                "health",
+                "disease",
+                "gene",
+                "protein",
+                "physics",
+                "chemistry",
+                "biology",
+                "climate",
+                "trial",
+                "trials",
+                "vaccine",
+                "therapy",
             ],
         ),
         (
             Topic::Markets,
             &[
-                "market", "markets", "price", "prices", "revenue", "startup", "company",
-                "companies", "investment", "stock", "stocks", "inflation", "bank", "pricing",
+                "market",
+                "markets",
+                "price",
+                "prices",
+                "revenue",
+                "startup",
+                "company",
+                "companies",
+                "investment",
+                "stock",
+                "stocks",
+                "inflation",
+                "bank",
+                "pricing",
             ],
         ),
         (
             Topic::Policy,
             &[
-                "law", "laws", "regulation", "policy", "policies", "government", "court",
-                "election", "treaty", "tax", "taxes", "compliance", "privacy",
+                "law",
+                "laws",
+                "regulation",
+                "policy",
+                "policies",
+                "government",
+                "court",
+                "election",
+                "treaty",
+                "tax",
+                "taxes",
+                "compliance",
+                "privacy",
             ],
         ),
     ];
@@ -251,11 +302,17 @@ mod tests {
         assert_eq!(tracks[..3], [Track::Standard, Track::Independent, Track::Contrarian]);
         assert_eq!(tracks[6], Track::Standard);
         let first = &draft.perspectives[0];
-        assert_eq!(first.title, "Established knowledge: How should logs be compacted with snapshots");
+        assert_eq!(
+            first.title,
+            "Established knowledge: How should logs be compacted with snapshots"
+        );
         assert_eq!(first.expected_platforms, ["docs", "github", "blog"]);
         assert_eq!(first.agent_type, "ClaudeResearcher");
         assert_eq!(draft.perspectives[5].agent_type, "ClaudeResearcher");
-        assert_eq!(draft.run_id, of("How should logs be  compacted with snapshots?", 1).unwrap().run_id);
+        assert_eq!(
+            draft.run_id,
+            of("How should logs be  compacted with snapshots?", 1).unwrap().run_id
+        );
         assert!(draft.run_id.starts_with("dr_20260213_"));
     }
 

@@ -160,9 +160,8 @@ fn claim_texts(lines: &[Line<'_>]) -> Vec<String> {
 fn source_marks(lines: &[Line<'_>]) -> Vec<Option<Mark>> {
     let blocks = markdown::blocks(&named(lines, "Sources").unwrap_or_default());
     let bullets = blocks.iter().filter(|block| block.is_item).take(ITEMS_MAX);
-    let first = |block: &markdown::Block| {
-        inline::read(clipped(&block.text), 0)?.marks.into_iter().next()
-    };
+    let first =
+        |block: &markdown::Block| inline::read(clipped(&block.text), 0)?.marks.into_iter().next();
     bullets.map(first).collect()
 }
 
@@ -260,7 +259,9 @@ mod tests {
 
     #[test]
     fn claims_keep_only_their_own_usable_citations() {
-        let out = of("## Findings\n- a [@cid_a] [@cid_a] https://b.example [@cid_x]\n- none\n- dead [@cid_x] [@cid_y] [@cid_z] [@nobody]\n- ( [@cid_a] )\n");
+        let out = of(
+            "## Findings\n- a [@cid_a] [@cid_a] https://b.example [@cid_x]\n- none\n- dead [@cid_x] [@cid_y] [@cid_z] [@nobody]\n- ( [@cid_a] )\n",
+        );
         assert_eq!(out.claims.len(), 1);
         assert_eq!(cids(&out.claims[0]), ["cid_a", "cid_b"]);
         assert_eq!(out.dropped, Dropped { uncited: 2, empty: 1, ..Dropped::default() });
@@ -268,7 +269,9 @@ mod tests {
 
     #[test]
     fn numbers_name_bullets_of_sources() {
-        let out = of("## Findings\n- a [2]\n- b [^1] [3]\n- c [9]\n## Sources\n1. https://a.example\n2. x <https://b.example>, more\n\n   https://a.example/\n3. no address\n");
+        let out = of(
+            "## Findings\n- a [2]\n- b [^1] [3]\n- c [9]\n## Sources\n1. https://a.example\n2. x <https://b.example>, more\n\n   https://a.example/\n3. no address\n",
+        );
         let found: Vec<_> = out.claims.iter().map(cids).collect();
         assert_eq!(found, [["cid_b"], ["cid_a"]]);
         assert_eq!(out.dropped.uncited, 1);
@@ -292,7 +295,9 @@ mod tests {
 
     #[test]
     fn fences_and_sub_headings_do_not_mislead() {
-        let out = of("## Findings\r\n\r\n### Part one\r\n- a\r\n  goes on [@cid_a]\r\n```\r\n## Sources\r\n- fake [@cid_b]\r\n```\r\n### Part two\r\n- b [1]\r\n## Sources\r\n- https://b.example\r\n");
+        let out = of(
+            "## Findings\r\n\r\n### Part one\r\n- a\r\n  goes on [@cid_a]\r\n```\r\n## Sources\r\n- fake [@cid_b]\r\n```\r\n### Part two\r\n- b [1]\r\n## Sources\r\n- https://b.example\r\n",
+        );
         let texts: Vec<&str> = out.claims.iter().map(|claim| claim.text.as_str()).collect();
         assert_eq!(texts, ["a goes on", "b"]);
         assert_eq!(cids(&out.claims[1]), ["cid_b"]);
@@ -309,7 +314,9 @@ mod tests {
 
     #[test]
     fn gaps_keep_priority_and_tags_but_no_address() {
-        let out = of("## Gaps\n- (P1) need https://a.example [@cid_a] #scale\n- plain\n- https://x.example\n");
+        let out = of(
+            "## Gaps\n- (P1) need https://a.example [@cid_a] #scale\n- plain\n- https://x.example\n",
+        );
         let gaps: Vec<_> = out.gaps.iter().map(|gap| (gap.text.as_str(), gap.rank)).collect();
         assert_eq!(gaps, [("(P1) need #scale", 1), ("plain", 4)]);
         assert_eq!(out.dropped.gaps, 1);

@@ -122,7 +122,8 @@ pub fn write_report(dir: &RunDir<'_>, report: &Report) -> Result<(), RunDirError
         source: source.into(),
     };
     let text = crate::contract::json::to_file(report).map_err(failed)?;
-    let path = RelPath::parse(REPORT).ok_or_else(|| RunDirError::Escapes { path: REPORT.into() })?;
+    let path =
+        RelPath::parse(REPORT).ok_or_else(|| RunDirError::Escapes { path: REPORT.into() })?;
     dir.write(&path, text.as_bytes())
 }
 

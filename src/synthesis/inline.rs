@@ -183,7 +183,8 @@ fn bracket(
         return Some(end - at);
     }
     let number = label.strip_prefix('^').unwrap_or(label);
-    let plain_number = (1..=6).contains(&number.len()) && number.bytes().all(|b| b.is_ascii_digit());
+    let plain_number =
+        (1..=6).contains(&number.len()) && number.bytes().all(|b| b.is_ascii_digit());
     let number: usize = number.parse().ok().filter(|_| plain_number && !in_code)?;
     if !(1..=notes).contains(&number) {
         return None;
@@ -409,7 +410,10 @@ mod tests {
                 Mark::Note(4),
             ]
         );
-        assert_eq!(marks("[t](<https://a.example/b c>)"), [Mark::Url("https://a.example/b c".into())]);
+        assert_eq!(
+            marks("[t](<https://a.example/b c>)"),
+            [Mark::Url("https://a.example/b c".into())]
+        );
         assert_eq!(marks("![alt](https://a.example/i.png) [t](mailto:x)"), []);
     }
 

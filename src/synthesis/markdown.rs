@@ -115,10 +115,7 @@ fn heading(text: &str) -> Option<(usize, &str)> {
 
 /// The lines of all sections whose heading satisfies `wanted`, in document order; `None` when
 /// there is no such heading.
-pub fn section<'a>(
-    lines: &[Line<'a>],
-    wanted: impl Fn(&str) -> bool,
-) -> Option<Vec<Line<'a>>> {
+pub fn section<'a>(lines: &[Line<'a>], wanted: impl Fn(&str) -> bool) -> Option<Vec<Line<'a>>> {
     let mut inside: Option<usize> = None;
     let mut found = false;
     let mut body = Vec::new();

@@ -173,8 +173,7 @@ fn unknown_fields(value: &Value, file: &str, found: &mut Findings) {
         "tool_policy",
         "source_artifact",
     ];
-    const CONTRACT: &[&str] =
-        &["max_words", "max_sources", "tool_budget", "must_include_sections"];
+    const CONTRACT: &[&str] = &["max_words", "max_sources", "tool_budget", "must_include_sections"];
     let mut look = |object: &Value, known: &[&str], place: &str| {
         for key in object.as_object().into_iter().flat_map(|object| object.keys()) {
             if !known.contains(&key.as_str()) {

@@ -351,8 +351,23 @@ mod tests {
         }
         let long = "a/".repeat(300) + "a";
         for bad in [
-            "", "/", "/etc/passwd", "..", ".", "a/../b", "a/./b", "a//b", "a/", "./a", "a\\b",
-            "a b", "a\0b", "a\n", "é", "C:/x", &long,
+            "",
+            "/",
+            "/etc/passwd",
+            "..",
+            ".",
+            "a/../b",
+            "a/./b",
+            "a//b",
+            "a/",
+            "./a",
+            "a\\b",
+            "a b",
+            "a\0b",
+            "a\n",
+            "é",
+            "C:/x",
+            &long,
         ] {
             assert!(RelPath::parse(bad).is_none(), "{bad:?}");
         }

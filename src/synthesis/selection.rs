@@ -171,10 +171,8 @@ pub fn make_run(
     let manifest = manifest(dir, selection, groups.len(), limits);
     for (name, value) in [("perspectives.json", perspectives), ("manifest.json", manifest)] {
         let path = path(name)?;
-        let text = to_file(&value).map_err(|error| RunDirError::Write {
-            path: name.to_owned(),
-            source: error.into(),
-        })?;
+        let text = to_file(&value)
+            .map_err(|error| RunDirError::Write { path: name.to_owned(), source: error.into() })?;
         dir.write(&path, text.as_bytes())?;
     }
     Ok(true)

@@ -106,7 +106,8 @@ fn partition(manifest: &str) -> Option<(&str, &str)> {
 fn verified(disk: &dyn Disk, manifest: &Path, data: &Path) -> Result<Vec<u8>, BusError> {
     let shown = |path: &Path| path.display().to_string();
     let read = |path: &Path, limit| {
-        read_bounded(disk, path, limit).map_err(|source| BusError::Read { path: shown(path), source })
+        read_bounded(disk, path, limit)
+            .map_err(|source| BusError::Read { path: shown(path), source })
     };
     for _ in 0..ATTEMPTS {
         let value: Value = serde_json::from_slice(&read(manifest, MANIFEST_BYTES_MAX)?)

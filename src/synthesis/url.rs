@@ -5,11 +5,13 @@
 //! fragment, default port, or tracking parameters; query pairs decoded as form data, sorted by key
 //! and value in the root collation, encoded again; one trailing slash dropped.
 //!
-//! The collation is exact for ASCII. Beyond ASCII a letter sorts by its code point, after all of
-//! ASCII; a pool made by a full collation may order such pairs otherwise.
+//! The collation is exact for ASCII and for accented Latin letters. Other letters sort by code point
+//! after those; a pool made by a full collation may order such pairs otherwise.
 
 use std::cmp::Ordering;
 
+use unicode_normalization::UnicodeNormalization as _;
+use unicode_normalization::char::is_combining_mark;
 use url::Url;
 
 use crate::contract::hash::sha256;
@@ -64,21 +66,30 @@ fn encode(text: &str, out: &mut String) {
     }
 }
 
-/// The root collation: letters by alphabet first, lower case before upper only to break a tie;
+/// The root collation: letters by alphabet first, then accents, then lower case before upper;
 /// control characters count for nothing.
 fn collate(a: &str, b: &str) -> Ordering {
-    let primary = |text: &'_ str| text.chars().filter_map(weight).collect::<Vec<u32>>();
-    let tertiary = |text: &'_ str| {
-        let counted = text.chars().filter(|c| weight(*c).is_some());
-        counted.map(|c| c.is_ascii_uppercase()).collect::<Vec<bool>>()
-    };
-    primary(a).cmp(&primary(b)).then_with(|| tertiary(a).cmp(&tertiary(b)))
+    collation_key(a).cmp(&collation_key(b))
+}
+
+fn collation_key(text: &str) -> (Vec<u32>, Vec<(usize, char)>, Vec<bool>) {
+    let (mut letters, mut accents, mut capitals) = (Vec::new(), Vec::new(), Vec::new());
+    for c in text.nfd() {
+        if is_combining_mark(c) {
+            accents.push((letters.len(), c));
+        } else if let Some(weight) = weight(c) {
+            letters.push(weight);
+            capitals.push(c.is_uppercase());
+        }
+    }
+    (letters, accents, capitals)
 }
 
 fn weight(c: char) -> Option<u32> {
     const PUNCTUATION: &str = "\t\n\u{b}\u{c}\r _-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$0123456789";
     if !c.is_ascii() {
-        return Some(u32::from(c) + 256);
+        let lower = c.to_lowercase().next().unwrap_or(c);
+        return Some(u32::from(lower) + 256);
     }
     if c.is_ascii_alphabetic() {
         return Some(128 + u32::from(c.to_ascii_lowercase()));
@@ -107,6 +118,15 @@ mod tests {
             ("https://ex.com/?fbclid=1&FbClId=2&x", "https://ex.com/?x="),
             ("https://[2001:DB8::1]:443/", "https://[2001:db8::1]/"),
             ("http://0x7f.1/", "http://127.0.0.1/"),
+            (
+                "https://ex.com/?Z=1&a=2&_x=3&B=4&a=1&%C3%A9=1&-q",
+                "https://ex.com/?_x=3&-q=&a=1&a=2&B=4&%C3%A9=1&Z=1",
+            ),
+            ("https://ex.com/?a=%00b&a=%01", "https://ex.com/?a=%01&a=%00b"),
+            ("https://ex.com/a%2fb/?q=%26%3D+%20%2B", "https://ex.com/a%2fb?q=%26%3D%20%20%2B"),
+            ("https://ex.com/it's/[x]?k=[1]|2", "https://ex.com/it's/[x]?k=%5B1%5D%7C2"),
+            ("https://EXAMPLE.com./x/?a&b=", "https://example.com./x?a=&b="),
+            ("https://ex.com/?utm_x=1&UTM=2&xgclid=3", "https://ex.com/?UTM=2&xgclid=3"),
         ] {
             assert_eq!(normalize(input).as_deref(), Some(normal), "{input}");
         }

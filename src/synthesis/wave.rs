@@ -151,12 +151,7 @@ fn check_output(
 }
 
 /// Checks the text of one output.
-pub fn check_text(
-    text: &str,
-    contract: &Contract,
-    file: &str,
-    findings: &mut Findings,
-) -> Counts {
+pub fn check_text(text: &str, contract: &Contract, file: &str, findings: &mut Findings) -> Counts {
     let lines = markdown::lines(text);
     let mut counts = Counts { words: text.split_whitespace().count(), ..Counts::default() };
     for wanted in &contract.must_include_sections {
@@ -172,7 +167,9 @@ pub fn check_text(
     }
     let required =
         contract.must_include_sections.iter().find(|name| name.eq_ignore_ascii_case("sources"));
-    if let Some(section) = required.and_then(|name| markdown::section(&lines, |title| title == name)) {
+    if let Some(section) =
+        required.and_then(|name| markdown::section(&lines, |title| title == name))
+    {
         counts.sources = sources(&section, contract, file, findings);
     }
     if let Some(section) = markdown::section(&lines, |title| title == "Gaps") {
@@ -360,7 +357,10 @@ mod tests {
         let used = GOOD.split_whitespace().count();
         assert!(codes(&words(30 - used)).is_empty());
         assert_eq!(codes(&words(31 - used)), ["TOO_MANY_WORDS"]);
-        assert_eq!(codes(&GOOD.replace("## Gaps", "- http://c.example\n## Gaps")), ["TOO_MANY_SOURCES"]);
+        assert_eq!(
+            codes(&GOOD.replace("## Gaps", "- http://c.example\n## Gaps")),
+            ["TOO_MANY_SOURCES"]
+        );
         assert_eq!(codes("## Findings\n## Sources\n## Gaps\n"), ["NO_SOURCES"]);
     }
 }

@@ -63,20 +63,29 @@ fn digests_follow_content_and_nothing_else() {
     };
     let plain = digest(&|_| ());
     // Order of keys and of rows, the time of the manifest, letter for letter the same content.
-    assert_eq!(plain, digest(&|home| home.edit("perspectives.json", |value| {
-        let list = value["perspectives"].as_array_mut().unwrap();
-        list.reverse();
-        let contract = list[0]["prompt_contract"].take();
-        list[0].as_object_mut().unwrap().shift_remove("prompt_contract");
-        list[0]["prompt_contract"] = contract;
-    })));
-    assert_eq!(plain, digest(&|home| {
-        let mut rows: Vec<String> =
-            home.text("citations/citations.jsonl").lines().map(str::to_owned).collect();
-        rows.reverse();
-        home.write("citations/citations.jsonl", rows.join("\n"));
-    }));
-    assert_eq!(plain, digest(&|home| home.edit("manifest.json", |value| value["revision"] = json!(8))));
+    assert_eq!(
+        plain,
+        digest(&|home| home.edit("perspectives.json", |value| {
+            let list = value["perspectives"].as_array_mut().unwrap();
+            list.reverse();
+            let contract = list[0]["prompt_contract"].take();
+            list[0].as_object_mut().unwrap().shift_remove("prompt_contract");
+            list[0]["prompt_contract"] = contract;
+        }))
+    );
+    assert_eq!(
+        plain,
+        digest(&|home| {
+            let mut rows: Vec<String> =
+                home.text("citations/citations.jsonl").lines().map(str::to_owned).collect();
+            rows.reverse();
+            home.write("citations/citations.jsonl", rows.join("\n"));
+        })
+    );
+    assert_eq!(
+        plain,
+        digest(&|home| home.edit("manifest.json", |value| value["revision"] = json!(8)))
+    );
     // One byte of an output, one status, one limit.
     let output = home_output();
     for index in [0, output.len() / 2, output.len() - 1] {
@@ -84,10 +93,13 @@ fn digests_follow_content_and_nothing_else() {
         changed[index] = if changed[index] == b' ' { b'_' } else { b' ' };
         assert_ne!(plain, digest(&|home| home.write("wave-1/p1.md", &changed)), "byte {index}");
     }
-    assert_ne!(plain, digest(&|home| {
-        let rows = home.text("citations/citations.jsonl").replace("paywalled", "valid");
-        home.write("citations/citations.jsonl", rows);
-    }));
+    assert_ne!(
+        plain,
+        digest(&|home| {
+            let rows = home.text("citations/citations.jsonl").replace("paywalled", "valid");
+            home.write("citations/citations.jsonl", rows);
+        })
+    );
     assert_ne!(plain, digest(&|home| home.limits(json!(5), json!(61))));
 }
 
@@ -173,9 +185,15 @@ fn wave_two_is_summarized_and_counted() {
     home.write("wave-2/p2-gap-1.md", format!("## Findings\n- gap filled [@{FIRST_CID}]\n"));
     let (pack, _) = home.build().pack.unwrap();
     let entry = &pack.summaries[2];
-    assert_eq!((&*entry.perspective_id, &*entry.source_artifact), ("p2-gap-1", "wave-2/p2-gap-1.md"));
+    assert_eq!(
+        (&*entry.perspective_id, &*entry.source_artifact),
+        ("p2-gap-1", "wave-2/p2-gap-1.md")
+    );
     let report = home.check().report.unwrap();
-    assert_eq!((&report.metrics["expected_count"], &report.metrics["summary_count"]), (&json!(3), &json!(3)));
+    assert_eq!(
+        (&report.metrics["expected_count"], &report.metrics["summary_count"]),
+        (&json!(3), &json!(3))
+    );
     home.json("wave-2/wave2-perspectives.json", &perspectives(&["P1"]));
     assert_eq!(errors(&home.build().findings), ["DUPLICATE_PERSPECTIVE_ID"]);
 }
@@ -231,10 +249,7 @@ fn everything_missing_is_named_at_once() {
     let built = home.build();
     assert_eq!(errors(&built.findings), ["NOT_UTF8", "OUTPUT_NOT_FOUND"]);
     assert!(!home.has_pack());
-    for (name, code) in [
-        ("manifest.json", "NOT_FOUND"),
-        ("perspectives.json", "NOT_FOUND"),
-    ] {
+    for (name, code) in [("manifest.json", "NOT_FOUND"), ("perspectives.json", "NOT_FOUND")] {
         let home = Home::demo();
         fs::remove_file(home.path(name)).unwrap();
         assert_eq!(errors(&home.build().findings), [code], "{name}");

@@ -23,12 +23,14 @@ fn build_check_and_gates_in_one_go() {
     assert_eq!(answer["receipt"]["kind"], "pack_built");
     assert_eq!(answer["pack"], home.value("summaries/summary-pack.json"));
 
-    let (code, out, _) = summarizer(&["pack", "check", run, "--write-gates", "--expected-revision", "3"]);
+    let (code, out, _) =
+        summarizer(&["pack", "check", run, "--write-gates", "--expected-revision", "3"]);
     assert_eq!(code, 0, "{out}");
     assert!(out.contains("gates file is at revision 4"), "{out}");
     assert_eq!(home.value("reports/gate-d.json")["status"], "pass");
     assert_eq!(home.value("gates.json")["gates"]["D"]["status"], "pass");
-    let (code, out, _) = summarizer(&["pack", "check", run, "--write-gates", "--expected-revision", "3"]);
+    let (code, out, _) =
+        summarizer(&["pack", "check", run, "--write-gates", "--expected-revision", "3"]);
     assert_eq!(code, 5, "{out}");
     assert!(out.contains("REVISION_MISMATCH"));
 
@@ -88,7 +90,13 @@ fn perspectives_are_drafted_checked_and_written() {
     assert_eq!(code, 1);
     let answer: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(answer["receipt"]["verdict"], "fail");
-    assert!(answer["findings"].as_array().unwrap().iter().any(|f| f["code"] == json!("DUPLICATE_PERSPECTIVE_ID")));
+    assert!(
+        answer["findings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|f| f["code"] == json!("DUPLICATE_PERSPECTIVE_ID"))
+    );
     assert_eq!(home.text("perspectives.json"), drafted, "a bad document changes nothing");
     let (code, _, _) = summarizer(&["perspectives", "check", run, "--agent-type", "Somebody"]);
     assert_eq!(code, 1);

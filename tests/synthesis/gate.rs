@@ -49,9 +49,7 @@ fn in_pack(change: impl FnOnce(&mut Value)) -> Vec<String> {
 
 #[test]
 fn each_fault_of_a_pack_has_its_code() {
-    let entry = |key: &str, value: Value| {
-        in_pack(|pack| pack["summaries"][0][key] = value)
-    };
+    let entry = |key: &str, value: Value| in_pack(|pack| pack["summaries"][0][key] = value);
     for path in ["/etc/passwd", "../p1.summary.md", "summaries/../../x", "summaries\\p1"] {
         let found = entry("summary_md", json!(path));
         assert_eq!(found, ["PATH_TRAVERSAL", "SUMMARY_COUNT_TOO_LOW"], "{path}");
@@ -106,7 +104,11 @@ fn summaries_are_held_to_size_links_and_citations() {
     let stale = "STALE_PACK".to_owned();
     assert_eq!(summary("## Findings\n- x [@cid_nobody]\n"), [&stale, "UNKNOWN_CID"]);
     for text in ["http://x", "www.x.example", "![a](b.png)", "<x.example/y>", "HTTPS://X"] {
-        assert_eq!(summary(&format!("- {text}\n")), ["RAW_URL_NOT_ALLOWED", "STALE_PACK"], "{text}");
+        assert_eq!(
+            summary(&format!("- {text}\n")),
+            ["RAW_URL_NOT_ALLOWED", "STALE_PACK"],
+            "{text}"
+        );
     }
     for (bytes, fits) in [(5119, true), (5120, true), (5121, false)] {
         let text = format!("{}{}", "\u{20ac}".repeat(bytes / 3), "x".repeat(bytes % 3));
@@ -202,10 +204,13 @@ fn the_digest_covers_limits_and_contents() {
     let plain = digest(&|_| ());
     assert_eq!(plain, digest(&|_| ()));
     assert_ne!(plain, digest(&|home| home.limits(json!(6), json!(60))));
-    assert_ne!(plain, digest(&|home| {
-        let text = home.text("summaries/p1.summary.md").replace("40 ms", "41 ms");
-        home.write("summaries/p1.summary.md", text);
-    }));
+    assert_ne!(
+        plain,
+        digest(&|home| {
+            let text = home.text("summaries/p1.summary.md").replace("40 ms", "41 ms");
+            home.write("summaries/p1.summary.md", text);
+        })
+    );
 }
 
 #[test]

@@ -60,7 +60,10 @@ fn foreign_packs_are_judged_by_what_the_original_looks_at() {
     });
     assert_eq!(report.status, Verdict::Pass);
     let report = judged(&|pack| pack["summaries"][0]["summary_md"] = json!("  "));
-    assert_eq!((report.status, &*report.gate_warnings), (Verdict::Fail, &["MISSING_SUMMARIES:1".to_owned()][..]));
+    assert_eq!(
+        (report.status, &*report.gate_warnings),
+        (Verdict::Fail, &["MISSING_SUMMARIES:1".to_owned()][..])
+    );
     assert_eq!(report.metrics["summary_count_ratio"], 0.5);
     let twice = judged(&|pack| {
         pack["summaries"][0] = pack["summaries"][1].clone();

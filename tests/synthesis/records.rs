@@ -42,16 +42,19 @@ fn real_output_validates() {
 
 #[test]
 fn the_published_minimal_pack_is_valid() {
-    assert_valid("summary_pack.v1", &json!({
-        "schema_version": "summary_pack.v1", "run_id": "dr_20260213_001",
-        "generated_at": "2026-02-13T12:40:00Z",
-        "limits": {"max_summary_kb": 5, "max_total_summary_kb": 60},
-        "summaries": [{"perspective_id": "p1", "source_artifact": "wave-1/p1.md",
-            "summary_md": "summaries/p1.summary.md",
-            "key_claims": [{"claim": "X uses Y for Z.", "citation_cids": ["cid_abc"],
-                "confidence": 85}]}],
-        "total_estimated_tokens": 4200
-    }));
+    assert_valid(
+        "summary_pack.v1",
+        &json!({
+            "schema_version": "summary_pack.v1", "run_id": "dr_20260213_001",
+            "generated_at": "2026-02-13T12:40:00Z",
+            "limits": {"max_summary_kb": 5, "max_total_summary_kb": 60},
+            "summaries": [{"perspective_id": "p1", "source_artifact": "wave-1/p1.md",
+                "summary_md": "summaries/p1.summary.md",
+                "key_claims": [{"claim": "X uses Y for Z.", "citation_cids": ["cid_abc"],
+                    "confidence": 85}]}],
+            "total_estimated_tokens": 4200
+        }),
+    );
 }
 
 #[test]

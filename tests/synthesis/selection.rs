@@ -17,7 +17,10 @@ fn publish(bus: &Path, stream: &str, day: &str, items: &[(&str, &str)]) {
     let lines: String = items
         .iter()
         .map(|(id, text)| {
-            format!("{}\n", json!({"summary_id": id, "day": day, "outputs": {"summary_text": text}}))
+            format!(
+                "{}\n",
+                json!({"summary_id": id, "day": day, "outputs": {"summary_text": text}})
+            )
         })
         .collect();
     let place = |name: String| {
@@ -48,10 +51,18 @@ impl Bench {
     fn new(items: Value) -> Bench {
         let bench = Bench { dir: tempfile::tempdir().unwrap() };
         let bus = bench.dir.path().join("buses");
-        publish(&bus, "sessions", "2026-02-10", &[
-            ("sum_a", "Ana fixed the queue. It had lost lines, see https://x.example/1 for why."),
-            ("sum_b", "- Tests were added [@cid_forged].\n- They pass."),
-        ]);
+        publish(
+            &bus,
+            "sessions",
+            "2026-02-10",
+            &[
+                (
+                    "sum_a",
+                    "Ana fixed the queue. It had lost lines, see https://x.example/1 for why.",
+                ),
+                ("sum_b", "- Tests were added [@cid_forged].\n- They pass."),
+            ],
+        );
         publish(&bus, "events", "2026-02-11", &[("sum_c", "A release was cut.")]);
         bench.select(&selection(items));
         bench
@@ -87,14 +98,28 @@ fn groups_become_perspectives_and_items_become_citations() {
     let pack = &answer["pack"];
     assert_eq!(schema::check("summary_pack.v1", pack), []);
     assert_eq!(pack["generated_at"], "2026-02-12T08:00:00.000Z");
-    let ids: Vec<&str> =
-        pack["summaries"].as_array().unwrap().iter().map(|s| s["perspective_id"].as_str().unwrap()).collect();
+    let ids: Vec<&str> = pack["summaries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| s["perspective_id"].as_str().unwrap())
+        .collect();
     assert_eq!((ids[0], ids.len(), ids[2]), ("events", 3, "work"));
-    let claims: Vec<&str> = pack["summaries"][2]["key_claims"].as_array().unwrap().iter()
-        .map(|claim| claim["claim"].as_str().unwrap()).collect();
-    assert_eq!(claims, [
-        "Tests were added.", "They pass.", "Ana fixed the queue.", "It had lost lines, see for why."
-    ]);
+    let claims: Vec<&str> = pack["summaries"][2]["key_claims"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|claim| claim["claim"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        claims,
+        [
+            "Tests were added.",
+            "They pass.",
+            "Ana fixed the queue.",
+            "It had lost lines, see for why."
+        ]
+    );
     let cid = format!("cid_{}", sha256("summary-bus:events/2026-02-11/sum_c").hex());
     assert_eq!(pack["summaries"][0]["key_claims"][0]["citation_cids"], json!([cid]));
     let (code, checked) = bench.run("check", &["--strict"]);

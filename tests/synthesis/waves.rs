@@ -59,6 +59,7 @@ fn missing_outputs_strays_and_both_waves_are_seen() {
     let found = codes(&report);
     assert!(found.contains(&"OUTPUT_NOT_FOUND".to_owned()), "{found:?}");
     assert!(found.contains(&"STRAY_FILE".to_owned()), "{found:?}");
-    let ids: Vec<_> = report.outputs.iter().map(|o| (&*o.perspective_id, o.wave, o.status)).collect();
+    let ids: Vec<_> =
+        report.outputs.iter().map(|o| (&*o.perspective_id, o.wave, o.status)).collect();
     assert_eq!(ids, [("g1", 2, Verdict::Fail), ("p1", 1, Verdict::Pass), ("p2", 1, Verdict::Pass)]);
 }
