@@ -153,7 +153,7 @@ fn run_check(context: &Context, target: &Path, options: &RunOptions) -> Result<E
         };
         return Ok(report(context, Kind::PerspectivesChecked, &run_id, digest, &findings));
     }
-    let dir = options.open(context, &target.to_path_buf())?;
+    let dir = options.open(context, target)?;
     let failed = |error| failure("cannot check the perspectives", &error);
     let (path, manifest_run) = place(&dir, &mut findings)?;
     let value = run::read_json(&dir, &path, &mut findings).map_err(failed)?;
@@ -171,7 +171,7 @@ fn run_check(context: &Context, target: &Path, options: &RunOptions) -> Result<E
 
 fn run_write(
     context: &Context,
-    target: &PathBuf,
+    target: &Path,
     from: &Path,
     options: &RunOptions,
 ) -> Result<Exit, Failure> {

@@ -1,7 +1,7 @@
 //! What the commands over research runs share: where runs are, which agents exist, how findings
 //! and errors are shown.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -39,7 +39,7 @@ impl RunOptions {
     }
 
     /// Opens a run by directory or id.
-    pub fn open<'a>(&self, context: &'a Context, run: &PathBuf) -> Result<RunDir<'a>, Failure> {
+    pub fn open<'a>(&self, context: &'a Context, run: &Path) -> Result<RunDir<'a>, Failure> {
         RunDir::locate(context.machine.disk.as_ref(), run, &self.research_root())
             .map_err(|error| failure("cannot open the run", &error))
     }

@@ -309,8 +309,8 @@ fn summary_bytes(
     Ok(None)
 }
 
-fn unknown<'c>(
-    cids: &mut dyn Iterator<Item = &'c str>,
+fn unknown(
+    cids: &mut dyn Iterator<Item = &str>,
     pool: &Pool,
     file: &str,
     place: &str,

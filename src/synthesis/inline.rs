@@ -103,10 +103,9 @@ fn scan(text: &str, notes: usize, depth: usize, plain: &mut Plain) -> String {
                 out.push(GONE);
                 length
             }),
-            'h' | 'H' => web_address(rest).map(|length| {
-                plain.marks.push(Mark::Url(rest[..length].to_owned()));
+            'h' | 'H' => web_address(rest).inspect(|length| {
+                plain.marks.push(Mark::Url(rest[..*length].to_owned()));
                 out.push(GONE);
-                length
             }),
             '`' => {
                 let run = rest.len() - rest.trim_start_matches('`').len();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use summarizer::os::real::HostDisk;
 use summarizer::synthesis::build::{BuildOptions, Built, build};
-use summarizer::synthesis::finding::{Code, Findings};
+use summarizer::synthesis::finding::Findings;
 use summarizer::synthesis::gate::{CheckOptions, Checked, check};
 use summarizer::synthesis::perspectives::known_agent_types;
 use summarizer::synthesis::run_dir::RunDir;
@@ -200,8 +200,4 @@ pub fn errors(findings: &Findings) -> Vec<String> {
     codes.sort();
     codes.dedup();
     codes
-}
-
-pub fn word(code: Code) -> String {
-    json!(code).as_str().unwrap().to_owned()
 }
