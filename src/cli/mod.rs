@@ -8,6 +8,8 @@ pub mod home;
 pub mod inspect;
 pub mod log;
 pub mod operate;
+pub mod pack;
+pub mod perspectives;
 pub mod quarantine;
 pub mod queue;
 pub mod schema;
@@ -15,9 +17,6 @@ pub mod serve;
 pub mod session;
 pub mod shell;
 pub mod submit;
-pub mod pack;
-pub mod perspectives;
-pub mod schema;
 pub mod synthesis_common;
 pub mod ui;
 pub mod wave;
@@ -92,7 +91,6 @@ enum Command {
     Man(shell::ManArgs),
     Pack(pack::PackArgs),
     Perspectives(perspectives::PerspectivesArgs),
-    Schema(schema::SchemaArgs),
     Wave(wave::WaveArgs),
 }
 
@@ -188,7 +186,6 @@ fn dispatch(command: &Command, context: &Context) -> Result<Exit, Failure> {
         Command::Man(args) => args.run(context),
         Command::Pack(args) => args.run(context),
         Command::Perspectives(args) => args.run(context),
-        Command::Schema(args) => args.run(context),
         Command::Wave(args) => args.run(context),
     }
 }

@@ -68,7 +68,22 @@ impl Summary {
                 summary.take_gap_within(index, limit);
             }
         }
+        summary.forget_what_is_left_out();
         Ok(summary)
+    }
+
+    /// Lets go of what is not kept, so that a thousand summaries cost what they hold.
+    fn forget_what_is_left_out(&mut self) {
+        self.before = self.dropped();
+        let kept = std::mem::take(&mut self.kept_claims);
+        let claims = std::mem::take(&mut self.claims).into_iter().enumerate();
+        self.claims =
+            claims.filter(|(index, _)| kept.contains(index)).map(|(_, claim)| claim).collect();
+        let kept = std::mem::take(&mut self.kept_gaps);
+        let gaps = std::mem::take(&mut self.gaps).into_iter().enumerate();
+        self.gaps = gaps.filter(|(index, _)| kept.contains(index)).map(|(_, gap)| gap).collect();
+        self.kept_claims = (0..self.claims.len()).collect();
+        self.kept_gaps = (0..self.gaps.len()).collect();
     }
 
     fn holding_all(extract: Extract) -> Summary {
