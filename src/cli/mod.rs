@@ -11,6 +11,8 @@ pub mod home;
 pub mod inspect;
 pub mod log;
 pub mod operate;
+pub mod pack;
+pub mod perspectives;
 pub mod quarantine;
 pub mod queue;
 pub mod registry;
@@ -20,7 +22,9 @@ pub mod serve;
 pub mod session;
 pub mod shell;
 pub mod submit;
+pub mod synthesis_common;
 pub mod ui;
+pub mod wave;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -96,6 +100,9 @@ enum Command {
     Schema(schema::SchemaArgs),
     Completions(shell::CompletionsArgs),
     Man(shell::ManArgs),
+    Pack(pack::PackArgs),
+    Perspectives(perspectives::PerspectivesArgs),
+    Wave(wave::WaveArgs),
 }
 
 /// What every command is given.
@@ -194,5 +201,8 @@ fn dispatch(command: &Command, context: &Context) -> Result<Exit, Failure> {
         Command::Schema(args) => args.run(context),
         Command::Completions(args) => args.run(context),
         Command::Man(args) => args.run(context),
+        Command::Pack(args) => args.run(context),
+        Command::Perspectives(args) => args.run(context),
+        Command::Wave(args) => args.run(context),
     }
 }

@@ -78,6 +78,14 @@ pub trait Disk: Send + Sync {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>>;
     /// Facts about a path, following links; `None` when nothing is there.
     fn stat(&self, path: &Path) -> io::Result<Option<Stat>>;
+    /// Where a path leads once every link is followed; an error when nothing is there. A disk
+    /// without links answers with the path itself.
+    fn real_path(&self, path: &Path) -> io::Result<PathBuf> {
+        match self.stat(path)? {
+            Some(_) => Ok(path.to_path_buf()),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
     /// File names in a directory, sorted.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
     /// Creates a directory and its parents, durably.

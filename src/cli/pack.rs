@@ -1,0 +1,321 @@
+//! `pack build|check`: the bounded input of synthesis, and Gate D over it.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+
+use super::Context;
+use super::failure::{Exit, Failure};
+use super::perspectives::instant;
+use super::synthesis_common::{RunOptions, failure, show, verdict};
+use crate::synthesis::audit;
+use crate::synthesis::build::{BuildOptions, Built, build};
+use crate::synthesis::finding::Findings;
+use crate::synthesis::gate::{CheckOptions, Checked, check, write_report};
+use crate::synthesis::gates::write_verdict;
+use crate::synthesis::manifest::Kilobytes;
+use crate::synthesis::receipt::Verdict;
+use crate::synthesis::run;
+use crate::synthesis::run_dir::{JSON_BYTES_MAX, RelPath, RunDir, read_bounded};
+use crate::synthesis::selection::{self, SelectionLimits};
+use crate::synthesis::summary_items;
+
+/// Build a summary pack, or hold one against Gate D
+#[derive(Debug, Args)]
+pub struct PackArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Build the summary pack of a run
+    Build(BuildArgs),
+    /// Hold the summary pack of a run against Gate D; exit code 1 when it fails
+    Check(CheckArgs),
+}
+
+#[derive(Debug, Args)]
+struct BuildArgs {
+    /// The run (directory or id); with a selection, where it is made [default: by its id]
+    #[arg(required_unless_present = "from_selection")]
+    run: Option<PathBuf>,
+    /// Make the run from summaries that exist, one perspective for each group
+    #[arg(long, value_name = "MANIFEST")]
+    from_selection: Option<PathBuf>,
+    /// The bus home that holds the summaries [default: HOME/buses]
+    #[arg(long, value_name = "DIR", requires = "from_selection")]
+    bus_home: Option<PathBuf>,
+    /// Largest summary of a selection in KB
+    #[arg(long, value_name = "KB", default_value = "5", requires = "from_selection")]
+    max_summary_kb: serde_json::Number,
+    /// Largest sum of all summaries of a selection in KB
+    #[arg(long, value_name = "KB", default_value = "60", requires = "from_selection")]
+    max_total_summary_kb: serde_json::Number,
+    /// The time written into the pack [default: when the manifest last changed]
+    #[arg(long, value_name = "TIME")]
+    generated_at: Option<String>,
+    /// Hold citations to their schema and fail when a perspective has no cited claim
+    #[arg(long)]
+    strict: bool,
+    #[command(flatten)]
+    options: RunOptions,
+}
+
+#[derive(Debug, Args)]
+struct CheckArgs {
+    /// The run (directory or id)
+    run: PathBuf,
+    /// Give the verdict of the original gate instead
+    #[arg(long, conflicts_with = "strict")]
+    compat: bool,
+    /// Hold citations to their schema and fail when a perspective has no cited claim
+    #[arg(long)]
+    strict: bool,
+    /// Write the verdict into the gates file of the run
+    #[arg(long)]
+    write_gates: bool,
+    /// The revision the gates file must have
+    #[arg(long, value_name = "N", requires = "write_gates")]
+    expected_revision: Option<u64>,
+    #[command(flatten)]
+    options: RunOptions,
+}
+
+impl PackArgs {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        match &self.action {
+            Action::Build(args) => args.run(context),
+            Action::Check(args) => args.run(context),
+        }
+    }
+}
+
+impl BuildArgs {
+    fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        let generated_at = instant(self.generated_at.as_deref())?;
+        let agent_types = self.options.agent_types();
+        let dir = match (&self.from_selection, &self.run) {
+            (Some(manifest), _) => match self.make_run(context, manifest, &agent_types)? {
+                Some(dir) => dir,
+                None => return Ok(Exit::Input),
+            },
+            (None, Some(run)) => self.options.open(context, run)?,
+            (None, None) => return Err(Failure::new(Exit::Usage, "no run is named")),
+        };
+        let bar = context.ui.progress("summaries", 0);
+        let progress = || {
+            bar.inc_length(1);
+            bar.inc(1);
+        };
+        let options = BuildOptions {
+            agent_types: &agent_types,
+            generated_at,
+            strict: self.strict,
+            summarize: None,
+            progress: &progress,
+        };
+        let built = build(&dir, &options);
+        bar.finish_and_clear();
+        let built = built.map_err(|error| failure("cannot build the pack", &error))?;
+        finish_build(context, &dir, &built)
+    }
+}
+
+impl BuildArgs {
+    /// The run of a selection, made or made again; `None` after showing why it cannot be.
+    fn make_run<'a>(
+        &self,
+        context: &'a Context,
+        manifest: &Path,
+        agent_types: &[String],
+    ) -> Result<Option<RunDir<'a>>, Failure> {
+        let disk = context.machine.disk.as_ref();
+        let file = manifest.display().to_string();
+        let bytes = read_bounded(disk, manifest, JSON_BYTES_MAX).map_err(|error| {
+            Failure::new(Exit::Input, format!("cannot read {file}")).because(&error)
+        })?;
+        let value: Value = serde_json::from_slice(&bytes).map_err(|error| {
+            Failure::new(Exit::Input, format!("{file} is no JSON")).because(&error)
+        })?;
+        let limit = |number| {
+            let bad = || Failure::new(Exit::Usage, format!("{number} KB can hold nothing"));
+            Kilobytes::new(number).ok_or_else(bad)
+        };
+        let limits = SelectionLimits {
+            max_summary: limit(&self.max_summary_kb)?,
+            max_total: limit(&self.max_total_summary_kb)?,
+            agent_type: agent_types.first().cloned().unwrap_or_default(),
+        };
+        let mut findings = Findings::default();
+        let mut made = None;
+        if let Some(selection) = selection::read(&value, &file, &mut findings) {
+            let target = match &self.run {
+                Some(run) => run.clone(),
+                None => self.options.research_root().join(&selection.run_id),
+            };
+            disk.create_dir_all(&target).map_err(|error| {
+                let what = format!("cannot make {}", target.display());
+                Failure::new(Exit::Storage, what).because(&error)
+            })?;
+            let dir = RunDir::open(disk, &target)
+                .map_err(|error| failure("cannot open the run", &error))?;
+            let bus_home = self.bus_home.clone().unwrap_or_else(|| context.home.join("buses"));
+            let find = |ids: &BTreeSet<String>, days: Option<&BTreeSet<String>>| {
+                summary_items::find(disk, &bus_home, ids, days)
+            };
+            let done = selection::make_run(&dir, &selection, &find, &limits, &mut findings)
+                .map_err(|error| {
+                    Failure::new(Exit::Input, "cannot build from the selection").because(&error)
+                })?;
+            made = done.then_some(dir);
+        }
+        if made.is_none() {
+            if context.ui.json {
+                context.ui.json(&json!({"findings": findings.sorted()}));
+            } else {
+                show(context, &findings.sorted());
+                context.ui.out(verdict(false, findings.errors(), findings.warnings()));
+            }
+        }
+        Ok(made)
+    }
+}
+
+fn finish_build(context: &Context, dir: &RunDir<'_>, built: &Built) -> Result<Exit, Failure> {
+    if let Some((_, meta)) = &built.pack {
+        let mut details = Map::new();
+        details.insert("summary_count".into(), json!(meta.entries.len()));
+        details.insert("inputs_digest".into(), json!(meta.inputs_digest));
+        details.insert("outputs_digest".into(), json!(meta.outputs_digest));
+        record(context, dir, "summary_pack_build", &built.receipt.run_id, details)?;
+    }
+    if context.ui.json {
+        let pack = built.pack.as_ref().map(|(pack, _)| pack);
+        let meta = built.pack.as_ref().map(|(_, meta)| meta);
+        context.ui.json(&json!({
+            "receipt": built.receipt, "pack": pack, "meta": meta,
+            "findings": built.findings.sorted(),
+        }));
+    } else {
+        show(context, &built.findings.sorted());
+        match &built.pack {
+            Some((pack, meta)) => {
+                let bytes: u64 = meta.entries.iter().map(|entry| entry.summary_bytes).sum();
+                let claims: usize = pack.summaries.iter().map(|entry| entry.key_claims.len()).sum();
+                context.ui.out(format!(
+                    "built  {} summaries, {claims} claims, {bytes} bytes",
+                    meta.entries.len()
+                ));
+            }
+            None => {
+                context.ui.out(verdict(false, built.findings.errors(), built.findings.warnings()))
+            }
+        }
+    }
+    Ok(if built.pack.is_some() { Exit::Done } else { Exit::Input })
+}
+
+impl CheckArgs {
+    fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        let dir = self.options.open(context, &self.run)?;
+        let agent_types = self.options.agent_types();
+        let options =
+            CheckOptions { agent_types: &agent_types, compat: self.compat, strict: self.strict };
+        let failed = |error| failure("cannot check the pack", &error);
+        let checked = check(&dir, &options).map_err(failed)?;
+        let mut gate_findings = Findings::default();
+        let mut revision = None;
+        if let Some(report) = &checked.report {
+            write_report(&dir, report).map_err(failed)?;
+            let mut details = Map::new();
+            details.insert("status".into(), json!(report.status));
+            details.insert("profile".into(), json!(report.profile));
+            details.insert("metrics".into(), Value::Object(report.metrics.clone()));
+            details.insert("inputs_digest".into(), json!(report.inputs_digest));
+            record(context, &dir, "gate_d_evaluate", &report.run_id, details)?;
+            if self.write_gates {
+                let now = context.machine.clock.now();
+                let path = gates_path(&dir)?;
+                revision = write_verdict(
+                    &dir,
+                    &path,
+                    report,
+                    self.expected_revision,
+                    now,
+                    &mut gate_findings,
+                )
+                .map_err(failed)?;
+            }
+        }
+        if let Some(revision) = revision {
+            let mut details = Map::new();
+            details.insert("new_revision".into(), json!(revision));
+            details.insert("inputs_digest".into(), json!(checked.receipt.inputs_digest));
+            record(context, &dir, "gates_write", &checked.receipt.run_id, details)?;
+        }
+        self.answer(context, &checked, &gate_findings, revision);
+        let refused = self.write_gates && revision.is_none();
+        Ok(match (&checked.report, refused) {
+            (None, _) | (_, true) => Exit::Input,
+            (Some(report), false) if report.status == Verdict::Pass => Exit::Done,
+            _ => Exit::Wrong,
+        })
+    }
+
+    fn answer(
+        &self,
+        context: &Context,
+        checked: &Checked,
+        gate_findings: &Findings,
+        revision: Option<u64>,
+    ) {
+        let mut findings = checked.findings.clone();
+        findings.extend(gate_findings.clone());
+        if context.ui.json {
+            context.ui.json(&json!({
+                "receipt": checked.receipt, "report": checked.report,
+                "gates_revision": revision, "findings": findings.sorted(),
+            }));
+            return;
+        }
+        show(context, &findings.sorted());
+        if let Some(report) = &checked.report {
+            for (name, value) in &report.metrics {
+                context.ui.out(format!("{name}  {value}"));
+            }
+        }
+        if let Some(revision) = revision {
+            context.ui.out(format!("gates file is at revision {revision}"));
+        }
+        let passes = checked.receipt.verdict == Verdict::Pass;
+        context.ui.out(verdict(passes, findings.errors(), findings.warnings()));
+    }
+}
+
+fn gates_path(dir: &RunDir<'_>) -> Result<RelPath, Failure> {
+    run::load_manifest(dir, &mut Findings::default())
+        .map_err(|error| failure("cannot read the manifest", &error))?
+        .map(|manifest| manifest.paths.gates)
+        .or_else(|| RelPath::parse("gates.json"))
+        .ok_or_else(|| Failure::new(Exit::Input, "the run has no place for gates"))
+}
+
+fn record(
+    context: &Context,
+    dir: &RunDir<'_>,
+    kind: &str,
+    run_id: &str,
+    details: Map<String, Value>,
+) -> Result<(), Failure> {
+    let failed = |error| failure("cannot record what was done", &error);
+    let logs = run::load_manifest(dir, &mut Findings::default())
+        .map_err(failed)?
+        .map(|manifest| manifest.paths.logs_dir)
+        .or_else(|| RelPath::parse("logs"));
+    let Some(logs) = logs else { return Ok(()) };
+    audit::append(dir, &logs, context.machine.clock.now(), kind, run_id, details).map_err(failed)
+}

@@ -1,0 +1,249 @@
+//! `perspectives check|write|draft`: the router's output of a research run.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::Context;
+use super::failure::{Exit, Failure};
+use super::synthesis_common::{RunOptions, failure, show, verdict};
+use crate::contract::hash::sha256;
+use crate::contract::json::{jcs_hash, to_file};
+use crate::contract::time::{Timestamp, parse_instant};
+use crate::os::Disk;
+use crate::synthesis::draft::{COUNT_DEFAULT, DraftInput, draft};
+use crate::synthesis::finding::{Code, Findings};
+use crate::synthesis::perspectives::{Perspectives, Rules, check};
+use crate::synthesis::receipt::{Kind, Receipt};
+use crate::synthesis::run_dir::{JSON_BYTES_MAX, RelPath, RunDir, is_run_id, read_bounded};
+use crate::synthesis::{audit, run};
+
+const FILE: &str = "perspectives.json";
+
+/// Check, write or draft the perspectives of a research run
+#[derive(Debug, Args)]
+pub struct PerspectivesArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Find everything wrong with a perspectives file
+    Check {
+        /// A run (directory or id), or a perspectives file
+        run: PathBuf,
+        #[command(flatten)]
+        options: RunOptions,
+    },
+    /// Check a perspectives document and write it into a run, whole or not at all
+    Write {
+        /// The run (directory or id)
+        run: PathBuf,
+        /// The document; `-` for standard input
+        #[arg(long, value_name = "FILE", default_value = "-")]
+        from: PathBuf,
+        #[command(flatten)]
+        options: RunOptions,
+    },
+    /// Draft perspectives from an objective
+    Draft {
+        /// What shall be found out
+        #[arg(long)]
+        objective: String,
+        /// How many perspectives
+        #[arg(long, default_value_t = COUNT_DEFAULT)]
+        count: usize,
+        /// The run they belong to [default: derived from day and objective]
+        #[arg(long, value_name = "ID")]
+        run_id: Option<String>,
+        /// When they were made [default: now]
+        #[arg(long, value_name = "TIME")]
+        created_at: Option<String>,
+        #[command(flatten)]
+        options: RunOptions,
+    },
+}
+
+impl PerspectivesArgs {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        match &self.action {
+            Action::Check { run, options } => run_check(context, run, options),
+            Action::Write { run, from, options } => run_write(context, run, from, options),
+            Action::Draft { objective, count, run_id, created_at, options } => {
+                let created_at =
+                    instant(created_at.as_deref())?.unwrap_or_else(|| context.machine.clock.now());
+                if let Some(bad) = run_id.as_deref().filter(|id| !is_run_id(id)) {
+                    return Err(Failure::new(Exit::Usage, format!("{bad:?} is no run id")));
+                }
+                let agent_types = options.agent_types();
+                let input = DraftInput {
+                    objective,
+                    count: *count,
+                    agent_types: &agent_types,
+                    run_id: run_id.as_deref(),
+                    created_at,
+                };
+                let drafted = draft(input).map_err(|error| {
+                    Failure::new(Exit::Usage, "cannot draft perspectives").because(&error)
+                })?;
+                context.ui.raw(rendered(&drafted)?.as_bytes());
+                Ok(Exit::Done)
+            }
+        }
+    }
+}
+
+fn rendered(drafted: &Perspectives) -> Result<String, Failure> {
+    to_file(drafted)
+        .map_err(|error| Failure::new(Exit::Bug, "cannot show the draft").because(&error))
+}
+
+/// A time from the command line.
+pub fn instant(text: Option<&str>) -> Result<Option<Timestamp>, Failure> {
+    let Some(text) = text else { return Ok(None) };
+    match parse_instant(text) {
+        Ok(instant) => Ok(Some(instant.at)),
+        Err(error) => {
+            Err(Failure::new(Exit::Usage, format!("cannot read {text:?}")).because(&error))
+        }
+    }
+}
+
+fn report(
+    context: &Context,
+    kind: Kind,
+    run_id: &str,
+    digest: Option<String>,
+    findings: &Findings,
+) -> Exit {
+    let mut receipt = Receipt::new(kind, run_id, findings);
+    receipt.outputs_digest = digest;
+    if context.ui.json {
+        context.ui.json(&json!({"receipt": receipt, "findings": findings.sorted()}));
+    } else {
+        show(context, &findings.sorted());
+        let (errors, warnings) = (findings.errors(), findings.warnings());
+        context.ui.out(verdict(findings.passes(), errors, warnings));
+    }
+    if findings.passes() { Exit::Done } else { Exit::Wrong }
+}
+
+fn run_check(context: &Context, target: &Path, options: &RunOptions) -> Result<Exit, Failure> {
+    let disk = context.machine.disk.as_ref();
+    let agents = options.agent_types();
+    let mut findings = Findings::default();
+    let is_file = disk.stat(target).is_ok_and(|stat| stat.is_some_and(|stat| !stat.is_dir));
+    if is_file {
+        let bytes = bounded(disk, target)?;
+        let rules = Rules { agent_types: &agents, run_id: None };
+        let file = target.display().to_string();
+        let (run_id, digest) = match serde_json::from_slice::<Value>(&bytes) {
+            Ok(value) => {
+                check(&value, &file, rules, &mut findings);
+                (named_run(&value), Some(jcs_hash(&value).prefixed()))
+            }
+            Err(error) => {
+                findings.error(Code::InvalidJson, &file, "", error.to_string());
+                (String::new(), None)
+            }
+        };
+        return Ok(report(context, Kind::PerspectivesChecked, &run_id, digest, &findings));
+    }
+    let dir = options.open(context, target)?;
+    let failed = |error| failure("cannot check the perspectives", &error);
+    let (path, manifest_run) = place(&dir, &mut findings)?;
+    let value = run::read_json(&dir, &path, &mut findings).map_err(failed)?;
+    let Some(value) = value else {
+        if findings.passes() {
+            findings.error(Code::NotFound, path.as_str(), "", "the perspectives are missing");
+        }
+        return Ok(report(context, Kind::PerspectivesChecked, "", None, &findings));
+    };
+    let rules = Rules { agent_types: &agents, run_id: manifest_run.as_deref() };
+    check(&value, path.as_str(), rules, &mut findings);
+    let digest = Some(jcs_hash(&value).prefixed());
+    Ok(report(context, Kind::PerspectivesChecked, &named_run(&value), digest, &findings))
+}
+
+fn run_write(
+    context: &Context,
+    target: &Path,
+    from: &Path,
+    options: &RunOptions,
+) -> Result<Exit, Failure> {
+    let bytes = if from == Path::new("-") {
+        let mut bytes = Vec::new();
+        let read = std::io::stdin().lock().take(JSON_BYTES_MAX + 1).read_to_end(&mut bytes);
+        read.map_err(|error| {
+            Failure::new(Exit::Input, "cannot read standard input").because(&error)
+        })?;
+        bytes
+    } else {
+        bounded(context.machine.disk.as_ref(), from)?
+    };
+    if bytes.len() as u64 > JSON_BYTES_MAX {
+        return Err(Failure::new(Exit::Input, "the document is too large"));
+    }
+    let value: Value = serde_json::from_slice(&bytes)
+        .map_err(|error| Failure::new(Exit::Input, "the document is no JSON").because(&error))?;
+    let dir = options.open(context, target)?;
+    let mut findings = Findings::default();
+    let (path, manifest_run) = place(&dir, &mut findings)?;
+    let agents = options.agent_types();
+    let rules = Rules { agent_types: &agents, run_id: manifest_run.as_deref() };
+    check(&value, path.as_str(), rules, &mut findings);
+    let run_id = named_run(&value);
+    if !findings.passes() {
+        return Ok(report(context, Kind::PerspectivesWritten, &run_id, None, &findings));
+    }
+    let text = to_file(&value)
+        .map_err(|error| Failure::new(Exit::Bug, "cannot write the document").because(&error))?;
+    let failed = |error| failure("cannot write the perspectives", &error);
+    dir.write(&path, text.as_bytes()).map_err(failed)?;
+    let digest = jcs_hash(&value).prefixed();
+    let logs = run::load_manifest(&dir, &mut Findings::default())
+        .map_err(failed)?
+        .map(|manifest| manifest.paths.logs_dir)
+        .or_else(|| RelPath::parse("logs"));
+    if let Some(logs) = logs {
+        let mut details = serde_json::Map::new();
+        details.insert("value_digest".into(), json!(digest));
+        details.insert("sha256".into(), json!(sha256(&text).hex()));
+        let now = context.machine.clock.now();
+        audit::append(&dir, &logs, now, "perspectives_write", &run_id, details).map_err(failed)?;
+    }
+    Ok(report(context, Kind::PerspectivesWritten, &run_id, Some(digest), &findings))
+}
+
+/// Where the perspectives of a run are, and which run its manifest names. A run that is only
+/// beginning may have no manifest yet.
+fn place(dir: &RunDir<'_>, findings: &mut Findings) -> Result<(RelPath, Option<String>), Failure> {
+    let usual = || {
+        RelPath::parse(FILE).ok_or_else(|| Failure::new(Exit::Bug, "the usual place is no path"))
+    };
+    let mut found = Findings::default();
+    let manifest = run::load_manifest(dir, &mut found)
+        .map_err(|error| failure("cannot read the manifest", &error))?;
+    let absent = manifest.is_none() && found.has(Code::NotFound);
+    if !absent {
+        findings.extend(found);
+    }
+    match manifest {
+        Some(manifest) => Ok((manifest.paths.perspectives, Some(manifest.run_id))),
+        None => Ok((usual()?, None)),
+    }
+}
+
+fn named_run(value: &Value) -> String {
+    value["run_id"].as_str().unwrap_or_default().to_owned()
+}
+
+fn bounded(disk: &dyn Disk, path: &Path) -> Result<Vec<u8>, Failure> {
+    read_bounded(disk, path, JSON_BYTES_MAX).map_err(|error| {
+        Failure::new(Exit::Input, format!("cannot read {}", path.display())).because(&error)
+    })
+}

@@ -1,0 +1,54 @@
+//! `wave check`: do the outputs of a research run keep their contracts?
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::Context;
+use super::failure::{Exit, Failure};
+use super::synthesis_common::{RunOptions, failure, show, verdict};
+use crate::synthesis::receipt::Verdict;
+use crate::synthesis::wave;
+
+/// Check the wave outputs of a research run
+#[derive(Debug, Args)]
+pub struct WaveArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Find everything wrong with the outputs of both waves
+    Check {
+        /// The run (directory or id)
+        run: PathBuf,
+        #[command(flatten)]
+        options: RunOptions,
+    },
+}
+
+impl WaveArgs {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        let Action::Check { run, options } = &self.action;
+        let dir = options.open(context, run)?;
+        let bar = context.ui.progress("outputs", 0);
+        let progress = || {
+            bar.inc_length(1);
+            bar.inc(1);
+        };
+        let checked = wave::check(&dir, &options.agent_types(), &progress);
+        bar.finish_and_clear();
+        let (report, _) =
+            checked.map_err(|error| failure("cannot check the wave outputs", &error))?;
+        if context.ui.json {
+            context.ui.json(&report);
+        } else {
+            show(context, &report.findings);
+            let passes = report.status == Verdict::Pass;
+            context.ui.out(verdict(passes, report.errors, report.warnings));
+        }
+        Ok(if report.status == Verdict::Pass { Exit::Done } else { Exit::Wrong })
+    }
+}

@@ -1,0 +1,32 @@
+//! One line in `logs/audit.jsonl` of the run for each thing done to it. A line that cannot be
+//! written is an error, never silence.
+
+use serde_json::{Map, Value, json};
+
+use super::run_dir::{RelPath, RunDir, RunDirError};
+use crate::contract::json::jcs;
+use crate::contract::time::Timestamp;
+
+const FILE: &str = "audit.jsonl";
+
+/// Appends a line.
+pub fn append(
+    dir: &RunDir<'_>,
+    logs_dir: &RelPath,
+    now: Timestamp,
+    kind: &str,
+    run_id: &str,
+    details: Map<String, Value>,
+) -> Result<(), RunDirError> {
+    let mut line = json!({
+        "schema_version": "research_audit.v1",
+        "ts": now.to_string(),
+        "kind": kind,
+        "run_id": run_id,
+        "reason": "command",
+    });
+    if let Some(object) = line.as_object_mut() {
+        object.extend(details);
+    }
+    dir.append_line(&logs_dir.join(FILE), &jcs(&line))
+}

@@ -1,0 +1,364 @@
+//! The summary as it is written, and what goes into it when not everything fits.
+//!
+//! When all fits, all is kept. Else claims are ranked by (more distinct citations, document order)
+//! and each is taken that keeps the file within its limit; gaps may hold a quarter of the limit
+//! against them, by priority. When the summaries together are over the total limit, the largest
+//! one gives up its lowest-ranked claim, then its lowest-ranked gap, until all fit. What is kept is
+//! written in document order, what is left out is counted in the file itself.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+
+use super::extract::{Claim, Dropped, Extract, Gap};
+
+/// The share of the limit that gaps may hold against claims.
+const GAP_SHARE: u64 = 4;
+
+const FINDINGS: &str = "## Findings\n";
+const GAPS: &str = "\n## Gaps\n";
+const OMITTED: &str = "\n## Omitted\n";
+
+/// The limit cannot hold even an empty summary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("fit a summary: it needs {needed} bytes and may have {limit}")]
+pub struct DoesNotFit {
+    /// The smallest size possible.
+    pub needed: u64,
+    /// The limit.
+    pub limit: u64,
+}
+
+/// A summary with what it keeps.
+#[derive(Debug, Clone)]
+pub struct Summary {
+    claims: Vec<Claim>,
+    gaps: Vec<Gap>,
+    before: Dropped,
+    kept_claims: BTreeSet<usize>,
+    kept_gaps: BTreeSet<usize>,
+    claim_bytes: u64,
+    gap_bytes: u64,
+}
+
+impl Summary {
+    /// Fits what was extracted into a limit of bytes.
+    pub fn fit(extract: Extract, limit: u64) -> Result<Summary, DoesNotFit> {
+        let mut summary = Summary::holding_all(extract);
+        if summary.bytes() <= limit {
+            return Ok(summary);
+        }
+        let (all_claims, all_gaps) = (summary.ranked_claims(), summary.ranked_gaps());
+        (summary.kept_claims, summary.kept_gaps) = Default::default();
+        (summary.claim_bytes, summary.gap_bytes) = (0, 0);
+        let needed = summary.bytes();
+        if needed > limit {
+            return Err(DoesNotFit { needed, limit });
+        }
+        for index in &all_gaps {
+            let share = summary.gap_bytes + gap_line_bytes(&summary.gaps[*index]);
+            if share <= limit / GAP_SHARE {
+                summary.take_gap_within(*index, limit);
+            }
+        }
+        for index in all_claims {
+            summary.take_claim_within(index, limit);
+        }
+        for index in all_gaps {
+            if !summary.kept_gaps.contains(&index) {
+                summary.take_gap_within(index, limit);
+            }
+        }
+        summary.forget_what_is_left_out();
+        Ok(summary)
+    }
+
+    /// Lets go of what is not kept, so that a thousand summaries cost what they hold.
+    fn forget_what_is_left_out(&mut self) {
+        self.before = self.dropped();
+        let kept = std::mem::take(&mut self.kept_claims);
+        let claims = std::mem::take(&mut self.claims).into_iter().enumerate();
+        self.claims =
+            claims.filter(|(index, _)| kept.contains(index)).map(|(_, claim)| claim).collect();
+        let kept = std::mem::take(&mut self.kept_gaps);
+        let gaps = std::mem::take(&mut self.gaps).into_iter().enumerate();
+        self.gaps = gaps.filter(|(index, _)| kept.contains(index)).map(|(_, gap)| gap).collect();
+        self.kept_claims = (0..self.claims.len()).collect();
+        self.kept_gaps = (0..self.gaps.len()).collect();
+    }
+
+    fn holding_all(extract: Extract) -> Summary {
+        Summary {
+            kept_claims: (0..extract.claims.len()).collect(),
+            kept_gaps: (0..extract.gaps.len()).collect(),
+            claim_bytes: extract.claims.iter().map(claim_line_bytes).sum(),
+            gap_bytes: extract.gaps.iter().map(gap_line_bytes).sum(),
+            claims: extract.claims,
+            gaps: extract.gaps,
+            before: extract.dropped,
+        }
+    }
+
+    fn ranked_claims(&self) -> Vec<usize> {
+        let mut ranked: Vec<usize> = (0..self.claims.len()).collect();
+        ranked.sort_by_key(|index| (Reverse(self.claims[*index].cited.len()), *index));
+        ranked
+    }
+
+    fn ranked_gaps(&self) -> Vec<usize> {
+        let mut ranked: Vec<usize> = (0..self.gaps.len()).collect();
+        ranked.sort_by_key(|index| (self.gaps[*index].rank, *index));
+        ranked
+    }
+
+    fn take_claim_within(&mut self, index: usize, limit: u64) {
+        let bytes = claim_line_bytes(&self.claims[index]);
+        self.kept_claims.insert(index);
+        self.claim_bytes += bytes;
+        if self.bytes() > limit {
+            self.kept_claims.remove(&index);
+            self.claim_bytes -= bytes;
+        }
+    }
+
+    fn take_gap_within(&mut self, index: usize, limit: u64) {
+        let bytes = gap_line_bytes(&self.gaps[index]);
+        self.kept_gaps.insert(index);
+        self.gap_bytes += bytes;
+        if self.bytes() > limit {
+            self.kept_gaps.remove(&index);
+            self.gap_bytes -= bytes;
+        }
+    }
+
+    /// Gives up what ranks lowest; false when nothing is left to give.
+    fn give_up_one(&mut self) -> bool {
+        let rank = |index: &usize| (Reverse(self.claims[*index].cited.len()), *index);
+        if let Some(lowest) = self.kept_claims.iter().copied().max_by_key(rank) {
+            self.kept_claims.remove(&lowest);
+            self.claim_bytes -= claim_line_bytes(&self.claims[lowest]);
+            return true;
+        }
+        let rank = |index: &usize| (self.gaps[*index].rank, *index);
+        if let Some(lowest) = self.kept_gaps.iter().copied().max_by_key(rank) {
+            self.kept_gaps.remove(&lowest);
+            self.gap_bytes -= gap_line_bytes(&self.gaps[lowest]);
+            return true;
+        }
+        false
+    }
+
+    /// What is left out, by reason.
+    pub fn dropped(&self) -> Dropped {
+        Dropped {
+            oversize: self.before.oversize + self.claims.len() - self.kept_claims.len(),
+            gaps: self.before.gaps + self.gaps.len() - self.kept_gaps.len(),
+            ..self.before
+        }
+    }
+
+    fn omitted(&self) -> Vec<String> {
+        let dropped = self.dropped();
+        let line = |count: usize, what: &str, why: &str| {
+            let plural = if count == 1 { "" } else { "s" };
+            (count > 0).then(|| format!("- {count} {what}{plural} {why}\n"))
+        };
+        [
+            line(dropped.uncited, "finding", "without a validated citation"),
+            line(dropped.empty, "finding", "without text"),
+            line(dropped.oversize, "finding", "over the size limit"),
+            line(dropped.gaps, "gap", "over the size limit or without text"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    /// The size of the file in bytes.
+    pub fn bytes(&self) -> u64 {
+        let heading = |present: bool, text: &str| if present { text.len() as u64 } else { 0 };
+        let omitted = self.omitted();
+        FINDINGS.len() as u64
+            + self.claim_bytes
+            + heading(!self.kept_gaps.is_empty(), GAPS)
+            + self.gap_bytes
+            + heading(!omitted.is_empty(), OMITTED)
+            + omitted.iter().map(|line| line.len() as u64).sum::<u64>()
+    }
+
+    /// The file.
+    pub fn markdown(&self) -> String {
+        let mut out = String::from(FINDINGS);
+        self.claims().for_each(|claim| push_claim(claim, &mut out));
+        if !self.kept_gaps.is_empty() {
+            out.push_str(GAPS);
+        }
+        for index in &self.kept_gaps {
+            out.push_str(&format!("- {}\n", self.gaps[*index].text));
+        }
+        let omitted = self.omitted();
+        if !omitted.is_empty() {
+            out.push_str(OMITTED);
+        }
+        omitted.iter().for_each(|line| out.push_str(line));
+        debug_assert_eq!(out.len() as u64, self.bytes());
+        out
+    }
+
+    /// The claims that are kept, in document order.
+    pub fn claims(&self) -> impl Iterator<Item = &Claim> {
+        self.kept_claims.iter().map(|index| &self.claims[*index])
+    }
+}
+
+fn push_claim(claim: &Claim, out: &mut String) {
+    out.push_str("- ");
+    out.push_str(&claim.text);
+    for cited in &claim.cited {
+        out.push_str(&format!(" [@{}]", cited.cid));
+        if cited.paywalled {
+            out.push_str(" (paywalled)");
+        }
+    }
+    out.push('\n');
+}
+
+fn claim_line_bytes(claim: &Claim) -> u64 {
+    let mut line = String::new();
+    push_claim(claim, &mut line);
+    line.len() as u64
+}
+
+fn gap_line_bytes(gap: &Gap) -> u64 {
+    "- \n".len() as u64 + gap.text.len() as u64
+}
+
+/// Makes all summaries together fit; the sum that is left when they cannot, as an error. Among
+/// equally large ones the later gives first.
+pub fn fit_total(summaries: &mut [Summary], limit: u64) -> Result<u64, DoesNotFit> {
+    let mut total: u64 = summaries.iter().map(Summary::bytes).sum();
+    if total <= limit {
+        return Ok(total);
+    }
+    let mut largest: BinaryHeap<(u64, usize)> =
+        summaries.iter().enumerate().map(|(index, summary)| (summary.bytes(), index)).collect();
+    while total > limit
+        && let Some((bytes, index)) = largest.pop()
+    {
+        if summaries[index].give_up_one() {
+            let now = summaries[index].bytes();
+            total = total - bytes + now;
+            largest.push((now, index));
+        }
+    }
+    if total <= limit { Ok(total) } else { Err(DoesNotFit { needed: total, limit }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::extract::{Basis, Cited};
+    use super::*;
+    use proptest::prelude::*;
+
+    fn claim(text: &str, cites: usize) -> Claim {
+        let cited = |n| Cited { cid: format!("cid_{n}"), paywalled: false };
+        Claim {
+            text: text.to_owned(),
+            cited: (0..cites).map(cited).collect(),
+            confidence: 60,
+            basis: Basis::Derived,
+        }
+    }
+
+    fn of(claims: Vec<Claim>, gaps: &[(&str, u8)]) -> Extract {
+        let gap = |(text, rank): &(&str, u8)| Gap { text: (*text).to_owned(), rank: *rank };
+        Extract { claims, gaps: gaps.iter().map(gap).collect(), ..Extract::default() }
+    }
+
+    #[test]
+    fn a_file_exactly_at_the_limit_is_kept_whole() {
+        // `## Findings\n- ` + text + ` [@cid_0]\n`, the text in three-byte characters and ASCII.
+        let fixed = "## Findings\n- ".len() + " [@cid_0]\n".len();
+        for (size, whole) in [(5119, true), (5120, true), (5121, false)] {
+            let room = size - fixed;
+            let text = format!("{}{}", "\u{20ac}".repeat(room / 3), "x".repeat(room % 3));
+            let summary = Summary::fit(of(vec![claim(&text, 1)], &[]), 5120).unwrap();
+            assert_eq!(summary.claims().count(), usize::from(whole), "{size}");
+            let expected = if whole { size } else { summary.markdown().len() };
+            assert_eq!(summary.markdown().len(), expected);
+            assert!(summary.bytes() <= 5120);
+        }
+    }
+
+    #[test]
+    fn more_citations_rank_higher_and_order_stays_that_of_the_document() {
+        let claims =
+            vec![claim(&"a".repeat(60), 1), claim(&"b".repeat(60), 1), claim(&"c".repeat(60), 3)];
+        let summary = Summary::fit(of(claims, &[]), 240).unwrap();
+        let kept: Vec<char> =
+            summary.claims().map(|claim| claim.text.chars().next().unwrap()).collect();
+        assert_eq!(kept, ['a', 'c']);
+        assert_eq!(summary.dropped().oversize, 1);
+        assert!(summary.markdown().ends_with("## Omitted\n- 1 finding over the size limit\n"));
+    }
+
+    #[test]
+    fn one_huge_claim_does_not_starve_the_others() {
+        let claims = vec![claim(&"a".repeat(6000), 1), claim("b", 1)];
+        let summary = Summary::fit(of(claims, &[]), 5120).unwrap();
+        assert_eq!(summary.claims().next().unwrap().text, "b");
+    }
+
+    #[test]
+    fn gaps_hold_a_quarter_against_claims_by_priority() {
+        let long = "g".repeat(90);
+        let gaps = [(long.as_str(), 3), ("(P0) urgent", 0), (long.as_str(), 2)];
+        let claims = (0..9).map(|_| claim(&"c".repeat(80), 1)).collect();
+        let summary = Summary::fit(of(claims, &gaps), 400).unwrap();
+        assert!(summary.markdown().contains("(P0) urgent"));
+        assert!(summary.claims().count() >= 2);
+        assert_eq!(summary.dropped().gaps, 2);
+    }
+
+    #[test]
+    fn a_limit_that_holds_nothing_is_an_error() {
+        assert!(Summary::fit(of(vec![claim("a", 1)], &[]), 10).is_err());
+        assert!(Summary::fit(Extract::default(), 11).is_err());
+        assert!(Summary::fit(Extract::default(), 12).is_ok());
+    }
+
+    #[test]
+    fn the_largest_summary_gives_first() {
+        let small = || Summary::fit(of(vec![claim("s", 1)], &[]), 5120).unwrap();
+        let large = Summary::fit(
+            of((0..20).map(|_| claim(&"l".repeat(50), 1)).collect(), &[("(P0) g", 0)]),
+            5120,
+        );
+        let mut all = vec![small(), large.unwrap(), small()];
+        let total = fit_total(&mut all, 700).unwrap();
+        assert!(total <= 700);
+        assert_eq!(all[0].claims().count() + all[2].claims().count(), 2);
+        assert!(all[1].claims().count() < 20);
+        assert!(fit_total(&mut all, 20).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_limit_is_ever_exceeded(
+            texts in prop::collection::vec(("[a-zé€ ]{1,80}", 1_usize..4), 0..20),
+            gaps in prop::collection::vec(("[a-zé€]{1,60}", 0_u8..5), 0..6),
+            limit in 100_u64..900,
+        ) {
+            let claims = texts.iter().map(|(text, cites)| claim(text, *cites)).collect();
+            let gaps: Vec<(&str, u8)> = gaps.iter().map(|(t, r)| (t.as_str(), *r)).collect();
+            if let Ok(summary) = Summary::fit(of(claims, &gaps), limit) {
+                prop_assert_eq!(summary.markdown().len() as u64, summary.bytes());
+                prop_assert!(summary.bytes() <= limit);
+                let mut two = [summary.clone(), summary];
+                if let Ok(total) = fit_total(&mut two, limit) {
+                    prop_assert!(total <= limit);
+                    prop_assert_eq!(total, two.iter().map(Summary::bytes).sum::<u64>());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! The pool of checked citations, `citations.jsonl` (`citation.v1`).
+//!
+//! The pool is somebody else's work: they fetched the URLs and recorded what came back. We need a
+//! row's id and status, and its URL to find it by. The lenient reading asks for no more, because
+//! pools with ids like `cid_alpha` and few fields are in use; the strict one holds every row to the
+//! schema and every id to the hash of its URL. Ids and URLs are unique in either.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::finding::{Code, Findings, Severity};
+use super::inline::is_cid;
+use super::run_dir::{RelPath, RunDir, RunDirError};
+use super::url;
+
+/// Most rows of a pool.
+pub const ROWS_MAX: usize = 1_000_000;
+
+/// What checking a citation ended with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// It is there.
+    Valid,
+    /// It is there, behind a wall.
+    Paywalled,
+    /// It is not there.
+    Invalid,
+    /// Nobody could look.
+    Blocked,
+    /// Something else is there.
+    Mismatch,
+}
+
+impl Status {
+    /// Reads the word used in the pool.
+    pub fn parse(text: &str) -> Option<Status> {
+        Some(match text {
+            "valid" => Status::Valid,
+            "paywalled" => Status::Paywalled,
+            "invalid" => Status::Invalid,
+            "blocked" => Status::Blocked,
+            "mismatch" => Status::Mismatch,
+            _ => return None,
+        })
+    }
+
+    /// The word used in the pool.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Status::Valid => "valid",
+            Status::Paywalled => "paywalled",
+            Status::Invalid => "invalid",
+            Status::Blocked => "blocked",
+            Status::Mismatch => "mismatch",
+        }
+    }
+
+    /// True when a claim may rest on it.
+    pub fn is_usable(self) -> bool {
+        matches!(self, Status::Valid | Status::Paywalled)
+    }
+}
+
+/// The pool, by id and by URL.
+#[derive(Debug, Default)]
+pub struct Pool {
+    status: BTreeMap<String, Status>,
+    by_url: BTreeMap<String, String>,
+}
+
+impl Pool {
+    /// Adds a citation; false when its id or URL is already there.
+    pub fn add(&mut self, cid: &str, status: Status, normalized_url: Option<&str>) -> bool {
+        if self.status.contains_key(cid)
+            || normalized_url.is_some_and(|url| self.by_url.contains_key(url))
+        {
+            return false;
+        }
+        self.status.insert(cid.to_owned(), status);
+        if let Some(url) = normalized_url {
+            self.by_url.insert(url.to_owned(), cid.to_owned());
+        }
+        true
+    }
+
+    /// The status of an id.
+    pub fn status(&self, cid: &str) -> Option<Status> {
+        self.status.get(cid).copied()
+    }
+
+    /// The id of a web address as written, when the pool has it.
+    pub fn cid_of(&self, address: &str) -> Option<&str> {
+        let normal = url::normalize(address)?;
+        if let Some(cid) = self.by_url.get(&normal) {
+            return Some(cid);
+        }
+        self.status.get_key_value(&url::cid(&normal)).map(|(cid, _)| cid.as_str())
+    }
+
+    /// All ids with their status, by id.
+    pub fn rows(&self) -> impl Iterator<Item = (&str, Status)> {
+        self.status.iter().map(|(cid, status)| (cid.as_str(), *status))
+    }
+
+    /// How many citations there are.
+    pub fn len(&self) -> usize {
+        self.status.len()
+    }
+
+    /// True when there is none.
+    pub fn is_empty(&self) -> bool {
+        self.status.is_empty()
+    }
+}
+
+/// Reads the pool of a run. Every line that is wrong is found, not the first.
+pub fn read(
+    dir: &RunDir<'_>,
+    path: &RelPath,
+    strict: bool,
+    findings: &mut Findings,
+) -> Result<Pool, RunDirError> {
+    let mut pool = Pool::default();
+    let present = dir.read_lines(path, |number, line| {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return;
+        }
+        let place = format!("line {number}");
+        match serde_json::from_slice::<Value>(line) {
+            Ok(row) => add_row(&mut pool, &row, strict, path.as_str(), &place, findings),
+            Err(error) => {
+                findings.error(Code::InvalidJson, path.as_str(), place, error.to_string());
+            }
+        }
+    })?;
+    if !present {
+        findings.error(Code::NotFound, path.as_str(), "", "the pool of citations is missing");
+    }
+    Ok(pool)
+}
+
+fn add_row(
+    pool: &mut Pool,
+    row: &Value,
+    strict: bool,
+    file: &str,
+    place: &str,
+    findings: &mut Findings,
+) {
+    if strict {
+        let mut broken = Findings::default();
+        broken.schema("citation.v1", row, file);
+        for finding in broken.sorted() {
+            let path = format!("{place} {}", finding.path);
+            findings.error(finding.code, file, path, finding.message);
+        }
+    }
+    let text = |key: &str| row.get(key).and_then(Value::as_str);
+    let cid = text("cid").filter(|cid| is_cid(cid));
+    let status = text("status").and_then(Status::parse);
+    let (Some(cid), Some(status)) = (cid, status) else {
+        if !strict {
+            findings.error(
+                Code::SchemaValidationFailed,
+                file,
+                place,
+                "a citation needs a `cid` and one of the five statuses",
+            );
+        }
+        return;
+    };
+    let url = text("normalized_url");
+    let hashed = cid.len() == 68 && cid[4..].bytes().all(|b| b.is_ascii_hexdigit());
+    if url.is_some_and(|url| url::cid(url) != cid) && (strict || hashed) {
+        let severity = if strict { Severity::Error } else { Severity::Warning };
+        let message = format!("{cid} is not the hash of the row's normalized_url");
+        findings.add(severity, Code::CidMismatch, file, place.to_owned(), message);
+    }
+    if pool.len() >= ROWS_MAX {
+        findings.error(Code::SizeCapExceeded, file, place, "more citations than a pool may hold");
+    } else if !pool.add(cid, status, url) {
+        findings.error(
+            Code::DuplicateCitation,
+            file,
+            place,
+            format!("{cid} or its URL appeared before"),
+        );
+    }
+}
+
+/// The usable ids among some.
+pub fn usable<'a>(pool: &Pool, cids: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+    cids.filter(|cid| pool.status(cid).is_some_and(Status::is_usable)).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::Disk;
+    use crate::os::real::HostDisk;
+    use serde_json::json;
+
+    fn pool(lines: &[Value], strict: bool) -> (Pool, Findings) {
+        let dir = tempfile::tempdir().unwrap();
+        let disk: &dyn Disk = &HostDisk;
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        disk.replace(&dir.path().join("c.jsonl"), text.as_bytes(), 0o640).unwrap();
+        let run = RunDir::open(disk, dir.path()).unwrap();
+        let mut findings = Findings::default();
+        let path = RelPath::parse("c.jsonl").unwrap();
+        (read(&run, &path, strict, &mut findings).unwrap(), findings)
+    }
+
+    fn full(url: &str) -> Value {
+        json!({"schema_version": "citation.v1", "normalized_url": url, "cid": url::cid(url),
+            "url": url, "url_original": url, "status": "valid",
+            "checked_at": "2026-02-14T09:00:00Z", "notes": "",
+            "found_by": [{"wave": 1, "perspective_id": "p1", "agent_type": "unknown",
+                "artifact_path": "wave-1/p1.md"}]})
+    }
+
+    #[test]
+    fn a_url_finds_its_row_by_form_or_by_hash() {
+        let row = full("https://example.com/a");
+        let bare = json!({"cid": url::cid("https://example.com/b"), "status": "paywalled"});
+        let named = json!({"cid": "cid_alpha", "status": "invalid",
+            "normalized_url": "https://example.com/c"});
+        let (pool, findings) = pool(&[row, bare, named], false);
+        assert_eq!(findings, Findings::default());
+        let cid = pool.cid_of("HTTPS://example.com:443/a/?utm_source=x#y").unwrap().to_owned();
+        assert_eq!(cid, url::cid("https://example.com/a"));
+        let cid = pool.cid_of("https://example.com/b").unwrap().to_owned();
+        assert_eq!(pool.status(&cid), Some(Status::Paywalled));
+        assert_eq!(pool.cid_of("https://example.com/c"), Some("cid_alpha"));
+        assert!(!pool.status("cid_alpha").unwrap().is_usable());
+        assert_eq!(pool.cid_of("https://example.com/d"), None);
+        assert_eq!(usable(&pool, ["cid_alpha", "cid_zeta"].into_iter()), BTreeSet::new());
+    }
+
+    #[test]
+    fn strict_pools_hold_to_the_schema_and_the_hash() {
+        let (_, findings) = pool(&[full("https://example.com/a")], true);
+        assert_eq!(findings, Findings::default());
+        for (key, value) in [
+            ("found_by", json!([])),
+            ("normalized_url", Value::Null),
+            ("checked_at", json!("yesterday")),
+            ("status", json!("ok")),
+            ("notes", Value::Null),
+            ("schema_version", json!("citation.v2")),
+        ] {
+            let mut row = full("https://example.com/a");
+            row[key] = value;
+            assert!(!pool(&[row], true).1.passes(), "{key}");
+        }
+        let mut foreign = full("https://example.com/a");
+        foreign["cid"] = json!(url::cid("https://example.com/b"));
+        assert!(pool(&[foreign.clone()], true).1.has(Code::CidMismatch));
+        let lenient = pool(&[foreign], false).1;
+        assert!(lenient.passes() && lenient.has(Code::CidMismatch));
+    }
+
+    #[test]
+    fn every_bad_line_is_found_and_none_is_guessed() {
+        let bad = [
+            json!({"status": "valid"}),
+            json!({"cid": "has space", "status": "valid"}),
+            json!({"cid": "cid_a", "status": "fine"}),
+            json!(["cid_a", "valid"]),
+        ];
+        let (pool_of_bad, findings) = pool(&bad, false);
+        assert!(pool_of_bad.is_empty());
+        assert_eq!(findings.errors(), 4);
+        let twice = json!({"cid": "cid_a", "status": "valid"});
+        let (_, findings) = pool(&[twice.clone(), twice], false);
+        assert!(findings.has(Code::DuplicateCitation));
+    }
+}

@@ -1,0 +1,349 @@
+//! Drafts perspectives from an objective, without a model: the same objective gives the same draft.
+//!
+//! The tracks take turns (standard, independent, contrarian), each with its own angles; the agents
+//! take turns too; the platforms follow the track and what the objective is about. A draft from a
+//! model may replace this one once it has passed the same check.
+
+use std::collections::BTreeMap;
+
+use serde_json::Number;
+
+use super::perspectives::{Contract, Perspective, Perspectives, Track};
+use crate::contract::hash::sha256;
+use crate::contract::time::Timestamp;
+
+/// How many perspectives a draft has unless asked otherwise.
+pub const COUNT_DEFAULT: usize = 4;
+/// Most perspectives of one draft.
+pub const COUNT_MAX: usize = 50;
+/// Longest objective that is quoted in titles.
+const SUBJECT_CHARS_MAX: usize = 80;
+
+const WORDS_MAX: u64 = 900;
+const SOURCES_MAX: u64 = 10;
+const SEARCH_CALLS_MAX: u64 = 3;
+const FETCH_CALLS_MAX: u64 = 4;
+const SECTIONS: [&str; 3] = ["Findings", "Sources", "Gaps"];
+
+/// Why nothing can be drafted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DraftError {
+    /// There is nothing to look into.
+    #[error("draft perspectives: the objective is empty")]
+    NoObjective,
+    /// Too few or too many are asked for.
+    #[error("draft perspectives: asked for {0}, possible are 1 to {COUNT_MAX}")]
+    BadCount(usize),
+    /// Nobody could look.
+    #[error("draft perspectives: no agent type is configured")]
+    NoAgents,
+}
+
+/// What to draft.
+#[derive(Debug, Clone, Copy)]
+pub struct DraftInput<'a> {
+    /// What shall be found out.
+    pub objective: &'a str,
+    /// How many perspectives.
+    pub count: usize,
+    /// The agent types that exist, in the order in which they take turns.
+    pub agent_types: &'a [String],
+    /// The run; derived from the objective and the day when absent.
+    pub run_id: Option<&'a str>,
+    /// When.
+    pub created_at: Timestamp,
+}
+
+/// Drafts perspectives.
+pub fn draft(input: DraftInput<'_>) -> Result<Perspectives, DraftError> {
+    let objective = input.objective.split_whitespace().collect::<Vec<_>>().join(" ");
+    if objective.is_empty() {
+        return Err(DraftError::NoObjective);
+    }
+    if !(1..=COUNT_MAX).contains(&input.count) {
+        return Err(DraftError::BadCount(input.count));
+    }
+    if input.agent_types.is_empty() {
+        return Err(DraftError::NoAgents);
+    }
+    let subject = subject(&objective);
+    let topic = topic(&objective);
+    let created_at = input.created_at.to_string();
+    let perspectives = (0..input.count)
+        .map(|index| perspective(index, &subject, topic, input.agent_types))
+        .collect();
+    Ok(Perspectives {
+        schema_version: "perspectives.v1".to_owned(),
+        run_id: input.run_id.map_or_else(|| run_id(&objective, &created_at), str::to_owned),
+        created_at,
+        perspectives,
+    })
+}
+
+fn run_id(objective: &str, created_at: &str) -> String {
+    let day: String = created_at.chars().take(10).filter(char::is_ascii_digit).collect();
+    format!("dr_{day}_{}", &sha256(objective).hex()[..8])
+}
+
+fn subject(objective: &str) -> String {
+    let text = objective.trim_end_matches(['.', '?', '!', ' ']);
+    if text.chars().count() <= SUBJECT_CHARS_MAX {
+        return text.to_owned();
+    }
+    let cut: String = text.chars().take(SUBJECT_CHARS_MAX).collect();
+    let whole = cut.rsplit_once(' ').map_or(cut.as_str(), |(head, _)| head);
+    format!("{whole}\u{2026}")
+}
+
+fn perspective(index: usize, subject: &str, topic: Topic, agent_types: &[String]) -> Perspective {
+    const TRACKS: [Track; 3] = [Track::Standard, Track::Independent, Track::Contrarian];
+    let track = TRACKS[index % TRACKS.len()];
+    let round = index / TRACKS.len();
+    let angles = angles(track);
+    let again = match round / angles.len() {
+        0 => String::new(),
+        more => format!(" ({})", more + 1),
+    };
+    Perspective {
+        id: format!("p{}", index + 1),
+        title: format!("{}{again}: {subject}", angles[round % angles.len()]),
+        track,
+        agent_type: agent_types[index % agent_types.len()].clone(),
+        prompt_contract: contract(),
+        expected_platforms: platforms(track, topic),
+        source_artifact: None,
+    }
+}
+
+fn contract() -> Contract {
+    let budget = [("search_calls", SEARCH_CALLS_MAX), ("fetch_calls", FETCH_CALLS_MAX)];
+    Contract {
+        max_words: Number::from(WORDS_MAX),
+        max_sources: Number::from(SOURCES_MAX),
+        tool_budget: budget
+            .map(|(tool, calls)| (tool.to_owned(), Number::from(calls)))
+            .into_iter()
+            .collect::<BTreeMap<_, _>>(),
+        must_include_sections: SECTIONS.map(str::to_owned).to_vec(),
+    }
+}
+
+fn angles(track: Track) -> &'static [&'static str] {
+    match track {
+        Track::Standard => &[
+            "Established knowledge",
+            "Current practice",
+            "Measured results",
+            "Requirements and constraints",
+        ],
+        Track::Independent => &[
+            "First-hand evidence",
+            "Neighbouring fields",
+            "Independent measurements",
+            "What users report",
+        ],
+        Track::Contrarian => &[
+            "Strongest objections",
+            "Failures and retractions",
+            "Hidden costs and risks",
+            "Alternatives that win",
+        ],
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Topic {
+    Software,
+    Science,
+    Markets,
+    Policy,
+    General,
+}
+
+/// The topic with the most cue words; the first of equals.
+fn topic(objective: &str) -> Topic {
+    const CUES: [(Topic, &[&str]); 4] = [
+        (
+            Topic::Software,
+            &[
+                "software",
+                "code",
+                "library",
+                "api",
+                "database",
+                "rust",
+                "python",
+                "kernel",
+                "server",
+                "queue",
+                "log",
+                "logs",
+                "programming",
+                "compiler",
+                "framework",
+                "llm",
+                "model",
+                "models",
+                "agent",
+                "agents",
+                "snapshot",
+                "snapshots",
+                "storage",
+            ],
+        ),
+        (
+            Topic::Science,
+            &[
+                "study",
+                "studies",
+                "clinical",
+                "health",
+                "disease",
+                "gene",
+                "protein",
+                "physics",
+                "chemistry",
+                "biology",
+                "climate",
+                "trial",
+                "trials",
+                "vaccine",
+                "therapy",
+            ],
+        ),
+        (
+            Topic::Markets,
+            &[
+                "market",
+                "markets",
+                "price",
+                "prices",
+                "revenue",
+                "startup",
+                "company",
+                "companies",
+                "investment",
+                "stock",
+                "stocks",
+                "inflation",
+                "bank",
+                "pricing",
+            ],
+        ),
+        (
+            Topic::Policy,
+            &[
+                "law",
+                "laws",
+                "regulation",
+                "policy",
+                "policies",
+                "government",
+                "court",
+                "election",
+                "treaty",
+                "tax",
+                "taxes",
+                "compliance",
+                "privacy",
+            ],
+        ),
+    ];
+    let lower = objective.to_lowercase();
+    let words: Vec<&str> = lower.split(|c: char| !c.is_alphanumeric()).collect();
+    let mut best = (0, Topic::General);
+    for (topic, cues) in CUES {
+        let count = words.iter().filter(|word| cues.contains(word)).count();
+        if count > best.0 {
+            best = (count, topic);
+        }
+    }
+    best.1
+}
+
+fn platforms(track: Track, topic: Topic) -> Vec<String> {
+    let names: [&str; 3] = match (topic, track) {
+        (Topic::Software, Track::Standard) => ["docs", "github", "blog"],
+        (Topic::Software, Track::Independent) => ["benchmarks", "papers", "forums"],
+        (Topic::Software, Track::Contrarian) => ["issues", "postmortems", "forums"],
+        (Topic::Science, Track::Standard) => ["reviews", "guidelines", "papers"],
+        (Topic::Science, Track::Independent) => ["preprints", "datasets", "registries"],
+        (Topic::Science, Track::Contrarian) => ["retractions", "replications", "letters"],
+        (Topic::Markets, Track::Standard) => ["filings", "reports", "news"],
+        (Topic::Markets, Track::Independent) => ["statistics", "datasets", "papers"],
+        (Topic::Markets, Track::Contrarian) => ["short-reports", "litigation", "forums"],
+        (Topic::Policy, Track::Standard) => ["statutes", "agencies", "news"],
+        (Topic::Policy, Track::Independent) => ["papers", "statistics", "think-tanks"],
+        (Topic::Policy, Track::Contrarian) => ["dissents", "litigation", "civil-society"],
+        (Topic::General, Track::Standard) => ["encyclopedias", "news", "docs"],
+        (Topic::General, Track::Independent) => ["papers", "datasets", "interviews"],
+        (Topic::General, Track::Contrarian) => ["critiques", "forums", "news"],
+    };
+    names.map(str::to_owned).to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Findings;
+    use super::super::perspectives::{Rules, check, known_agent_types};
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of(objective: &str, count: usize) -> Result<Perspectives, DraftError> {
+        let agents = known_agent_types();
+        let created_at = Timestamp(1_770_984_300_000);
+        draft(DraftInput { objective, count, agent_types: &agents, run_id: None, created_at })
+    }
+
+    #[test]
+    fn tracks_and_agents_take_turns() {
+        let draft = of("How should logs be compacted with snapshots?", 7).unwrap();
+        let tracks: Vec<Track> = draft.perspectives.iter().map(|p| p.track).collect();
+        assert_eq!(tracks[..3], [Track::Standard, Track::Independent, Track::Contrarian]);
+        assert_eq!(tracks[6], Track::Standard);
+        let first = &draft.perspectives[0];
+        assert_eq!(
+            first.title,
+            "Established knowledge: How should logs be compacted with snapshots"
+        );
+        assert_eq!(first.expected_platforms, ["docs", "github", "blog"]);
+        assert_eq!(first.agent_type, "ClaudeResearcher");
+        assert_eq!(draft.perspectives[5].agent_type, "ClaudeResearcher");
+        assert_eq!(
+            draft.run_id,
+            of("How should logs be  compacted with snapshots?", 1).unwrap().run_id
+        );
+        assert!(draft.run_id.starts_with("dr_20260213_"));
+    }
+
+    #[test]
+    fn what_cannot_be_drafted_is_said() {
+        assert_eq!(of(" \n", 3), Err(DraftError::NoObjective));
+        assert_eq!(of("x", 0), Err(DraftError::BadCount(0)));
+        assert_eq!(of("x", 51), Err(DraftError::BadCount(51)));
+        let nobody = DraftInput {
+            objective: "x",
+            count: 1,
+            agent_types: &[],
+            run_id: None,
+            created_at: Timestamp(0),
+        };
+        assert_eq!(draft(nobody), Err(DraftError::NoAgents));
+    }
+
+    proptest! {
+        #[test]
+        fn every_draft_is_valid_and_repeatable(objective in ".{0,200}", count in 1_usize..50) {
+            if let Ok(draft) = of(&objective, count) {
+                let value = serde_json::to_value(&draft).unwrap();
+                let agents = known_agent_types();
+                let mut findings = Findings::default();
+                let rules = Rules { agent_types: &agents, run_id: None };
+                let checked = check(&value, "draft", rules, &mut findings);
+                prop_assert_eq!(findings, Findings::default());
+                prop_assert_eq!(checked.as_ref(), Some(&draft));
+                prop_assert_eq!(of(&objective, count).unwrap(), draft);
+            }
+        }
+    }
+}

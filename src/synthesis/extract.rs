@@ -1,0 +1,342 @@
+//! `extractive.v1`: the claims, citations and gaps of a wave output, without a model.
+//!
+//! A claim is a top-level list item of `Findings` with what continues it; without any item, each
+//! paragraph is one. It keeps the citations it carries itself and that the pool has as valid or
+//! paywalled; a claim left without one is dropped and counted. Nothing else may lend it one.
+//!
+//! Confidence is what the claim states, else 60 for one valid citation and 10 more for each
+//! further distinct valid one, at most 90; 50 when all are paywalled.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::citations::{Pool, Status};
+use super::inline::{self, Mark, TEXT_BYTES_MAX};
+use super::markdown::{self, Line};
+
+/// Most claims, and most gaps, taken from one output.
+pub const ITEMS_MAX: usize = 10_000;
+
+const CONFIDENCE_ONE: u8 = 60;
+const CONFIDENCE_STEP: u8 = 10;
+const CONFIDENCE_MAX: u8 = 90;
+const CONFIDENCE_PAYWALLED: u8 = 50;
+
+/// Where a confidence comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Basis {
+    /// The claim says it.
+    Stated,
+    /// Counted from its citations.
+    Derived,
+}
+
+/// A citation of a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cited {
+    /// Its id in the pool.
+    pub cid: String,
+    /// True when it lies behind a wall.
+    pub paywalled: bool,
+}
+
+/// A claim with at least one usable citation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// One line of plain text.
+    pub text: String,
+    /// Its distinct usable citations, in order.
+    pub cited: Vec<Cited>,
+    /// 0 to 100.
+    pub confidence: u8,
+    /// Where that comes from.
+    pub basis: Basis,
+}
+
+/// What the text says is not known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gap {
+    /// One line of plain text, its priority included.
+    pub text: String,
+    /// 0 for `(P0)` to 3 for `(P3)`, 4 without one.
+    pub rank: u8,
+}
+
+/// What was left out, by reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Dropped {
+    /// Claims without a usable citation.
+    pub uncited: usize,
+    /// Claims without text.
+    pub empty: usize,
+    /// Claims over a size limit.
+    pub oversize: usize,
+    /// Gaps over a size limit or without text.
+    pub gaps: usize,
+}
+
+/// Everything a summary can be made from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Extract {
+    /// Claims in document order.
+    pub claims: Vec<Claim>,
+    /// Gaps in document order.
+    pub gaps: Vec<Gap>,
+    /// What is left out already.
+    pub dropped: Dropped,
+    /// Usable citations that were refused because they are not among the allowed ones.
+    pub refused: usize,
+}
+
+/// Extracts claims and gaps. `allowed` narrows the pool to what a source cites itself, for texts
+/// that were written from that source.
+pub fn extract(text: &str, pool: &Pool, allowed: Option<&BTreeSet<String>>) -> Extract {
+    let lines = markdown::lines(text);
+    let sources = source_marks(&lines);
+    let mut out = Extract::default();
+    for claim in claim_texts(&lines) {
+        if claim.len() > TEXT_BYTES_MAX || out.claims.len() >= ITEMS_MAX {
+            out.dropped.oversize += 1;
+            continue;
+        }
+        let Some(plain) = inline::read(&claim, sources.len()) else {
+            out.dropped.empty += 1;
+            continue;
+        };
+        if !plain.text.contains(char::is_alphanumeric) {
+            out.dropped.empty += 1;
+            continue;
+        }
+        let (cited, refused) = resolve(&plain.marks, &sources, pool, allowed);
+        out.refused += refused;
+        if cited.is_empty() {
+            out.dropped.uncited += 1;
+            continue;
+        }
+        let (confidence, basis) = match plain.confidence {
+            Some(stated) => (stated, Basis::Stated),
+            None => (derived_confidence(&cited), Basis::Derived),
+        };
+        out.claims.push(Claim { text: plain.text, cited, confidence, basis });
+    }
+    gaps(&lines, &mut out);
+    out
+}
+
+/// Every usable citation that stands anywhere in a text, `Sources` included.
+pub fn cited_anywhere(text: &str, pool: &Pool) -> BTreeSet<String> {
+    let lines = markdown::lines(text);
+    let mut cids = BTreeSet::new();
+    for block in markdown::blocks(&lines) {
+        if let Some(plain) = inline::read(clipped(&block.text), 0) {
+            let (cited, _) = resolve(&plain.marks, &[], pool, None);
+            cids.extend(cited.into_iter().map(|cited| cited.cid));
+        }
+    }
+    cids
+}
+
+fn clipped(text: &str) -> &str {
+    let mut end = text.len().min(TEXT_BYTES_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+fn named<'a>(lines: &[Line<'a>], name: &str) -> Option<Vec<Line<'a>>> {
+    markdown::section(lines, |title| title.eq_ignore_ascii_case(name))
+}
+
+fn claim_texts(lines: &[Line<'_>]) -> Vec<String> {
+    let blocks = markdown::blocks(&named(lines, "Findings").unwrap_or_default());
+    let items = blocks.iter().any(|block| block.is_item);
+    let claims = blocks.into_iter().filter(|block| block.is_item == items);
+    claims.map(|block| block.text).collect()
+}
+
+fn source_marks(lines: &[Line<'_>]) -> Vec<Option<Mark>> {
+    let blocks = markdown::blocks(&named(lines, "Sources").unwrap_or_default());
+    let bullets = blocks.iter().filter(|block| block.is_item).take(ITEMS_MAX);
+    let first =
+        |block: &markdown::Block| inline::read(clipped(&block.text), 0)?.marks.into_iter().next();
+    bullets.map(first).collect()
+}
+
+fn resolve(
+    marks: &[Mark],
+    sources: &[Option<Mark>],
+    pool: &Pool,
+    allowed: Option<&BTreeSet<String>>,
+) -> (Vec<Cited>, usize) {
+    let mut cited: Vec<Cited> = Vec::new();
+    let mut refused = 0;
+    for mark in marks {
+        let mark = match mark {
+            Mark::Note(number) => match sources.get(number - 1) {
+                Some(Some(mark)) => mark,
+                _ => continue,
+            },
+            other => other,
+        };
+        let cid = match mark {
+            Mark::Cid(cid) => Some(cid.as_str()),
+            Mark::Url(url) => pool.cid_of(url),
+            Mark::Note(_) => None,
+        };
+        let Some(cid) = cid else { continue };
+        let Some(status) = pool.status(cid).filter(|status| status.is_usable()) else { continue };
+        if allowed.is_some_and(|allowed| !allowed.contains(cid)) {
+            refused += 1;
+        } else if cited.iter().all(|known| known.cid != cid) {
+            cited.push(Cited { cid: cid.to_owned(), paywalled: status == Status::Paywalled });
+        }
+    }
+    (cited, refused)
+}
+
+fn derived_confidence(cited: &[Cited]) -> u8 {
+    match cited.iter().filter(|cited| !cited.paywalled).count() {
+        0 => CONFIDENCE_PAYWALLED,
+        valid => {
+            let more = u8::try_from(valid - 1).unwrap_or(u8::MAX);
+            let sum = CONFIDENCE_ONE.saturating_add(more.saturating_mul(CONFIDENCE_STEP));
+            sum.min(CONFIDENCE_MAX)
+        }
+    }
+}
+
+fn gaps(lines: &[Line<'_>], out: &mut Extract) {
+    let blocks = markdown::blocks(&named(lines, "Gaps").unwrap_or_default());
+    for block in blocks.into_iter().filter(|block| block.is_item) {
+        let plain = (block.text.len() <= TEXT_BYTES_MAX && out.gaps.len() < ITEMS_MAX)
+            .then(|| inline::read(&block.text, 0))
+            .flatten()
+            .filter(|plain| plain.text.contains(char::is_alphanumeric));
+        match plain {
+            Some(plain) => {
+                let rank = rank(&plain.text);
+                out.gaps.push(Gap { text: plain.text, rank });
+            }
+            None => out.dropped.gaps += 1,
+        }
+    }
+}
+
+fn rank(text: &str) -> u8 {
+    let ranks = ["(P0)", "(P1)", "(P2)", "(P3)"];
+    ranks.iter().position(|mark| text.starts_with(mark)).map_or(4, |rank| rank as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool() -> Pool {
+        let mut pool = Pool::default();
+        for (cid, status, url) in [
+            ("cid_a", Status::Valid, "https://a.example/"),
+            ("cid_b", Status::Valid, "https://b.example/"),
+            ("cid_p", Status::Paywalled, "https://p.example/"),
+            ("cid_x", Status::Invalid, "https://x.example/"),
+            ("cid_y", Status::Blocked, "https://y.example/"),
+            ("cid_z", Status::Mismatch, "https://z.example/"),
+        ] {
+            assert!(pool.add(cid, status, Some(url)));
+        }
+        pool
+    }
+
+    fn of(text: &str) -> Extract {
+        extract(text, &pool(), None)
+    }
+
+    fn cids(claim: &Claim) -> Vec<&str> {
+        claim.cited.iter().map(|cited| cited.cid.as_str()).collect()
+    }
+
+    #[test]
+    fn claims_keep_only_their_own_usable_citations() {
+        let out = of(
+            "## Findings\n- a [@cid_a] [@cid_a] https://b.example [@cid_x]\n- none\n- dead [@cid_x] [@cid_y] [@cid_z] [@nobody]\n- ( [@cid_a] )\n",
+        );
+        assert_eq!(out.claims.len(), 1);
+        assert_eq!(cids(&out.claims[0]), ["cid_a", "cid_b"]);
+        assert_eq!(out.dropped, Dropped { uncited: 2, empty: 1, ..Dropped::default() });
+    }
+
+    #[test]
+    fn numbers_name_bullets_of_sources() {
+        let out = of(
+            "## Findings\n- a [2]\n- b [^1] [3]\n- c [9]\n## Sources\n1. https://a.example\n2. x <https://b.example>, more\n\n   https://a.example/\n3. no address\n",
+        );
+        let found: Vec<_> = out.claims.iter().map(cids).collect();
+        assert_eq!(found, [["cid_b"], ["cid_a"]]);
+        assert_eq!(out.dropped.uncited, 1);
+    }
+
+    #[test]
+    fn confidence_is_stated_or_counted() {
+        let one = |text: &str| {
+            let out = of(&format!("## Findings\n- {text}\n"));
+            (out.claims[0].confidence, out.claims[0].basis)
+        };
+        assert_eq!(one("x [@cid_a]"), (60, Basis::Derived));
+        assert_eq!(one("x [@cid_a] [@cid_b]"), (70, Basis::Derived));
+        assert_eq!(one("x [@cid_a] [@cid_p]"), (60, Basis::Derived));
+        assert_eq!(one("x [@cid_p]"), (50, Basis::Derived));
+        assert_eq!(one("x [@cid_p] (confidence: 99)"), (99, Basis::Stated));
+        let many: Vec<Cited> =
+            (0..300).map(|n| Cited { cid: n.to_string(), paywalled: false }).collect();
+        assert_eq!(derived_confidence(&many), 90);
+    }
+
+    #[test]
+    fn fences_and_sub_headings_do_not_mislead() {
+        let out = of(
+            "## Findings\r\n\r\n### Part one\r\n- a\r\n  goes on [@cid_a]\r\n```\r\n## Sources\r\n- fake [@cid_b]\r\n```\r\n### Part two\r\n- b [1]\r\n## Sources\r\n- https://b.example\r\n",
+        );
+        let texts: Vec<&str> = out.claims.iter().map(|claim| claim.text.as_str()).collect();
+        assert_eq!(texts, ["a goes on", "b"]);
+        assert_eq!(cids(&out.claims[1]), ["cid_b"]);
+    }
+
+    #[test]
+    fn paragraphs_count_when_there_is_no_list() {
+        let out = of("# Findings\nOne [@cid_a]\ngoes on.\n\nTwo [@cid_b].\n");
+        let texts: Vec<&str> = out.claims.iter().map(|claim| claim.text.as_str()).collect();
+        assert_eq!(texts, ["One goes on.", "Two."]);
+        let out = of("## Findings\nLead-in [@cid_a]\n\n- item [@cid_b]\n");
+        assert_eq!(out.claims.len(), 1);
+    }
+
+    #[test]
+    fn gaps_keep_priority_and_tags_but_no_address() {
+        let out = of(
+            "## Gaps\n- (P1) need https://a.example [@cid_a] #scale\n- plain\n- https://x.example\n",
+        );
+        let gaps: Vec<_> = out.gaps.iter().map(|gap| (gap.text.as_str(), gap.rank)).collect();
+        assert_eq!(gaps, [("(P1) need #scale", 1), ("plain", 4)]);
+        assert_eq!(out.dropped.gaps, 1);
+        assert_eq!(of(""), Extract::default());
+    }
+
+    #[test]
+    fn a_text_written_from_a_source_may_cite_only_what_the_source_cites() {
+        let source = "## Findings\n- a (https://a.example)\n## Sources\n- https://p.example\n";
+        let allowed = cited_anywhere(source, &pool());
+        assert_eq!(allowed.iter().collect::<Vec<_>>(), ["cid_a", "cid_p"]);
+        let model = "## Findings\n- a [@cid_a] [@cid_b]\n- b [@cid_b]\n";
+        let out = extract(model, &pool(), Some(&allowed));
+        assert_eq!(cids(&out.claims[0]), ["cid_a"]);
+        assert_eq!((out.claims.len(), out.dropped.uncited, out.refused), (1, 1, 2));
+    }
+
+    #[test]
+    fn what_is_too_long_is_counted() {
+        let long = format!("## Findings\n- {} [@cid_a]\n", "x".repeat(TEXT_BYTES_MAX));
+        assert_eq!(of(&long).dropped.oversize, 1);
+    }
+}

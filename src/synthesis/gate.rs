@@ -1,0 +1,538 @@
+//! Gate D: is the pack bounded, complete and honest?
+//!
+//! The three metrics of the gate and their thresholds, and beyond them: only distinct known
+//! perspectives count, of both waves; missing perspectives fail; no address and no citation
+//! outside the usable pool stands in a summary; the pack's limits are the manifest's; the pack
+//! matches its sidecar, its summaries and its inputs. `compat` gives the original verdict instead.
+//!
+//! A size is the bytes of a file divided by 1024. Comparisons use exact values; reported values
+//! have six decimals.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize as _, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::build::{self, EXTRACTIVE};
+use super::citations::{self, Pool};
+use super::compat;
+use super::finding::{Code, Finding, Findings};
+use super::inline::cid_mentions;
+use super::pack::{Entry, Limits, Pack, Source, inputs_digest, meta_path, outputs_digest};
+use super::raw_url;
+use super::receipt::{Kind, Receipt, Verdict};
+use super::run::{self, Run, read_json};
+use super::run_dir::{JSON_BYTES_MAX, MARKDOWN_BYTES_MAX, RelPath, RunDir, RunDirError};
+use crate::contract::hash::{Digest, sha256};
+use crate::contract::json::jcs_hash;
+
+/// The share of perspectives that must be summarized.
+pub const COUNT_RATIO_MIN: f64 = 0.9;
+
+/// Where the report goes.
+pub const REPORT: &str = "reports/gate-d.json";
+
+/// How to check.
+pub struct CheckOptions<'a> {
+    /// The agent types that exist.
+    pub agent_types: &'a [String],
+    /// Give the original verdict instead.
+    pub compat: bool,
+    /// Hold citations to their schema, and fail when a perspective has no cited claim.
+    pub strict: bool,
+}
+
+/// One summary as the report lists it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CheckedFile {
+    /// The perspective the pack names for it.
+    pub perspective_id: String,
+    /// The file.
+    pub summary_md: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Its hash.
+    pub sha256: String,
+}
+
+/// `gate_d_report.v1`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// `gate_d_report.v1`.
+    pub schema_version: &'static str,
+    /// The run.
+    pub run_id: String,
+    /// `D`.
+    pub gate_id: &'static str,
+    /// `strict` or `compat`.
+    pub profile: &'static str,
+    /// The verdict.
+    pub status: Verdict,
+    /// The metrics by name.
+    pub metrics: Map<String, Value>,
+    /// The limits they are held against.
+    pub limits: Limits,
+    /// The summaries, as the pack lists them.
+    pub files: Vec<CheckedFile>,
+    /// What the verdict follows from.
+    pub inputs_digest: String,
+    /// Errors found.
+    pub errors: u64,
+    /// Warnings found.
+    pub warnings: u64,
+    /// Everything found.
+    pub findings: Vec<Finding>,
+    /// The words for the gates file.
+    #[serde(skip)]
+    pub gate_warnings: Vec<String>,
+    /// The files the gate looked at.
+    #[serde(skip)]
+    pub artifacts: Vec<String>,
+}
+
+/// What came of a check. Without a report there was too little to judge.
+pub struct Checked {
+    /// Everything found.
+    pub findings: Findings,
+    /// The report.
+    pub report: Option<Report>,
+    /// For the log of the home.
+    pub receipt: Receipt,
+}
+
+/// Checks the pack of a run. Reads only; [`write_report`] writes.
+pub fn check(dir: &RunDir<'_>, options: &CheckOptions<'_>) -> Result<Checked, RunDirError> {
+    let mut findings = Findings::default();
+    let report = if options.compat {
+        compat::check(dir, &mut findings)?
+    } else {
+        check_strict(dir, options, &mut findings)?
+    };
+    let run_id = report.as_ref().map(|report| report.run_id.as_str()).unwrap_or_default();
+    let mut receipt = Receipt::new(Kind::PackChecked, run_id, &findings);
+    receipt.verdict = report.as_ref().map_or(Verdict::Fail, |report| report.status);
+    receipt.inputs_digest = report.as_ref().map(|report| report.inputs_digest.clone());
+    Ok(Checked { findings, report, receipt })
+}
+
+/// Writes `reports/gate-d.json`.
+pub fn write_report(dir: &RunDir<'_>, report: &Report) -> Result<(), RunDirError> {
+    let failed = |source: serde_json::Error| RunDirError::Write {
+        path: REPORT.to_owned(),
+        source: source.into(),
+    };
+    let text = crate::contract::json::to_file(report).map_err(failed)?;
+    let path =
+        RelPath::parse(REPORT).ok_or_else(|| RunDirError::Escapes { path: REPORT.into() })?;
+    dir.write(&path, text.as_bytes())
+}
+
+/// A number rounded to six decimals, halves up, written without a fraction when it has none.
+pub fn six_decimals(value: f64) -> Value {
+    // The exact decimal expansion decides, not another floating-point product.
+    let exact = format!("{:.80}", value.abs());
+    let (whole, fraction) = exact.split_once('.').unwrap_or((&exact, ""));
+    let millionths: u128 = format!("{whole}{:0<6}", &fraction[..fraction.len().min(6)])
+        .parse::<u128>()
+        .unwrap_or(u128::MAX - 1)
+        + u128::from(fraction.as_bytes().get(6).is_some_and(|digit| *digit >= b'5'));
+    let rounded = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
+    match millionths % 1_000_000 {
+        0 => json!(u64::try_from(millionths / 1_000_000).unwrap_or(u64::MAX)),
+        _ => json!(rounded.parse::<f64>().unwrap_or(value)),
+    }
+}
+
+/// Bytes as KB.
+pub fn kb(bytes: u64) -> f64 {
+    bytes as f64 / 1024.0
+}
+
+#[derive(Default)]
+struct Tally {
+    files: Vec<CheckedFile>,
+    hashed: Vec<(String, u64, Digest)>,
+    counted: BTreeSet<String>,
+    unknown_cids: u64,
+    raw_urls: u64,
+}
+
+fn check_strict(
+    dir: &RunDir<'_>,
+    options: &CheckOptions<'_>,
+    findings: &mut Findings,
+) -> Result<Option<Report>, RunDirError> {
+    let Some(run) = run::load(dir, options.agent_types, findings)? else { return Ok(None) };
+    let manifest = &run.manifest;
+    let pack_path = manifest.paths.pack.clone();
+    let pool = citations::read(dir, &manifest.paths.citations, options.strict, findings)?;
+    let Some(pack_bytes) = dir.read(&pack_path, JSON_BYTES_MAX)? else {
+        findings.error(Code::NotFound, pack_path.as_str(), "", "the run has no pack");
+        return Ok(None);
+    };
+    let value: Value = match serde_json::from_slice(&pack_bytes) {
+        Ok(value) => value,
+        Err(error) => {
+            findings.error(Code::InvalidJson, pack_path.as_str(), "", error.to_string());
+            return Ok(None);
+        }
+    };
+    let broken = findings.errors();
+    findings.schema("summary_pack.v1", &value, pack_path.as_str());
+    let pack = Pack::deserialize(&value).ok().filter(|_| findings.errors() == broken);
+    let mut tally = Tally::default();
+    if let Some(pack) = &pack {
+        against_run(pack, &run, pack_path.as_str(), findings);
+        for (index, entry) in pack.summaries.iter().enumerate() {
+            check_entry(dir, &run, &pool, options.strict, entry, index, &mut tally, findings)?;
+        }
+        sidecar(dir, &run, &pool, pack, &pack_bytes, &tally, findings)?;
+    }
+    let orphans = orphans(dir, &run, pack.as_ref(), findings)?;
+    gate_c(dir, &run, findings)?;
+    Ok(Some(judge(&run, &pack_path, &pack_bytes, tally, orphans, findings)))
+}
+
+fn against_run(pack: &Pack, run: &Run, file: &str, findings: &mut Findings) {
+    if pack.run_id != run.manifest.run_id {
+        let message = format!("names {:?}, the manifest {:?}", pack.run_id, run.manifest.run_id);
+        findings.error(Code::RunIdMismatch, file, "$.run_id", message);
+    }
+    if !pack.limits.are_those_of(&run.manifest) {
+        let message = "the manifest sets other limits; build the pack again";
+        findings.error(Code::LimitsMismatch, file, "$.limits", message);
+    }
+}
+
+#[allow(clippy::too_many_arguments, reason = "one step of the check, with all it is held against")]
+fn check_entry(
+    dir: &RunDir<'_>,
+    run: &Run,
+    pool: &Pool,
+    strict: bool,
+    entry: &Entry,
+    index: usize,
+    tally: &mut Tally,
+    findings: &mut Findings,
+) -> Result<(), RunDirError> {
+    let file = run.manifest.paths.pack.as_str();
+    let place = |key: &str| format!("$.summaries[{index}].{key}");
+    let id = &entry.perspective_id;
+    let known = run.perspectives.iter().any(|assigned| assigned.perspective.id == *id);
+    if !known {
+        let message = format!("{id} is no perspective of this run");
+        findings.error(Code::UnknownPerspective, file, place("perspective_id"), message);
+    }
+    let first = tally.counted.insert(id.to_ascii_lowercase());
+    if !first {
+        let message = format!("{id} is listed before, letter case aside");
+        findings.error(Code::DuplicatePerspectiveId, file, place("perspective_id"), message);
+    }
+    if RelPath::parse(&entry.source_artifact).is_none() {
+        let message = "must be a plain path inside the run directory";
+        findings.error(Code::PathTraversal, file, place("source_artifact"), message);
+    }
+    if entry.key_claims.is_empty() {
+        let add = if strict { Findings::error } else { Findings::warn };
+        let message = format!("{id} has no claim with a usable citation");
+        add(findings, Code::NoCitedClaims, file, place("key_claims"), message);
+    }
+    for (number, claim) in entry.key_claims.iter().enumerate() {
+        let place = place(&format!("key_claims[{number}]"));
+        let mut cids = claim.citation_cids.iter().map(String::as_str);
+        tally.unknown_cids += unknown(&mut cids, pool, file, &place, findings);
+        tally.raw_urls += addresses(&claim.claim, file, &place, findings);
+        if claim.citation_cids.is_empty() {
+            let message = "a claim without a citation";
+            findings.error(Code::NoCitedClaims, file, place, message);
+        }
+    }
+    let Some(bytes) = summary_bytes(dir, entry, file, &place("summary_md"), findings)? else {
+        tally.counted.remove(&id.to_ascii_lowercase());
+        return Ok(());
+    };
+    if !known {
+        tally.counted.remove(&id.to_ascii_lowercase());
+    }
+    let digest = sha256(&bytes);
+    let size = bytes.len() as u64;
+    if !run.manifest.max_summary.holds(size) {
+        let most = run.manifest.max_summary.bytes();
+        let message = format!("{size} bytes, allowed are {most}");
+        findings.error(Code::SizeCapExceeded, &entry.summary_md, "", message);
+    }
+    match std::str::from_utf8(&bytes) {
+        Ok(text) => {
+            let mentions = cid_mentions(text).into_iter().collect::<BTreeSet<_>>();
+            let mut cids = mentions.into_iter();
+            tally.unknown_cids += unknown(&mut cids, pool, &entry.summary_md, "", findings);
+            tally.raw_urls += addresses(text, &entry.summary_md, "", findings);
+        }
+        Err(_) => findings.error(Code::NotUtf8, &entry.summary_md, "", "not UTF-8"),
+    }
+    tally.files.push(CheckedFile {
+        perspective_id: id.clone(),
+        summary_md: entry.summary_md.clone(),
+        bytes: size,
+        sha256: digest.hex(),
+    });
+    tally.hashed.push((entry.summary_md.clone(), size, digest));
+    Ok(())
+}
+
+fn summary_bytes(
+    dir: &RunDir<'_>,
+    entry: &Entry,
+    file: &str,
+    place: &str,
+    findings: &mut Findings,
+) -> Result<Option<Vec<u8>>, RunDirError> {
+    let Some(path) = RelPath::parse(&entry.summary_md) else {
+        let message = "must be a plain path inside the run directory";
+        findings.error(Code::PathTraversal, file, place, message);
+        return Ok(None);
+    };
+    match dir.read(&path, MARKDOWN_BYTES_MAX) {
+        Ok(Some(bytes)) => return Ok(Some(bytes)),
+        Ok(None) => {
+            let message = format!("the summary of {} is missing", entry.perspective_id);
+            findings.error(Code::MissingSummary, path.as_str(), "", message);
+        }
+        Err(error @ RunDirError::Escapes { .. }) => {
+            findings.error(Code::PathTraversal, path.as_str(), "", error.to_string());
+        }
+        Err(error @ RunDirError::TooLarge { .. }) => {
+            findings.error(Code::SizeCapExceeded, path.as_str(), "", error.to_string());
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(None)
+}
+
+fn unknown(
+    cids: &mut dyn Iterator<Item = &str>,
+    pool: &Pool,
+    file: &str,
+    place: &str,
+    findings: &mut Findings,
+) -> u64 {
+    let mut count = 0;
+    for cid in cids {
+        match pool.status(cid) {
+            Some(status) if status.is_usable() => continue,
+            Some(status) => {
+                let message = format!("{cid} is {}", status.as_str());
+                findings.error(Code::CitationNotUsable, file, place, message);
+            }
+            None => {
+                let message = format!("{cid} is not in the pool");
+                findings.error(Code::UnknownCid, file, place, message);
+            }
+        }
+        count += 1;
+    }
+    count
+}
+
+fn addresses(text: &str, file: &str, place: &str, findings: &mut Findings) -> u64 {
+    let count = raw_url::count(text) as u64;
+    if count > 0 {
+        let message = format!("{count} addresses where only citation ids may stand");
+        findings.error(Code::RawUrlNotAllowed, file, place, message);
+    }
+    count
+}
+
+/// The pack is valid only while its sidecar matches it, its summaries, and the inputs of now.
+fn sidecar(
+    dir: &RunDir<'_>,
+    run: &Run,
+    pool: &Pool,
+    pack: &Pack,
+    pack_bytes: &[u8],
+    tally: &Tally,
+    findings: &mut Findings,
+) -> Result<(), RunDirError> {
+    let pack_file = run.manifest.paths.pack.as_str();
+    let Some(path) = meta_path(&run.manifest.paths.pack) else { return Ok(()) };
+    let before = findings.errors();
+    let Some(meta) = read_json(dir, &path, findings)? else {
+        if findings.errors() == before {
+            let message = "no sidecar says what the pack was made from";
+            findings.error(Code::StalePack, path.as_str(), "", message);
+        }
+        return Ok(());
+    };
+    findings.schema("summary_pack_meta.v1", &meta, path.as_str());
+    let mut stale = |key: &str, expected: &str, message: &str| {
+        if meta[key].as_str() != Some(expected) {
+            let place = format!("$.{key}");
+            findings.error(Code::StalePack, path.as_str(), place, message);
+        }
+    };
+    stale("pack_sha256", &sha256(pack_bytes).hex(), "the pack is not the one it describes");
+    let hashed = tally.hashed.iter().map(|(path, bytes, sha)| (path.as_str(), *bytes, *sha));
+    stale("outputs_digest", &outputs_digest(hashed), "the summaries are not those it describes");
+    let algo = meta["algo"].as_str().unwrap_or(EXTRACTIVE);
+    match current_inputs(dir, run, pool, algo)? {
+        Some(now) => stale("inputs_digest", &now, "outputs, citations or limits changed since"),
+        None => {
+            let message = "an output it was made from is gone";
+            findings.error(Code::StalePack, pack_file, "$.summaries", message);
+        }
+    }
+    debug_assert!(pack.schema_version == "summary_pack.v1");
+    Ok(())
+}
+
+fn current_inputs(
+    dir: &RunDir<'_>,
+    run: &Run,
+    pool: &Pool,
+    algo: &str,
+) -> Result<Option<String>, RunDirError> {
+    let mut sources = Vec::with_capacity(run.perspectives.len());
+    for assigned in &run.perspectives {
+        let read = build::source_path(dir, run, assigned)
+            .and_then(|(path, _)| Ok(dir.read(&path, MARKDOWN_BYTES_MAX)?.map(|b| (path, b))));
+        let (path, bytes) = match read {
+            Ok(Some(found)) => found,
+            Ok(None) | Err(RunDirError::Escapes { .. } | RunDirError::TooLarge { .. }) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        sources.push(Source {
+            id: assigned.perspective.id.clone(),
+            artifact: path.as_str().to_owned(),
+            sha256: sha256(&bytes),
+        });
+    }
+    Ok(Some(inputs_digest(algo, &run.manifest, &sources, pool)))
+}
+
+fn orphans(
+    dir: &RunDir<'_>,
+    run: &Run,
+    pack: Option<&Pack>,
+    findings: &mut Findings,
+) -> Result<u64, RunDirError> {
+    let summaries = &run.manifest.paths.summaries_dir;
+    let listed: BTreeSet<&str> = pack
+        .map(|pack| pack.summaries.iter().map(|entry| entry.summary_md.as_str()).collect())
+        .unwrap_or_default();
+    let mut count = 0;
+    for name in dir.list(summaries)? {
+        let path = format!("{summaries}/{name}");
+        if name.ends_with(".summary.md") && !listed.contains(path.as_str()) {
+            findings.warn(Code::OrphanSummary, &path, "", "no entry of the pack names it");
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
+fn gate_c(dir: &RunDir<'_>, run: &Run, findings: &mut Findings) -> Result<(), RunDirError> {
+    let path = &run.manifest.paths.gates;
+    // What is wrong with the gates file is for those who write it to say.
+    let mut ignored = Findings::default();
+    let status = read_json(dir, path, &mut ignored)?
+        .and_then(|gates| Some(gates.pointer("/gates/C/status")?.as_str()?.to_owned()));
+    if let Some(status) = status.filter(|status| status != "pass") {
+        let message = format!("the citations of this run have not passed: {status}");
+        findings.warn(Code::GateCNotPass, path.as_str(), "$.gates.C.status", message);
+    }
+    Ok(())
+}
+
+fn judge(
+    run: &Run,
+    pack_path: &RelPath,
+    pack_bytes: &[u8],
+    tally: Tally,
+    orphans: u64,
+    findings: &mut Findings,
+) -> Report {
+    let manifest = &run.manifest;
+    let expected = run.perspectives.len();
+    let total: u64 = tally.files.iter().map(|file| file.bytes).sum();
+    let largest = tally.files.iter().map(|file| file.bytes).max().unwrap_or(0);
+    let count = tally.counted.len();
+    let ratio = if expected == 0 { 0.0 } else { count as f64 / expected as f64 };
+    if ratio < COUNT_RATIO_MIN {
+        let message = format!("{count} of {expected} perspectives are summarized");
+        findings.error(Code::SummaryCountTooLow, pack_path.as_str(), "$.summaries", message);
+    }
+    if !manifest.max_total.holds(total) {
+        let message = format!("{total} bytes in all, allowed are {}", manifest.max_total.bytes());
+        findings.error(Code::SizeCapExceeded, pack_path.as_str(), "$.summaries", message);
+    }
+    let metrics = json!({
+        "summary_count_ratio": six_decimals(ratio),
+        "max_summary_kb": six_decimals(kb(largest)),
+        "total_summary_pack_kb": six_decimals(kb(total)),
+        "summary_count": count,
+        "expected_count": expected,
+        "pack_json_kb": six_decimals(kb(pack_bytes.len() as u64)),
+        "orphan_summaries": orphans,
+        "unknown_cids": tally.unknown_cids,
+        "raw_urls": tally.raw_urls,
+    });
+    let files: Vec<Value> = tally.files.iter().map(|file| json!(file)).collect();
+    let codes: Vec<Value> =
+        findings.sorted().iter().map(|f| json!([f.severity, f.code, f.file, f.path])).collect();
+    let digest = jcs_hash(&json!({
+        "schema": "gate_d.inputs.v1",
+        "run_id": manifest.run_id,
+        "limits": Limits::of(manifest),
+        "pack_sha256": sha256(pack_bytes).hex(),
+        "files": files,
+        "metrics": metrics,
+        "findings": codes,
+    }));
+    let mut gate_warnings: Vec<String> = Vec::new();
+    for finding in findings.sorted() {
+        let code = json!(finding.code).as_str().unwrap_or_default().to_owned();
+        if !gate_warnings.contains(&code) {
+            gate_warnings.push(code);
+        }
+    }
+    let Value::Object(metrics) = metrics else { unreachable!("built as an object above") };
+    Report {
+        schema_version: "gate_d_report.v1",
+        run_id: manifest.run_id.clone(),
+        gate_id: "D",
+        profile: "strict",
+        status: Verdict::of(findings.passes()),
+        metrics,
+        limits: Limits::of(manifest),
+        files: tally.files,
+        inputs_digest: digest.prefixed(),
+        errors: findings.errors(),
+        warnings: findings.warnings(),
+        findings: findings.sorted(),
+        gate_warnings,
+        artifacts: vec![
+            pack_path.as_str().to_owned(),
+            manifest.paths.summaries_dir.as_str().to_owned(),
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounding_takes_halves_up_and_whole_numbers_stay_whole() {
+        assert_eq!(six_decimals(1.0).to_string(), "1");
+        assert_eq!(six_decimals(0.0).to_string(), "0");
+        assert_eq!(six_decimals(2.0 / 3.0).to_string(), "0.666667");
+        assert_eq!(six_decimals(kb(365)).to_string(), "0.356445");
+        assert_eq!(six_decimals(kb(710)).to_string(), "0.693359");
+        // 8 / 1024 = 0.0078125 and 24 / 1024 = 0.0234375: exact ties.
+        assert_eq!(six_decimals(kb(8)).to_string(), "0.007813");
+        assert_eq!(six_decimals(kb(24)).to_string(), "0.023438");
+        assert_eq!(six_decimals(0.9999999).to_string(), "1");
+    }
+}

@@ -1,0 +1,73 @@
+//! What one build or check did, as a record that the log of a home can keep.
+
+use serde::Serialize;
+
+/// What was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A perspectives file was checked.
+    PerspectivesChecked,
+    /// A perspectives file was written.
+    PerspectivesWritten,
+    /// The wave outputs were checked.
+    WavesChecked,
+    /// A pack was built.
+    PackBuilt,
+    /// A pack was held against Gate D.
+    PackChecked,
+}
+
+/// How it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Nothing decides against it.
+    Pass,
+    /// Something does.
+    Fail,
+}
+
+impl Verdict {
+    /// `Pass` when the condition holds.
+    pub fn of(passes: bool) -> Verdict {
+        if passes { Verdict::Pass } else { Verdict::Fail }
+    }
+}
+
+/// `synthesis_receipt.v1`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Receipt {
+    /// `synthesis_receipt.v1`.
+    pub schema_version: &'static str,
+    /// What was done.
+    pub kind: Kind,
+    /// The run it was done to.
+    pub run_id: String,
+    /// How it ended.
+    pub verdict: Verdict,
+    /// Digest of what went in, where one is defined.
+    pub inputs_digest: Option<String>,
+    /// Digest of what came out, where one is defined.
+    pub outputs_digest: Option<String>,
+    /// Errors found.
+    pub errors: u64,
+    /// Warnings found.
+    pub warnings: u64,
+}
+
+impl Receipt {
+    /// A receipt without digests.
+    pub fn new(kind: Kind, run_id: &str, findings: &super::finding::Findings) -> Receipt {
+        Receipt {
+            schema_version: "synthesis_receipt.v1",
+            kind,
+            run_id: run_id.to_owned(),
+            verdict: Verdict::of(findings.passes()),
+            inputs_digest: None,
+            outputs_digest: None,
+            errors: findings.errors(),
+            warnings: findings.warnings(),
+        }
+    }
+}

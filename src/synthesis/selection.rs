@@ -1,0 +1,305 @@
+//! A run made from summaries that exist: one perspective for each group of a selection.
+//!
+//! The selection manifest names summary items, each perhaps with a `group`; without one the stream
+//! is the group. What comes out is an ordinary run directory: a manifest with the limits, the
+//! perspectives, one output per group whose claims are the sentences of its summaries, and a pool
+//! in which every citation is a summary item (`summary-bus:<stream>/<day>/<summary_id>`). Building,
+//! checking and staleness then work as for any other run.
+//!
+//! Everything follows from the selection and the items: no clock, no order of discovery.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Number, Value, json};
+use unicode_segmentation::UnicodeSegmentation as _;
+
+use super::finding::{Code, Findings};
+use super::manifest::Kilobytes;
+use super::run_dir::{RelPath, RunDir, RunDirError, is_perspective_id};
+use super::summary_items::{BusError, SummaryItem};
+use super::{inline, markdown, url};
+use crate::contract::hash::{Digest, sha256};
+use crate::contract::json::{jcs, jcs_hash, to_file};
+use crate::contract::time::parse_instant;
+
+/// Most items of one selection.
+pub const ITEMS_MAX: usize = 100_000;
+/// Most sentences taken from one summary.
+const SENTENCES_MAX: usize = 200;
+
+const WORDS_MAX: u64 = 1_000_000;
+
+/// Finds summary items by id, within some days when they are known.
+pub type FindItems<'a> = &'a dyn Fn(
+    &BTreeSet<String>,
+    Option<&BTreeSet<String>>,
+) -> Result<BTreeMap<String, SummaryItem>, BusError>;
+
+/// Why no run could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum SelectionError {
+    /// The bus could not be read.
+    #[error("read the summaries of the selection")]
+    Bus(#[from] BusError),
+    /// The run directory could not be used.
+    #[error("make a run of the selection")]
+    Run(#[from] RunDirError),
+}
+
+/// A selection manifest that may be believed.
+#[derive(Debug, Clone)]
+pub struct Selection {
+    /// The run it becomes.
+    pub run_id: String,
+    created_at: String,
+    notes: String,
+    items: Vec<Picked>,
+}
+
+#[derive(Debug, Clone)]
+struct Picked {
+    id: String,
+    day: Option<String>,
+    group: Option<String>,
+}
+
+/// What the run made from a selection shall keep to.
+#[derive(Debug, Clone)]
+pub struct SelectionLimits {
+    /// Largest summary.
+    pub max_summary: Kilobytes,
+    /// Largest sum of all summaries.
+    pub max_total: Kilobytes,
+    /// The agent named for every perspective.
+    pub agent_type: String,
+}
+
+/// Reads a selection manifest: version, hash, items. `None` with findings when it is wrong.
+pub fn read(value: &Value, file: &str, findings: &mut Findings) -> Option<Selection> {
+    let before = findings.errors();
+    if value["schema_version"] != "selection_manifest.v1" {
+        let message = "must be selection_manifest.v1";
+        findings.error(Code::SchemaValidationFailed, file, "$.schema_version", message);
+    }
+    let created_at = value["created_at"].as_str().unwrap_or_default();
+    let created = parse_instant(created_at).ok();
+    if created.is_none() {
+        findings.error(Code::InvalidTimestamp, file, "$.created_at", "not an instant");
+    }
+    let hash = jcs_hash(&value["selection"]);
+    let recorded = value["selection_hash"].as_str().and_then(|hash| hash.parse::<Digest>().ok());
+    if recorded != Some(hash) {
+        let message = format!("the selection has the hash {}", hash.prefixed());
+        findings.error(Code::ManifestMismatch, file, "$.selection_hash", message);
+    }
+    let items = items(&value["selection"], file, findings);
+    let created = created.filter(|_| findings.errors() == before)?;
+    Some(Selection {
+        run_id: format!("sel_{}", &hash.hex()[..16]),
+        created_at: created.at.to_string(),
+        notes: value["notes"].as_str().unwrap_or_default().to_owned(),
+        items,
+    })
+}
+
+fn items(selection: &Value, file: &str, findings: &mut Findings) -> Vec<Picked> {
+    let mut bad = |path: String, message: &str| {
+        findings.error(Code::SchemaValidationFailed, file, path, message);
+    };
+    if selection["bus"] != "summary_bus" {
+        bad("$.selection.bus".into(), "a pack is made from summary_bus");
+    }
+    let listed = selection["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if listed.is_empty() || listed.len() > ITEMS_MAX {
+        bad("$.selection.items".into(), "must list at least one item and not too many");
+        return Vec::new();
+    }
+    let mut seen = BTreeSet::new();
+    let mut items = Vec::new();
+    for (index, item) in listed.iter().enumerate() {
+        let text = |key: &str| item[key].as_str().map(str::to_owned);
+        let Some(id) = text("id").filter(|id| is_perspective_id(id)) else {
+            bad(format!("$.selection.items[{index}].id"), "must be the id of a summary item");
+            continue;
+        };
+        let group = text("group").filter(|group| !group.trim().is_empty());
+        if seen.insert((id.clone(), group.clone())) {
+            items.push(Picked { id, day: text("day"), group });
+        }
+    }
+    items
+}
+
+struct Group {
+    id: String,
+    title: String,
+    items: Vec<SummaryItem>,
+}
+
+/// Makes the run directory; false with findings when it must not or cannot be made.
+pub fn make_run(
+    dir: &RunDir<'_>,
+    selection: &Selection,
+    find: FindItems<'_>,
+    limits: &SelectionLimits,
+    findings: &mut Findings,
+) -> Result<bool, SelectionError> {
+    let manifest_path = path("manifest.json")?;
+    let before = findings.errors();
+    if let Some(existing) = super::run::read_json(dir, &manifest_path, findings)?
+        && existing["run_id"].as_str() != Some(&selection.run_id)
+    {
+        let message = format!("the directory holds another run than {}", selection.run_id);
+        findings.error(Code::RunIdMismatch, "manifest.json", "$.run_id", message);
+    }
+    let ids: BTreeSet<String> = selection.items.iter().map(|item| item.id.clone()).collect();
+    let days: Option<BTreeSet<String>> =
+        selection.items.iter().map(|item| item.day.clone()).collect();
+    let found = find(&ids, days.as_ref())?;
+    for id in ids.iter().filter(|id| !found.contains_key(*id)) {
+        findings.error(Code::NotFound, "summaries", id, "no such item on the Summary Bus");
+    }
+    if findings.errors() > before {
+        return Ok(false);
+    }
+    let groups = groups(selection, &found);
+    for group in &groups {
+        dir.write(&path(&format!("wave-1/{}.md", group.id))?, output(group).as_bytes())?;
+    }
+    dir.write(&path("citations/citations.jsonl")?, pool(selection, &groups).as_bytes())?;
+    let perspectives = perspectives(selection, &groups, limits);
+    let manifest = manifest(dir, selection, groups.len(), limits);
+    for (name, value) in [("perspectives.json", perspectives), ("manifest.json", manifest)] {
+        let path = path(name)?;
+        let text = to_file(&value)
+            .map_err(|error| RunDirError::Write { path: name.to_owned(), source: error.into() })?;
+        dir.write(&path, text.as_bytes())?;
+    }
+    Ok(true)
+}
+
+fn path(text: &str) -> Result<RelPath, RunDirError> {
+    RelPath::parse(text).ok_or_else(|| RunDirError::Escapes { path: text.to_owned() })
+}
+
+fn groups(selection: &Selection, found: &BTreeMap<String, SummaryItem>) -> Vec<Group> {
+    let mut by_name: BTreeMap<String, Vec<SummaryItem>> = BTreeMap::new();
+    for picked in &selection.items {
+        if let Some(item) = found.get(&picked.id) {
+            let name = picked.group.clone().unwrap_or_else(|| item.stream.clone());
+            by_name.entry(name).or_default().push(item.clone());
+        }
+    }
+    let mut taken = BTreeSet::new();
+    let mut groups = Vec::new();
+    for (name, items) in by_name {
+        // A name that cannot be a file, or is one but for letter case, gets an id of its own.
+        let usable = is_perspective_id(&name) && taken.insert(name.to_ascii_lowercase());
+        let id = if usable { name.clone() } else { format!("g_{}", &sha256(&name).hex()[..16]) };
+        groups.push(Group { id, title: name, items });
+    }
+    groups
+}
+
+fn cid_url(item: &SummaryItem) -> String {
+    format!("summary-bus:{}/{}/{}", item.stream, item.day, item.summary_id)
+}
+
+fn output(group: &Group) -> String {
+    let mut text = String::from("## Findings\n\n");
+    for item in &group.items {
+        let cid = url::cid(&cid_url(item));
+        for sentence in sentences(&item.text) {
+            text.push_str(&format!("- {sentence} [@{cid}]\n"));
+        }
+    }
+    text
+}
+
+fn sentences(text: &str) -> Vec<String> {
+    let lines = text.lines().map(|line| markdown::list_item(line).map_or(line, |(_, rest)| rest));
+    lines
+        .map(|line| line.trim_start_matches(['#', '>', ' ']))
+        .flat_map(|line| line.unicode_sentences())
+        .filter_map(|sentence| inline::read(sentence, 0))
+        .map(|plain| plain.text)
+        .filter(|text| text.contains(char::is_alphanumeric))
+        .take(SENTENCES_MAX)
+        .collect()
+}
+
+fn pool(selection: &Selection, groups: &[Group]) -> String {
+    let mut rows: BTreeMap<String, Value> = BTreeMap::new();
+    for group in groups {
+        for item in &group.items {
+            let url = cid_url(item);
+            let row = rows.entry(url.clone()).or_insert_with(|| {
+                json!({
+                    "schema_version": "citation.v1", "normalized_url": url, "cid": url::cid(&url),
+                    "url": url, "url_original": url, "status": "valid",
+                    "checked_at": selection.created_at, "found_by": [],
+                    "notes": "a summary item, verified by the manifest of its day",
+                })
+            });
+            if let Some(found_by) = row["found_by"].as_array_mut() {
+                found_by.push(json!({
+                    "wave": 1, "perspective_id": group.id, "agent_type": "summarizer",
+                    "artifact_path": format!("wave-1/{}.md", group.id),
+                }));
+            }
+        }
+    }
+    rows.values().map(|row| format!("{}\n", jcs(row))).collect()
+}
+
+fn perspectives(selection: &Selection, groups: &[Group], limits: &SelectionLimits) -> Value {
+    let perspective = |group: &Group| {
+        json!({
+            "id": group.id, "title": group.title, "track": "standard",
+            "agent_type": limits.agent_type,
+            "prompt_contract": {
+                "max_words": WORDS_MAX, "max_sources": group.items.len(), "tool_budget": {},
+                "must_include_sections": ["Findings"],
+            },
+        })
+    };
+    json!({
+        "schema_version": "perspectives.v1", "run_id": selection.run_id,
+        "created_at": selection.created_at,
+        "perspectives": groups.iter().map(perspective).collect::<Vec<_>>(),
+    })
+}
+
+fn manifest(
+    dir: &RunDir<'_>,
+    selection: &Selection,
+    groups: usize,
+    limits: &SelectionLimits,
+) -> Value {
+    let at = &selection.created_at;
+    let query = match selection.notes.trim() {
+        "" => "summaries of a selection",
+        notes => notes,
+    };
+    json!({
+        "schema_version": "manifest.v1", "run_id": selection.run_id,
+        "created_at": at, "updated_at": at, "revision": 1, "mode": "standard",
+        "status": "running", "query": {"text": query},
+        "stage": {"current": "summaries", "started_at": at, "history": []},
+        "limits": {
+            "max_wave1_agents": groups, "max_wave2_agents": 0,
+            "max_summary_kb": limits.max_summary.number(),
+            "max_total_summary_kb": limits.max_total.number(),
+            "max_review_iterations": Number::from(0),
+        },
+        "agents": {},
+        "artifacts": {"root": dir.root(), "paths": {
+            "wave1_dir": "wave-1", "wave2_dir": "wave-2", "citations_dir": "citations",
+            "summaries_dir": "summaries", "synthesis_dir": "synthesis", "logs_dir": "logs",
+            "gates_file": "gates.json", "perspectives_file": "perspectives.json",
+            "citations_file": "citations/citations.jsonl",
+            "summary_pack_file": "summaries/summary-pack.json", "pivot_file": "pivot.json",
+        }},
+        "metrics": {}, "failures": [],
+    })
+}
