@@ -2,6 +2,7 @@
 
 pub mod cli;
 pub mod config;
+pub mod compaction;
 pub mod contract;
 pub mod export;
 pub mod flow;
