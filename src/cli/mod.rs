@@ -3,6 +3,7 @@
 //! A group is a clap type with its arguments and a `run(&self, &Context)`; adding one is a file
 //! here, a variant of [`Command`] and an arm of [`dispatch`].
 
+pub mod compact;
 pub mod failure;
 pub mod home;
 pub mod inspect;
@@ -82,6 +83,7 @@ enum Command {
     Queue(queue::QueueArgs),
     Log(log::LogArgs),
     Config(home::ConfigArgs),
+    Compact(compact::CompactArgs),
     Schema(schema::SchemaArgs),
     Completions(shell::CompletionsArgs),
     Man(shell::ManArgs),
@@ -174,6 +176,7 @@ fn dispatch(command: &Command, context: &Context) -> Result<Exit, Failure> {
         Command::Queue(args) => args.run(context),
         Command::Log(args) => args.run(context),
         Command::Config(args) => args.run(context),
+        Command::Compact(args) => args.run(context),
         Command::Schema(args) => args.run(context),
         Command::Completions(args) => args.run(context),
         Command::Man(args) => args.run(context),

@@ -14,6 +14,8 @@ use serde_json::value::RawValue;
 
 use super::payload::*;
 use super::text::Text;
+use crate::contract::hash::Digest;
+use crate::contract::json::jcs_hash;
 use crate::contract::time::{Timestamp, parse_instant};
 
 /// The record kind of every line.
@@ -238,6 +240,16 @@ impl RunEvent {
             Some(id) => Cow::Borrowed(id),
             None => Cow::Owned(format!("{}:{}", self.run_id, self.seq)),
         }
+    }
+
+    /// Digest of what the event says, without its place and time: equal for a repeated append.
+    pub fn content_digest(&self) -> Digest {
+        jcs_hash(&serde_json::json!([
+            self.type_name(),
+            self.step_id,
+            json_of(&self.phase),
+            self.payload(),
+        ]))
     }
 
     /// What compaction does with it.

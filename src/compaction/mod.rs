@@ -7,9 +7,9 @@
 //! after everything was read again; a second failure stops the run with the snapshot before still
 //! in force. [`narrative`] renders a snapshot for people.
 //!
-//! Contract: everything but `files` is a pure function of events. Equal logs give equal bytes;
+//! Contract: everything but [`files`], [`reader`] and [`run_log`] is a pure function of events. Equal logs give equal bytes;
 //! verbose events change none; folding a log gives what folding a snapshot and the tail gives
-//! (`resume`). Snapshots are never changed once written.
+//! ([`resume`]). Snapshots are never changed once written.
 //!
 //! It does not summarize with a model, does not repair logs, and does not decide what a run does.
 
@@ -18,9 +18,15 @@ pub mod checks;
 pub mod compactor;
 pub mod event;
 pub mod evidence;
+pub mod files;
 pub mod fold;
+pub mod journal;
 pub mod narrative;
 pub mod payload;
+pub mod reader;
+pub mod resume;
+pub mod run_log;
+pub mod service_run;
 pub mod snapshot;
 pub mod state;
 pub mod text;
