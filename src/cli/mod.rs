@@ -16,6 +16,7 @@ pub mod serve;
 pub mod session;
 pub mod shell;
 pub mod submit;
+pub mod tune;
 pub mod ui;
 
 use std::path::PathBuf;
@@ -87,6 +88,7 @@ enum Command {
     Schema(schema::SchemaArgs),
     Completions(shell::CompletionsArgs),
     Man(shell::ManArgs),
+    Tune(tune::TuneArgs),
 }
 
 /// What every command is given.
@@ -180,5 +182,6 @@ fn dispatch(command: &Command, context: &Context) -> Result<Exit, Failure> {
         Command::Schema(args) => args.run(context),
         Command::Completions(args) => args.run(context),
         Command::Man(args) => args.run(context),
+        Command::Tune(args) => args.run(context),
     }
 }

@@ -31,4 +31,5 @@ pub mod snapshot;
 pub mod state;
 pub mod text;
 pub mod trigger;
+pub mod tuning;
 pub mod window;
