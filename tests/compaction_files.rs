@@ -442,7 +442,7 @@ impl Disk for DyingDisk {
 
 #[test]
 fn dying_at_any_operation_leaves_the_old_or_the_new_snapshot_in_force() {
-    let log = generated(0);
+    let log: String = shapes::generate(11, 0, 130).iter().map(RunEvent::to_line).collect();
     let clean = Home::new(&log);
     clean.compact(|_| {}).unwrap();
     let expected = clean.tree();
