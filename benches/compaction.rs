@@ -20,9 +20,13 @@ fn compaction(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(1));
     for events in [1_000, 10_000, 100_000] {
         let ready = body::fold_to_last_snapshot(&run[..events]);
-        group.bench_with_input(BenchmarkId::new("snapshot/history", events), &ready, |bencher, ready| {
-            bencher.iter(|| body::snapshot(ready));
-        });
+        group.bench_with_input(
+            BenchmarkId::new("snapshot/history", events),
+            &ready,
+            |bencher, ready| {
+                bencher.iter(|| body::snapshot(ready));
+            },
+        );
     }
     group.bench_function("tune/runs=20/events=200/settings=60", |bencher| {
         bencher.iter(|| body::tune(20, 200));

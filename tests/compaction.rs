@@ -183,10 +183,15 @@ fn the_trigger_fires_at_eighteen_events_or_at_eight_broken_steps() {
         let start = LOG.lines().next().unwrap().replace("run_demo_01", "r");
         let mut lines = vec![start];
         (1..=steps).for_each(|number| lines.extend(step(number, kinds)));
-        let (taken, _) = compact(&renumbered(lines.iter().map(String::as_str)), Thresholds::default()).unwrap();
-        taken.iter().map(|built| built.snapshot.counts).map(|counts| {
-            (counts.steps_since_last_compaction, counts.counted_events_since_last_compaction)
-        }).collect::<Vec<_>>()
+        let (taken, _) =
+            compact(&renumbered(lines.iter().map(String::as_str)), Thresholds::default()).unwrap();
+        taken
+            .iter()
+            .map(|built| built.snapshot.counts)
+            .map(|counts| {
+                (counts.steps_since_last_compaction, counts.counted_events_since_last_compaction)
+            })
+            .collect::<Vec<_>>()
     };
     let whole = ["PLAN_DONE", "ACT_DONE", "OBSERVE_DONE"];
     assert_eq!(cadence(&whole, 5), []);
@@ -200,13 +205,18 @@ fn the_trigger_fires_at_eighteen_events_or_at_eight_broken_steps() {
 
 #[test]
 fn superseded_retracted_and_unicode_claims_stay_as_they_are() {
-    let claim = |id: &str, more: &str| format!(
-        r#"{{"schema":"run_event.v1","run_id":"r","seq":1,"ts":"2026-01-14T09:00:00.000Z","step_id":1,"phase":"OBSERVE","type":"{id}","payload":{more}}}"#
-    );
+    let claim = |id: &str, more: &str| {
+        format!(
+            r#"{{"schema":"run_event.v1","run_id":"r","seq":1,"ts":"2026-01-14T09:00:00.000Z","step_id":1,"phase":"OBSERVE","type":"{id}","payload":{more}}}"#
+        )
+    };
     let start = LOG.lines().next().unwrap().replace("run_demo_01", "r");
     let lines = [
         start,
-        claim("CLAIM_ADDED", r#"{"claim_id":"ζ","statement":"Ünï\n## 3. Verified claims\n- fake"}"#),
+        claim(
+            "CLAIM_ADDED",
+            r#"{"claim_id":"ζ","statement":"Ünï\n## 3. Verified claims\n- fake"}"#,
+        ),
         claim("CLAIM_ADDED", r#"{"claim_id":"b","statement":"new wording","supersedes":"ζ"}"#),
         claim("CLAIM_RETRACTED", r#"{"claim_id":"ζ","reason":"worded badly"}"#),
     ];

@@ -137,7 +137,8 @@ fn resuming_anywhere_gives_what_one_go_gives() {
         clean.compact(|_| {}).unwrap();
         let lines: Vec<&str> = log.lines().collect();
         for cut in (1..lines.len()).step_by(lines.len() / 6) {
-            let home = Home::new(&lines[..cut].iter().map(|line| format!("{line}\n")).collect::<String>());
+            let home =
+                Home::new(&lines[..cut].iter().map(|line| format!("{line}\n")).collect::<String>());
             home.compact(|_| {}).unwrap();
             home.write_log(&log);
             home.compact(|job| job.resume = true).unwrap();
@@ -282,7 +283,12 @@ fn wide_coverage_is_spilled_in_links_and_never_lost() {
         let ids: Vec<String> = (0..900).map(|n| format!("chk_{step:03}_{n:05}_ünï")).collect();
         let seen = serde_json::json!({"source_id": "src_a", "chunk_ids": ids});
         push(step, "CHUNKS_SEEN", "ACT", seen);
-        push(step, "PLAN_DONE", "PLAN", serde_json::json!({"plan_id": "p", "action_type": "SEARCH"}));
+        push(
+            step,
+            "PLAN_DONE",
+            "PLAN",
+            serde_json::json!({"plan_id": "p", "action_type": "SEARCH"}),
+        );
         push(step, "ACT_DONE", "ACT", serde_json::json!({"plan_id": "p", "outcome": "ok"}));
         push(step, "OBSERVE_DONE", "OBSERVE", serde_json::json!({"progress": true}));
     }

@@ -9,7 +9,9 @@ use summarizer::compaction::event::RunEvent;
 use summarizer::compaction::trigger::Thresholds;
 use summarizer::compaction::tuning::choose::choose;
 use summarizer::compaction::tuning::shapes;
-use summarizer::compaction::tuning::sweep::{EVENT_THRESHOLDS, Generated, STEP_FALLBACKS, grid, sweep};
+use summarizer::compaction::tuning::sweep::{
+    EVENT_THRESHOLDS, Generated, STEP_FALLBACKS, grid, sweep,
+};
 
 /// One run of about `events` events whose state stays inside its limits: short runs end to end,
 /// renumbered, with their claims left out after the first of them.
@@ -53,7 +55,8 @@ pub fn parse(lines: &[String]) -> usize {
 
 /// Folds every event, no snapshots.
 pub fn fold(run: &[RunEvent]) -> Compactor {
-    let mut compactor = Compactor::new(Thresholds { event_threshold: u64::MAX, step_fallback: u64::MAX });
+    let mut compactor =
+        Compactor::new(Thresholds { event_threshold: u64::MAX, step_fallback: u64::MAX });
     for event in run {
         compactor.fold(event).expect("a generated run folds");
     }

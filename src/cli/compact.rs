@@ -173,8 +173,11 @@ impl CompactArgs {
 
 fn report_json(job: &Job<'_>, report: &Report) -> serde_json::Value {
     let failed = report.failed.as_ref().map(|failed| {
-        let events: Vec<serde_json::Value> =
-            failed.events.iter().filter_map(|event| serde_json::from_str(&event.to_line()).ok()).collect();
+        let events: Vec<serde_json::Value> = failed
+            .events
+            .iter()
+            .filter_map(|event| serde_json::from_str(&event.to_line()).ok())
+            .collect();
         json!({"snapshot": failed.snapshot, "events": events})
     });
     json!({

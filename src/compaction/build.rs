@@ -93,8 +93,7 @@ pub(super) fn build(
     let mut snapshot = draft(fold, started, previous, sequence);
     let mut spill = None;
     if !surely_too_big {
-        snapshot.state.source_coverage.chunk_ids_seen =
-            coverage.chunks.iter().cloned().collect();
+        snapshot.state.source_coverage.chunk_ids_seen = coverage.chunks.iter().cloned().collect();
         seal(&mut snapshot, fold, &baseline, attempt);
         let bytes = snapshot.to_bytes();
         if bytes.len() <= SNAPSHOT_BYTES_MAX {

@@ -65,9 +65,8 @@ pub fn pointers_only(snapshot: &Snapshot, encoded_bytes: Option<usize>) -> Check
 /// Steps since the last snapshot that have no context manifest.
 pub fn steps_without_manifest(fold: &RunFold) -> Vec<u64> {
     let window = &fold.window;
-    let missing = |step: &&u64| {
-        **step > fold.step_at_snapshot && !window.manifest_steps.contains(step)
-    };
+    let missing =
+        |step: &&u64| **step > fold.step_at_snapshot && !window.manifest_steps.contains(step);
     window.steps.iter().filter(missing).copied().collect()
 }
 
@@ -140,7 +139,11 @@ fn no_new_verified_claims(snapshot: &Snapshot, ledger: &Ledger) -> Check {
     let message = if strange.is_empty() {
         format!("{verified} verified claims match the ledger")
     } else {
-        format!("{verified} verified claims, {} not in the ledger{}", strange.len(), named(&strange))
+        format!(
+            "{verified} verified claims, {} not in the ledger{}",
+            strange.len(),
+            named(&strange)
+        )
     };
     check("no_new_verified_claims", strange.is_empty(), message)
 }

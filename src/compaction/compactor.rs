@@ -135,10 +135,8 @@ pub fn stop_events(failed: &Snapshot, after: &RunFold) -> [RunEvent; 2] {
         body,
     };
     let checks = failed.validation.checks.clone();
-    let stopped = RunStopped {
-        stop_reason: StopReason::SystemError,
-        message: Some(Text::from(message)),
-    };
+    let stopped =
+        RunStopped { stop_reason: StopReason::SystemError, message: Some(Text::from(message)) };
     [
         event(1, Body::CompactionFailed(CompactionFailed { attempt: 2, checks })),
         event(2, Body::RunStopped(stopped)),

@@ -308,8 +308,7 @@ impl RunEvent {
                         | Body::CompactionFailed(_)
                         | Body::Noted(_)
                 );
-                run_level
-                    || (self.phase == Phase::Run && !matches!(self.body, Body::Manifest(_)))
+                run_level || (self.phase == Phase::Run && !matches!(self.body, Body::Manifest(_)))
             }
         }
     }
@@ -439,7 +438,10 @@ mod tests {
         let class = |name: &str, payload: &str| {
             RunEvent::parse(line(name, "1", payload).as_bytes()).unwrap().class()
         };
-        assert_eq!(class("PLAN_DONE", r#"{"plan_id":"p","action_type":"SEARCH"}"#), Class::Terminal);
+        assert_eq!(
+            class("PLAN_DONE", r#"{"plan_id":"p","action_type":"SEARCH"}"#),
+            Class::Terminal
+        );
         assert_eq!(class("HANDOFF", "{}"), Class::State);
         assert_eq!(class("TOOL_CALLED", r#"{"class":"terminal"}"#), Class::Verbose);
         assert_eq!(class("NEVER_HEARD_OF", "{}"), Class::Verbose);

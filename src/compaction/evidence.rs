@@ -10,7 +10,9 @@ use crate::contract::hash::Digest;
 use crate::contract::json::jcs_hash;
 
 /// What a span counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum SpanUnit {
     /// Bytes of the chunk's UTF-8 text.
@@ -111,10 +113,34 @@ mod tests {
         let quote = "ffefc769850a3e10785dcd5e59f78335e360e585e39011c1724ecfb49081496d";
         let quote = quote.parse::<Digest>().unwrap();
         let rows = [
-            ("idx:pharm-2023-v3", "chk_a1", span(120, 184), None, "ev_b76ed95ef5b285d7eaaafbecf3dcaf8e"),
-            ("idx:pharm-2023-v3", "chk_b4", span(40, 101), None, "ev_888f5224054eef8fa8a487884bc5964b"),
-            ("corp:pharm-2023-v3", "chk_a1", span(120, 184), None, "ev_1a2bf126a47313c95708698ef29ba339"),
-            ("idx:pharm-2023-v3", "chk_a1", span(120, 184), Some(quote), "ev_27e4a4c2bbe7caf92149400bd15b2643"),
+            (
+                "idx:pharm-2023-v3",
+                "chk_a1",
+                span(120, 184),
+                None,
+                "ev_b76ed95ef5b285d7eaaafbecf3dcaf8e",
+            ),
+            (
+                "idx:pharm-2023-v3",
+                "chk_b4",
+                span(40, 101),
+                None,
+                "ev_888f5224054eef8fa8a487884bc5964b",
+            ),
+            (
+                "corp:pharm-2023-v3",
+                "chk_a1",
+                span(120, 184),
+                None,
+                "ev_1a2bf126a47313c95708698ef29ba339",
+            ),
+            (
+                "idx:pharm-2023-v3",
+                "chk_a1",
+                span(120, 184),
+                Some(quote),
+                "ev_27e4a4c2bbe7caf92149400bd15b2643",
+            ),
         ];
         for (namespace, chunk, span, quote, expected) in rows {
             let id = evidence_id(namespace, chunk, span, quote);

@@ -149,8 +149,7 @@ impl RunFold {
 
     /// True when the event begins a step newer than any before it.
     pub fn begins_newer_step(&self, event: &RunEvent) -> bool {
-        event.class() != Class::Verbose
-            && event.step_id.is_some_and(|step| step > self.newest_step)
+        event.class() != Class::Verbose && event.step_id.is_some_and(|step| step > self.newest_step)
     }
 
     fn check_place(&self, event: &RunEvent) -> Result<(), InputError> {

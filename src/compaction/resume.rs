@@ -200,10 +200,8 @@ fn fold(
 }
 
 fn refs(pointers: &[EvidenceRef]) -> Refs {
-    let place = |evidence: &EvidenceRef| Place {
-        chunk_id: evidence.chunk_id.clone(),
-        span: evidence.span,
-    };
+    let place =
+        |evidence: &EvidenceRef| Place { chunk_id: evidence.chunk_id.clone(), span: evidence.span };
     pointers.iter().map(|evidence| (evidence.evidence_id.clone(), place(evidence))).collect()
 }
 

@@ -127,7 +127,13 @@ pub struct Difference {
 
 /// Compacts a run log; `progress` is told the bytes read.
 pub fn compact(job: &Job<'_>, progress: &mut dyn FnMut(u64)) -> Result<Report, RunLogError> {
-    let mut pass = Pass { job, compactor: Compactor::new(job.thresholds), pending: None, cuts: Vec::new(), report: Report::default() };
+    let mut pass = Pass {
+        job,
+        compactor: Compactor::new(job.thresholds),
+        pending: None,
+        cuts: Vec::new(),
+        report: Report::default(),
+    };
     let mut reader = RunLogReader::open(job.disk, &job.log)?;
     while let Some(event) = reader.next_event()? {
         progress(reader.bytes_read());
@@ -274,9 +280,11 @@ impl Pass<'_> {
 }
 
 fn fold(compactor: &mut Compactor, event: &RunEvent, line: u64) -> Result<(), RunLogError> {
-    compactor
-        .fold(event)
-        .map_err(|source| RunLogError::Input { line, event: event.to_string(), source })
+    compactor.fold(event).map_err(|source| RunLogError::Input {
+        line,
+        event: event.to_string(),
+        source,
+    })
 }
 
 /// Folds the log again from the disk up to `to_seq`, with the snapshots in force read again too.

@@ -215,14 +215,17 @@ impl ServiceRun {
             Fact::Failed { request_id, signal_type, severity, fingerprint, place, why } => {
                 let mut step = self.begun(request_id);
                 let digest = sha256(fingerprint.as_bytes()).hex();
-                step.fail(at, FailureRecorded {
-                    failure_id: format!("fail_{}", &digest[..16]).into(),
-                    signal_type: signal_type.clone(),
-                    severity: *severity,
-                    fingerprint: fingerprint.clone(),
-                    place: place.clone(),
-                    why: why.clone(),
-                });
+                step.fail(
+                    at,
+                    FailureRecorded {
+                        failure_id: format!("fail_{}", &digest[..16]).into(),
+                        signal_type: signal_type.clone(),
+                        severity: *severity,
+                        fingerprint: fingerprint.clone(),
+                        place: place.clone(),
+                        why: why.clone(),
+                    },
+                );
                 self.write(step, at, &mut out);
             }
             Fact::Finished => {
@@ -361,7 +364,10 @@ impl ServiceRun {
 
     fn close(&mut self, out: &mut Vec<Emitted>) {
         let Some(at) = self.open.as_ref().map(|open| open.last_at) else { return };
-        let news = self.open.as_ref().is_some_and(|open| !open.compactor.fold_state().window.steps.is_empty());
+        let news = self
+            .open
+            .as_ref()
+            .is_some_and(|open| !open.compactor.fold_state().window.steps.is_empty());
         if news && !self.take(out) {
             return;
         }

@@ -159,9 +159,8 @@ impl Retrieval {
 
     /// Steps whose retrieval gave nothing usable and which added no evidence.
     pub fn no_evidence_steps(&self) -> Vec<u64> {
-        let found = |step: &&u64| {
-            !self.strong_steps.contains(step) && !self.evidence_steps.contains(step)
-        };
+        let found =
+            |step: &&u64| !self.strong_steps.contains(step) && !self.evidence_steps.contains(step);
         self.weak_steps.iter().filter(found).copied().collect()
     }
 }
@@ -171,9 +170,8 @@ impl Retrieval {
 pub fn milli(number: f64) -> i64 {
     let text = format!("{:.1$}", number.abs(), shortest_decimals(number));
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-    let digit = |index: usize| {
-        fraction.as_bytes().get(index).map_or(0, |byte| i64::from(byte - b'0'))
-    };
+    let digit =
+        |index: usize| fraction.as_bytes().get(index).map_or(0, |byte| i64::from(byte - b'0'));
     let Ok(whole) = whole.parse::<i64>() else {
         return if number < 0.0 { i64::MIN } else { i64::MAX };
     };

@@ -120,13 +120,9 @@ fn a_claim_is_verified_by_an_exact_pointer_only() {
         .chain([Fact::Finished]);
     let out = play(&mut run, facts);
     let claims = &snapshots(&out)[0].snapshot.state.claims;
-    let statuses: Vec<String> =
-        claims.iter().map(|claim| format!("{:?}", claim.status)).collect();
+    let statuses: Vec<String> = claims.iter().map(|claim| format!("{:?}", claim.status)).collect();
     assert_eq!(statuses, ["Verified", "Candidate"]);
-    assert_eq!(
-        &*claims[0].statement,
-        format!("summary sum_{:032} produced from 1 sources", 1)
-    );
+    assert_eq!(&*claims[0].statement, format!("summary sum_{:032} produced from 1 sources", 1));
 }
 
 #[test]

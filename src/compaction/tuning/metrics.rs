@@ -88,8 +88,7 @@ struct StepFacts {
 
 /// Measures one run.
 pub fn measure(events: &[RunEvent]) -> (RunMetrics, Vec<Violation>) {
-    let mut metrics =
-        RunMetrics { runs: 1, events: events.len() as u64, ..RunMetrics::default() };
+    let mut metrics = RunMetrics { runs: 1, events: events.len() as u64, ..RunMetrics::default() };
     let mut steps: BTreeMap<u64, StepFacts> = BTreeMap::new();
     let mut verified: BTreeSet<&Text> = BTreeSet::new();
     let mut constraints: BTreeMap<&Text, usize> = BTreeMap::new();

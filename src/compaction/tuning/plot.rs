@@ -61,7 +61,14 @@ pub struct Mark {
 }
 
 /// Lines over a common axis.
-pub fn lines(title: &str, note: &str, x: &Axis, y: &Axis, series: &[Series], marks: &[Mark]) -> String {
+pub fn lines(
+    title: &str,
+    note: &str,
+    x: &Axis,
+    y: &Axis,
+    series: &[Series],
+    marks: &[Mark],
+) -> String {
     let points = || series.iter().flat_map(|series| series.points.iter().copied());
     let mut svg = Canvas::new(title, note, x, y, points());
     for (index, line) in series.iter().enumerate() {
@@ -125,9 +132,19 @@ pub fn heat_map(
         let (fill, ink) = shade(badness);
         svg.raw(format_args!(
             r#"<rect x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}" rx="4" fill="{fill}"/>"#,
-            x + 1.5, y + 1.5, width - 3.0, height - 3.0
+            x + 1.5,
+            y + 1.5,
+            width - 3.0,
+            height - 3.0
         ));
-        svg.text(x + width / 2.0, y + height / 2.0 + 4.0, 12.0, ink, "middle", &format!("{number:.2}"));
+        svg.text(
+            x + width / 2.0,
+            y + height / 2.0 + 4.0,
+            12.0,
+            ink,
+            "middle",
+            &format!("{number:.2}"),
+        );
     }
     for (r, c, chosen) in marks {
         let (x, y) = (LEFT + *c as f64 * width, TOP + *r as f64 * height);
@@ -145,7 +162,14 @@ pub fn heat_map(
         let y = TOP + (r as f64 + 0.5) * height + 4.0;
         svg.text(LEFT - 10.0, y, 12.0, FAINT, "end", name);
     }
-    svg.text(LEFT + width * columns.len() as f64 / 2.0, HEIGHT - 22.0, 13.0, INK, "middle", labels.0);
+    svg.text(
+        LEFT + width * columns.len() as f64 / 2.0,
+        HEIGHT - 22.0,
+        13.0,
+        INK,
+        "middle",
+        labels.0,
+    );
     svg.upright(22.0, TOP + (HEIGHT - TOP - BOTTOM) / 2.0, labels.1);
     svg.finish()
 }
@@ -294,7 +318,9 @@ impl Canvas {
             r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" font-family="system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif" role="img">"#
         ));
         canvas.raw(format_args!("<title>{}</title>", escape(title)));
-        canvas.raw(format_args!(r##"<rect width="{WIDTH}" height="{HEIGHT}" rx="8" fill="#ffffff"/>"##));
+        canvas.raw(format_args!(
+            r##"<rect width="{WIDTH}" height="{HEIGHT}" rx="8" fill="#ffffff"/>"##
+        ));
         canvas.svg.push_str(&format!(
             "<text x=\"{LEFT}\" y=\"28\" font-size=\"16\" font-weight=\"600\" fill=\"{INK}\">{}</text>\n",
             escape(title)

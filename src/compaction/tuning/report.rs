@@ -91,25 +91,31 @@ impl Report<'_> {
 
     /// Everything for programs.
     pub fn json(&self) -> Value {
-        let rows: Vec<Value> = self.sweep.rows.iter().enumerate().map(|(index, row)| {
-            let mut record = serde_json::Map::new();
-            record.insert("event_threshold".into(), row.thresholds.event_threshold.into());
-            record.insert("step_fallback".into(), row.thresholds.step_fallback.into());
-            record.insert("snapshots".into(), row.snapshots.into());
-            record.insert("failed_runs".into(), row.failed_runs.into());
-            record.insert("bytes_written".into(), row.bytes_written.into());
-            record.insert("fold_ns".into(), row.fold_ns.into());
-            record.insert("build_ns".into(), row.build_ns.into());
-            record.insert("tail_mean".into(), row.tails.mean().into());
-            record.insert("tail_p95".into(), row.tails.p95().into());
-            record.insert("tail_max".into(), row.tails.max().into());
-            record.insert("at_risk_mean".into(), row.at_risk.mean().into());
-            record.insert("at_risk_max".into(), row.at_risk.max().into());
-            let violations = row.violations_after_compaction;
-            record.insert("violations_after_compaction".into(), violations.into());
-            record.insert("on_front".into(), self.choice.front.contains(&index).into());
-            Value::Object(record)
-        }).collect();
+        let rows: Vec<Value> = self
+            .sweep
+            .rows
+            .iter()
+            .enumerate()
+            .map(|(index, row)| {
+                let mut record = serde_json::Map::new();
+                record.insert("event_threshold".into(), row.thresholds.event_threshold.into());
+                record.insert("step_fallback".into(), row.thresholds.step_fallback.into());
+                record.insert("snapshots".into(), row.snapshots.into());
+                record.insert("failed_runs".into(), row.failed_runs.into());
+                record.insert("bytes_written".into(), row.bytes_written.into());
+                record.insert("fold_ns".into(), row.fold_ns.into());
+                record.insert("build_ns".into(), row.build_ns.into());
+                record.insert("tail_mean".into(), row.tails.mean().into());
+                record.insert("tail_p95".into(), row.tails.p95().into());
+                record.insert("tail_max".into(), row.tails.max().into());
+                record.insert("at_risk_mean".into(), row.at_risk.mean().into());
+                record.insert("at_risk_max".into(), row.at_risk.max().into());
+                let violations = row.violations_after_compaction;
+                record.insert("violations_after_compaction".into(), violations.into());
+                record.insert("on_front".into(), self.choice.front.contains(&index).into());
+                Value::Object(record)
+            })
+            .collect();
         let chosen = &self.sweep.rows[self.choice.chosen].thresholds;
         json!({
             "schema_version": "tune_report.v1",
@@ -130,18 +136,46 @@ impl Report<'_> {
     pub fn plots(&self) -> Vec<(&'static str, String)> {
         vec![
             ("pareto.svg", self.pareto()),
-            ("bytes.svg", self.curves("Bytes written", "one line a step fallback; both axes logarithmic", "bytes per run", Scale::LogBytes, |row, runs| {
-                row.bytes_written as f64 / runs
-            })),
-            ("tail.svg", self.curves("Events to re-read on resume", "mean over every position a run could stop at", "events", Scale::Linear, |row, _| {
-                row.tails.mean()
-            })),
-            ("at_risk.svg", self.curves("Events no snapshot covers when a run breaks off", "mean over the runs that broke off, verbose events left out", "events", Scale::Linear, |row, _| {
-                row.at_risk.mean()
-            })),
-            ("compute.svg", self.curves("Time to build, check and encode", "per run, on the machine that ran the sweep", "microseconds per run", Scale::Log, |row, runs| {
-                (row.build_ns as f64 / runs / 1000.0).max(0.1)
-            })),
+            (
+                "bytes.svg",
+                self.curves(
+                    "Bytes written",
+                    "one line a step fallback; both axes logarithmic",
+                    "bytes per run",
+                    Scale::LogBytes,
+                    |row, runs| row.bytes_written as f64 / runs,
+                ),
+            ),
+            (
+                "tail.svg",
+                self.curves(
+                    "Events to re-read on resume",
+                    "mean over every position a run could stop at",
+                    "events",
+                    Scale::Linear,
+                    |row, _| row.tails.mean(),
+                ),
+            ),
+            (
+                "at_risk.svg",
+                self.curves(
+                    "Events no snapshot covers when a run breaks off",
+                    "mean over the runs that broke off, verbose events left out",
+                    "events",
+                    Scale::Linear,
+                    |row, _| row.at_risk.mean(),
+                ),
+            ),
+            (
+                "compute.svg",
+                self.curves(
+                    "Time to build, check and encode",
+                    "per run, on the machine that ran the sweep",
+                    "microseconds per run",
+                    Scale::Log,
+                    |row, runs| (row.build_ns as f64 / runs / 1000.0).max(0.1),
+                ),
+            ),
             ("distance.svg", self.distance_map()),
         ]
     }
@@ -187,7 +221,11 @@ impl Report<'_> {
         }
         page.push_str("</table>\n");
         self.log_section(&mut page);
-        let _ = writeln!(page, "<h2>Settings</h2>\n<pre>{}</pre>\n</main></body></html>", escape(&self.toml()));
+        let _ = writeln!(
+            page,
+            "<h2>Settings</h2>\n<pre>{}</pre>\n</main></body></html>",
+            escape(&self.toml())
+        );
         page
     }
 
@@ -297,7 +335,8 @@ impl Report<'_> {
         let rows = values(|row| row.thresholds.step_fallback);
         let index_of = |r: usize, c: usize| {
             self.sweep.rows.iter().position(|row| {
-                row.thresholds.event_threshold == columns[c] && row.thresholds.step_fallback == rows[r]
+                row.thresholds.event_threshold == columns[c]
+                    && row.thresholds.step_fallback == rows[r]
             })
         };
         let place = |index: usize| {
@@ -353,7 +392,9 @@ fn metric_lines(metrics: &RunMetrics) -> Vec<(&'static str, String)> {
         ),
         (
             "latency per verified claim",
-            or_none(metrics.latency_per_verified_claim_ms().map(|ms| format!("{:.1} s", ms / 1000.0))),
+            or_none(
+                metrics.latency_per_verified_claim_ms().map(|ms| format!("{:.1} s", ms / 1000.0)),
+            ),
         ),
         ("loop rate", format!("{:.3}", metrics.loop_rate())),
         ("constraint violations", metrics.constraint_violations.to_string()),
@@ -418,8 +459,12 @@ mod tests {
         let runs = Generated { seed: 5, runs: 5, events: 120 };
         let swept = sweep(&runs, &grid(&[6, 18], &[4, 8]), &|| {});
         let choice = choose(&swept.rows).unwrap();
-        let report =
-            Report { runs: "5 generated runs".into(), sweep: &swept, choice: &choice, log_rows: &[] };
+        let report = Report {
+            runs: "5 generated runs".into(),
+            sweep: &swept,
+            choice: &choice,
+            log_rows: &[],
+        };
         assert_eq!(report.csv().lines().count(), 5);
         assert!(report.csv().lines().all(|line| line.split(',').count() == COLUMNS.len()));
         let parsed: toml::Table = report.toml().parse().unwrap();

@@ -201,13 +201,14 @@ impl Writer {
     fn manifest(&mut self, stalled: bool) -> Vec<Text> {
         let chunk = |number: u64| Text::from(format!("chk_{number:06}"));
         let first = self.random.below(40_000);
-        let candidates: Vec<Text> = (0..4 + self.random.below(8)).map(|n| chunk(first + n)).collect();
+        let candidates: Vec<Text> =
+            (0..4 + self.random.below(8)).map(|n| chunk(first + n)).collect();
         let keep = if stalled { 0 } else { 1 + self.random.below(3) as usize };
         let selected: Vec<Text> = candidates.iter().take(keep).cloned().collect();
-        let excluded = candidates.iter().skip(keep).map(|id| Excluded {
-            item_id: id.clone(),
-            reason: "score_below_threshold".into(),
-        });
+        let excluded = candidates
+            .iter()
+            .skip(keep)
+            .map(|id| Excluded { item_id: id.clone(), reason: "score_below_threshold".into() });
         let score = if stalled { 0.2 } else { 0.6 } + self.random.below(300) as f64 / 1000.0;
         let manifest = Manifest {
             manifest_id: format!("cm_{:05}", self.step).into(),
@@ -226,11 +227,14 @@ impl Writer {
     fn plan(&mut self, stalled: bool) {
         let signature =
             if stalled { "SEARCH|same".to_owned() } else { format!("SEARCH|{}", self.step) };
-        self.put(Phase::Plan, Body::PlanDone(PlanDone {
-            plan_id: format!("pl_{}", self.step).into(),
-            action_type: "SEARCH".into(),
-            action_signature: Some(signature.into()),
-        }));
+        self.put(
+            Phase::Plan,
+            Body::PlanDone(PlanDone {
+                plan_id: format!("pl_{}", self.step).into(),
+                action_type: "SEARCH".into(),
+                action_signature: Some(signature.into()),
+            }),
+        );
     }
 
     fn act(&mut self, stalled: bool, chunks: &[Text]) {
@@ -241,12 +245,15 @@ impl Writer {
         }
         let latency_ms = Some((300 + self.random.below(5000)) as f64);
         let cost_usd = Some((5 + self.random.below(40)) as f64 / 1000.0);
-        self.put(Phase::Act, Body::ActDone(ActDone {
-            plan_id: format!("pl_{}", self.step).into(),
-            outcome: if stalled { ActOutcome::Partial } else { ActOutcome::Ok },
-            cost_usd,
-            latency_ms,
-        }));
+        self.put(
+            Phase::Act,
+            Body::ActDone(ActDone {
+                plan_id: format!("pl_{}", self.step).into(),
+                outcome: if stalled { ActOutcome::Partial } else { ActOutcome::Ok },
+                cost_usd,
+                latency_ms,
+            }),
+        );
     }
 
     fn findings(&mut self, shape: Shape, chunks: &[Text]) {
@@ -276,7 +283,8 @@ impl Writer {
         self.claims += 1;
         let claim_id = Text::from(format!("clm_{:04}", self.claims));
         let count = self.random.below(200);
-        let statement = format!("{count} of 210 patients in cohort {} improved.", self.claims).into();
+        let statement =
+            format!("{count} of 210 patients in cohort {} improved.", self.claims).into();
         let added = ClaimAdded { claim_id: claim_id.clone(), statement, supersedes: None };
         self.put(Phase::Observe, Body::ClaimAdded(added));
         let start = self.random.below(400);
