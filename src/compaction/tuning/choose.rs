@@ -1,6 +1,7 @@
 //! Choosing a setting: the Pareto front of bytes written against tail to re-read, and on it the
-//! point nearest to the best of both, each on a logarithmic scale. Times are reported but choose
-//! nothing, so that equal logs give an equal choice on every machine.
+//! point nearest to the best of both, each on a logarithmic scale. Only settings whose fallback
+//! stays a fallback are chosen: whole steps must reach the event threshold first. Times are
+//! reported but choose nothing, so that equal logs give an equal choice on every machine.
 
 use super::super::trigger::Thresholds;
 use super::sweep::Row;
@@ -28,16 +29,31 @@ pub fn choose(rows: &[Row]) -> Option<Choice> {
     let mut front: Vec<usize> =
         (0..rows.len()).filter(candidate).filter(|index| !is_beaten(rows, *index)).collect();
     front.sort_by_key(|index| (rows[*index].bytes_written, *index));
-    let chosen = front.iter().copied().min_by(|a, b| {
-        let worst_tail = |index: &usize| rows[*index].tails.max();
-        distances[*a]
-            .total_cmp(&distances[*b])
-            .then(worst_tail(a).cmp(&worst_tail(b)))
-            .then(strangeness(rows[*a].thresholds).cmp(&strangeness(rows[*b].thresholds)))
-    })?;
+    let ordinary = front.iter().copied().filter(|index| keeps_order(rows[*index].thresholds));
+    let chosen = nearest(rows, &distances, ordinary)
+        .or_else(|| nearest(rows, &distances, front.iter().copied()))?;
     let default = rows.iter().position(|row| row.thresholds == Thresholds::default());
     let reason = reason(rows, chosen, default, front.len());
     Some(Choice { chosen, default, front, distances, reason })
+}
+
+/// True when runs of whole steps, three events each, trigger by events and not by the fallback.
+fn keeps_order(thresholds: Thresholds) -> bool {
+    thresholds.step_fallback.saturating_mul(3) >= thresholds.event_threshold
+}
+
+fn nearest(
+    rows: &[Row],
+    distances: &[f64],
+    candidates: impl Iterator<Item = usize>,
+) -> Option<usize> {
+    candidates.min_by(|a, b| {
+        let (left, right) = (&rows[*a], &rows[*b]);
+        distances[*a]
+            .total_cmp(&distances[*b])
+            .then(left.tails.max().cmp(&right.tails.max()))
+            .then(strangeness(left.thresholds).cmp(&strangeness(right.thresholds)))
+    })
 }
 
 fn is_beaten(rows: &[Row], index: usize) -> bool {
@@ -75,7 +91,7 @@ fn reason(rows: &[Row], chosen: usize, default: Option<usize>, front: usize) -> 
     let row = &rows[chosen];
     let mut text = format!(
         "nearest to fewest bytes and shortest tail among the {front} of {} settings that no other \
-         beats on both: {:.1} events to re-read on average, {} at worst",
+         beats on both and whose fallback stays a fallback: {:.1} events to re-read on average, {} at worst",
         rows.len(),
         row.tails.mean(),
         row.tails.max()
@@ -110,6 +126,7 @@ mod tests {
         let rows = sweep(&runs, &grid(&EVENT_THRESHOLDS, &STEP_FALLBACKS), &|| {}).rows;
         let choice = choose(&rows).unwrap();
         assert!(choice.front.contains(&choice.chosen));
+        assert!(keeps_order(rows[choice.chosen].thresholds));
         for pair in choice.front.windows(2) {
             let (cheap, dear) = (&rows[pair[0]], &rows[pair[1]]);
             assert!(cheap.bytes_written <= dear.bytes_written);
