@@ -1,6 +1,7 @@
 //! `summarizer`: a summarizer service for one host.
 
 pub mod cli;
+pub mod compaction;
 pub mod config;
 pub mod contract;
 pub mod export;

@@ -3,6 +3,7 @@
 //! A group is a clap type with its arguments and a `run(&self, &Context)`; adding one is a file
 //! here, a variant of [`Command`] and an arm of [`dispatch`].
 
+pub mod compact;
 pub mod demo;
 pub mod doctor;
 pub mod failure;
@@ -23,6 +24,7 @@ pub mod session;
 pub mod shell;
 pub mod submit;
 pub mod synthesis_common;
+pub mod tune;
 pub mod ui;
 pub mod wave;
 
@@ -103,6 +105,8 @@ enum Command {
     Pack(pack::PackArgs),
     Perspectives(perspectives::PerspectivesArgs),
     Wave(wave::WaveArgs),
+    Compact(compact::CompactArgs),
+    Tune(tune::TuneArgs),
 }
 
 /// What every command is given.
@@ -204,5 +208,7 @@ fn dispatch(command: &Command, context: &Context) -> Result<Exit, Failure> {
         Command::Pack(args) => args.run(context),
         Command::Perspectives(args) => args.run(context),
         Command::Wave(args) => args.run(context),
+        Command::Compact(args) => args.run(context),
+        Command::Tune(args) => args.run(context),
     }
 }

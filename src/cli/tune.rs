@@ -1,0 +1,135 @@
+//! `tune`: which compaction thresholds to use, by measurement.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::Context;
+use super::failure::{Exit, Failure};
+use super::ui::{bold, dim};
+use crate::compaction::event::RunEvent;
+use crate::compaction::fold::RunFold;
+use crate::compaction::reader::RunLogReader;
+use crate::compaction::tuning::choose::choose;
+use crate::compaction::tuning::report::{COLUMNS, NOT_MEASURABLE, Report};
+use crate::compaction::tuning::sweep::{
+    EVENT_THRESHOLDS, Generated, Recorded, Runs, STEP_FALLBACKS, grid, sweep,
+};
+
+const FILE_MODE: u32 = 0o640;
+
+/// Replay run logs under many thresholds and recommend one setting
+///
+/// Without run logs, seeded ones are generated: short healthy runs, long ones, stalled ones and
+/// crashing ones. A replay measures what snapshots cost and what they leave to re-read; it cannot
+/// measure how an agent would have behaved.
+#[derive(Debug, Args)]
+pub struct TuneArgs {
+    /// Recorded run logs; none means generated ones
+    run_logs: Vec<PathBuf>,
+    /// Write the table, the plots, the page and the settings into this directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Generated runs
+    #[arg(long, value_name = "N", default_value_t = 200, conflicts_with = "run_logs",
+          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    runs: u32,
+    /// Mean events of a generated run
+    #[arg(long, value_name = "N", default_value_t = 500, conflicts_with = "run_logs",
+          value_parser = clap::value_parser!(u32).range(20..=100_000))]
+    events: u32,
+    /// Seed of generated runs
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "run_logs")]
+    seed: u64,
+    /// Event thresholds to try, separated by commas
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = EVENT_THRESHOLDS,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    event_thresholds: Vec<u64>,
+    /// Step fallbacks to try, separated by commas
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = STEP_FALLBACKS,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    step_fallbacks: Vec<u64>,
+}
+
+impl TuneArgs {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        let (runs, what) = self.runs_to_replay(context)?;
+        let settings = grid(&self.event_thresholds, &self.step_fallbacks);
+        let bar = context.ui.progress("runs replayed", runs.count() as u64);
+        let swept = sweep(&*runs, &settings, &|| bar.inc(1));
+        bar.finish_and_clear();
+        let choice = choose(&swept.rows)
+            .ok_or_else(|| Failure::new(Exit::Usage, "there is no setting to try"))?;
+        let report = Report { runs: what, sweep: &swept, choice: &choice, log_rows: &[] };
+        self.tell(context, &report);
+        if let Some(out) = &self.out {
+            write_files(context, out, &report)?;
+        }
+        Ok(Exit::Done)
+    }
+
+    fn runs_to_replay(&self, context: &Context) -> Result<(Box<dyn Runs>, String), Failure> {
+        if self.run_logs.is_empty() {
+            let (runs, events, seed) = (self.runs as usize, self.events as usize, self.seed);
+            let what = format!("{runs} generated runs of about {events} events, seed {seed}");
+            return Ok((Box::new(Generated { seed, runs, events }), what));
+        }
+        let logs = self.run_logs.iter().map(|path| read(context, path));
+        let recorded = Recorded(logs.collect::<Result<_, _>>()?);
+        let what = format!("{} recorded run logs", recorded.0.len());
+        Ok((Box::new(recorded), what))
+    }
+
+    fn tell(&self, context: &Context, report: &Report<'_>) {
+        let ui = &context.ui;
+        if ui.json {
+            ui.json(&report.json());
+            return;
+        }
+        let header: Vec<String> = COLUMNS.iter().map(|column| column.replace('_', " ")).collect();
+        let header: Vec<&str> = header.iter().map(String::as_str).collect();
+        ui.table(&header, &report.table());
+        ui.out(format!("\n{}", bold("What these logs say, whatever the threshold")));
+        for (name, value) in report.metrics() {
+            ui.out(format!("  {name}: {value}"));
+        }
+        ui.out(dim(NOT_MEASURABLE));
+        ui.out(format!("\n{}", report.toml().trim_end()));
+    }
+}
+
+/// Reads a recorded log whole; a replay folds it many times.
+fn read(context: &Context, path: &Path) -> Result<Vec<RunEvent>, Failure> {
+    let failure = |error: &dyn std::error::Error| {
+        Failure::new(Exit::Input, format!("cannot replay {}", path.display())).because(error)
+    };
+    let mut reader =
+        RunLogReader::open(&*context.machine.disk, path).map_err(|error| failure(&error))?;
+    let mut fold = RunFold::default();
+    let mut events = Vec::new();
+    while let Some(event) = reader.next_event().map_err(|error| failure(&error))? {
+        fold.fold(&event).map_err(|error| failure(&error))?;
+        events.push(event);
+    }
+    Ok(events)
+}
+
+fn write_files(context: &Context, out: &Path, report: &Report<'_>) -> Result<(), Failure> {
+    let disk = &*context.machine.disk;
+    let failure = |error: std::io::Error| {
+        Failure::new(Exit::Storage, format!("cannot write to {}", out.display())).because(&error)
+    };
+    disk.create_dir_all(out).map_err(failure)?;
+    let mut files = vec![
+        ("tune.csv", report.csv()),
+        ("tune.html", report.html()),
+        ("tune.toml", report.toml()),
+    ];
+    files.extend(report.plots());
+    for (name, text) in &files {
+        disk.replace(&out.join(name), text.as_bytes(), FILE_MODE).map_err(failure)?;
+    }
+    context.ui.talk(format!("wrote {} files to {}", files.len(), out.display()));
+    Ok(())
+}

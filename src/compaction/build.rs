@@ -1,0 +1,331 @@
+//! From a folded run to a finished, judged and encoded snapshot. Pure: the same fold, baseline and
+//! attempt give the same bytes.
+//!
+//! The size rule: when the file form would pass its limit, the chunk ids seen move to an artifact
+//! beside the snapshot and only the cited ones stay inline. The artifact lists what was first seen
+//! since the spilled snapshot before it and points to that one's artifact, so that a long run
+//! writes each id once. What still does not fit fails `pointers_only`.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::checks::{self, Baseline};
+use super::compactor::Previous;
+use super::evidence::EvidenceRef;
+use super::fold::{Invariants, RunFold};
+use super::narrative;
+use super::payload::RunStarted;
+use super::snapshot::*;
+use super::state::{Refs, RunState};
+use super::text::Text;
+use crate::contract::hash::sha256;
+
+/// Which of the two tries a build is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attempt {
+    /// The first, from what is in memory.
+    First,
+    /// The second, after everything was read again.
+    Second,
+}
+
+impl Attempt {
+    fn action(self, passes: bool) -> FailureAction {
+        match (self, passes) {
+            (Attempt::First, true) => FailureAction::None,
+            (Attempt::First, false) | (Attempt::Second, true) => FailureAction::Retry,
+            (Attempt::Second, false) => FailureAction::SystemError,
+        }
+    }
+}
+
+/// Which fields are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Form {
+    /// The contract's fields and `ext`.
+    #[default]
+    Full,
+    /// The contract's fields only. It has nowhere to point to spilled coverage, so it carries the
+    /// whole list, however long.
+    StrictV1,
+}
+
+/// A snapshot with everything that is written with it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Built {
+    /// The record, in the form that was asked for.
+    pub snapshot: Snapshot,
+    /// The file form.
+    pub bytes: Vec<u8>,
+    /// The narrative of exactly these bytes.
+    pub narrative: String,
+    /// The coverage artifact, when coverage did not fit.
+    pub spill: Option<Spill>,
+    /// What the next snapshot depends on.
+    pub previous: Previous,
+}
+
+/// A coverage artifact ready to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spill {
+    /// How the snapshot names it.
+    pub reference: SpillRef,
+    /// The file.
+    pub bytes: Arc<Vec<u8>>,
+}
+
+/// Builds and judges a snapshot of a run that has started.
+pub(super) fn build(
+    fold: &RunFold,
+    started: &RunStarted,
+    first: &Invariants,
+    previous: Option<&Previous>,
+    attempt: Attempt,
+) -> Built {
+    let sequence = previous.map_or(1, |previous| previous.sequence + 1);
+    let baseline = Baseline {
+        invariants: previous.map_or(first, |previous| &previous.invariants),
+        previous_sequence: previous.map(|previous| previous.sequence),
+    };
+    // Quotes, a comma and a line end around each id: if even that is too much, spare the encoding.
+    let coverage = &fold.state.coverage;
+    let surely_too_big = coverage.chunk_bytes + 4 * coverage.chunks.len() > SNAPSHOT_BYTES_MAX;
+    let mut snapshot = draft(fold, started, previous, sequence);
+    let mut spill = None;
+    if !surely_too_big {
+        snapshot.state.source_coverage.chunk_ids_seen = coverage.chunks.iter().cloned().collect();
+        seal(&mut snapshot, fold, &baseline, attempt);
+        let bytes = snapshot.to_bytes();
+        if bytes.len() <= SNAPSHOT_BYTES_MAX {
+            return finish(snapshot, bytes, None);
+        }
+    }
+    if !coverage.chunks.is_empty() {
+        let spilled = spill_of(fold, previous, sequence);
+        let state = &mut snapshot.state.source_coverage;
+        state.chunk_ids_seen.clone_from(&state.chunk_ids_cited);
+        if let Some(ext) = &mut snapshot.ext {
+            ext.coverage_spill = Some(spilled.reference.clone());
+        }
+        spill = Some(spilled);
+        seal(&mut snapshot, fold, &baseline, attempt);
+    }
+    let mut bytes = snapshot.to_bytes();
+    if bytes.len() > SNAPSHOT_BYTES_MAX {
+        fail_for_size(&mut snapshot, bytes.len(), attempt);
+        bytes = snapshot.to_bytes();
+    }
+    finish(snapshot, bytes, spill)
+}
+
+fn finish(snapshot: Snapshot, bytes: Vec<u8>, spill: Option<Spill>) -> Built {
+    let narrative = narrative::render(&snapshot);
+    let previous = Previous::of(&snapshot);
+    Built { snapshot, bytes, narrative, spill, previous }
+}
+
+/// Turns a built snapshot into its strict form; `chunks` are all chunk ids seen.
+pub(super) fn strict(built: &Built, chunks: &BTreeSet<Text>) -> Built {
+    let mut snapshot = built.snapshot.clone();
+    snapshot.ext = None;
+    snapshot.state.source_coverage.chunk_ids_seen = chunks.iter().cloned().collect();
+    let bytes = snapshot.to_bytes();
+    // The chain of spilled coverage goes on as if the full form had been written, so that both
+    // forms of a run carry the same ids.
+    Built { previous: built.previous.clone(), ..finish(snapshot, bytes, None) }
+}
+
+/// Everything but digest, verdict and id; chunks seen still empty.
+fn draft(
+    fold: &RunFold,
+    started: &RunStarted,
+    previous: Option<&Previous>,
+    sequence: u64,
+) -> Snapshot {
+    let window = &fold.window;
+    Snapshot {
+        snapshot_id: String::new(),
+        run_id: fold.run_id.clone().unwrap_or_else(|| Text::from("")),
+        sequence,
+        created_at: fold.last_ts.to_string(),
+        objective: started.objective.clone(),
+        done_definition: started.done_definition.clone(),
+        provenance_mode: started.provenance_mode,
+        policy_snapshot_ref: started.policy_snapshot_ref.clone(),
+        counts: Counts {
+            steps_since_last_compaction: window.steps.len() as u64,
+            counted_events_since_last_compaction: window.counted.len() as u64,
+        },
+        latest_context_manifest_ids: window.manifest_ids.clone(),
+        state: state(&fold.state),
+        retrieval_diagnostics: diagnostics(fold),
+        validation: Validation {
+            status: CheckStatus::Fail,
+            checks: Vec::new(),
+            failure_action_taken: FailureAction::None,
+        },
+        ext: Some(ext(fold, started, previous)),
+    }
+}
+
+/// Fills in what depends on everything else: the digest, the verdict, the id.
+fn seal(snapshot: &mut Snapshot, fold: &RunFold, baseline: &Baseline<'_>, attempt: Attempt) {
+    let digest = snapshot.state.digest();
+    if let Some(ext) = &mut snapshot.ext {
+        ext.state_digest = digest;
+    }
+    let checks = checks::run(snapshot, baseline, fold);
+    let status = checks::overall(&checks);
+    let failure_action_taken = attempt.action(status == CheckStatus::Pass);
+    snapshot.validation = Validation { status, checks, failure_action_taken };
+    snapshot.snapshot_id = snapshot.computed_id();
+}
+
+fn fail_for_size(snapshot: &mut Snapshot, bytes: usize, attempt: Attempt) {
+    let verdict = checks::pointers_only(snapshot, Some(bytes));
+    for check in &mut snapshot.validation.checks {
+        if check.name == verdict.name {
+            check.clone_from(&verdict);
+        }
+    }
+    snapshot.validation.status = CheckStatus::Fail;
+    snapshot.validation.failure_action_taken = attempt.action(false);
+}
+
+fn pointers(refs: &Refs) -> Vec<EvidenceRef> {
+    refs.iter()
+        .map(|(id, place)| EvidenceRef {
+            evidence_id: id.clone(),
+            chunk_id: place.chunk_id.clone(),
+            span: place.span,
+        })
+        .collect()
+}
+
+fn state(state: &RunState) -> SnapshotState {
+    let claims = state.claims.iter().map(|(id, claim)| ClaimRecord {
+        claim_id: id.clone(),
+        status: claim.status,
+        statement: claim.statement.clone(),
+        evidence_refs: pointers(&claim.refs),
+        supersedes: claim.supersedes.clone(),
+    });
+    let conflicts = state.conflicts.iter().map(|(id, conflict)| ConflictRecord {
+        conflict_id: id.clone(),
+        description: conflict.description.clone(),
+        side_a_refs: pointers(&conflict.side_a),
+        side_b_refs: pointers(&conflict.side_b),
+        resolution: conflict.resolution.clone(),
+    });
+    let failures = state.failures.iter().map(|(id, failure)| FailureEntry {
+        failure_id: id.clone(),
+        category: failure.category.clone(),
+        place: failure.place.clone(),
+        why: failure.why.clone(),
+        severity: failure.severity,
+        status: if failure.active { FailureStatus::Active } else { FailureStatus::Resolved },
+        occurrence_count: failure.occurrences,
+        fingerprint: failure.fingerprint.clone(),
+    });
+    SnapshotState {
+        claims: claims.collect(),
+        conflicts: conflicts.collect(),
+        open_questions: state.questions.iter().map(|(_, text)| text.clone()).collect(),
+        failures: failures.collect(),
+        source_coverage: SourceCoverage {
+            source_ids_seen: state.coverage.sources.iter().cloned().collect(),
+            chunk_ids_seen: Vec::new(),
+            chunk_ids_cited: cited(state).into_iter().cloned().collect(),
+        },
+    }
+}
+
+fn cited(state: &RunState) -> BTreeSet<&Text> {
+    let claims = state.claims.values().map(|claim| &claim.refs);
+    let conflicts =
+        state.conflicts.values().flat_map(|conflict| [&conflict.side_a, &conflict.side_b]);
+    claims.chain(conflicts).flat_map(|refs| refs.values()).map(|place| &place.chunk_id).collect()
+}
+
+fn diagnostics(fold: &RunFold) -> RetrievalDiagnostics {
+    let (window, retrieval) = (&fold.window, &fold.window.retrieval);
+    RetrievalDiagnostics {
+        since_last: RetrievalSummary {
+            manifests: window.manifest_ids.len() as u64,
+            candidates_retrieved: retrieval.candidates,
+            candidates_selected: retrieval.selected,
+            excluded_by_reason: retrieval.excluded.clone(),
+            filters_applied: retrieval.filters.clone(),
+            rerankers: retrieval.rerankers.iter().cloned().collect(),
+            acceptance_thresholds_milli: retrieval.thresholds_milli.iter().copied().collect(),
+            min_max_score_milli: retrieval.min_max_score_milli,
+            no_evidence_steps: retrieval.no_evidence_steps(),
+        },
+        manifest_ids: window.manifest_ids.clone(),
+    }
+}
+
+fn ext(fold: &RunFold, started: &RunStarted, previous: Option<&Previous>) -> Ext {
+    let constraints = fold.state.constraints.iter().map(|(id, held)| ConstraintRecord {
+        constraint_id: id.clone(),
+        text: held.text.clone(),
+        violations: held.violations,
+    });
+    let constraints: Vec<ConstraintRecord> = constraints.collect();
+    let roles = &fold.window.roles;
+    let warnings = warnings(fold);
+    Ext {
+        prev_snapshot_id: previous.map(|previous| previous.snapshot_id.clone()),
+        state_digest: String::new(),
+        budgets: started.budgets.clone(),
+        deltas: fold.window.deltas,
+        next_actions: fold.window.next_actions.clone(),
+        agent_roles: (!roles.is_empty()).then(|| roles.clone()),
+        coverage_spill: None,
+        constraints: (!constraints.is_empty()).then_some(constraints),
+        warnings: (!warnings.is_empty()).then_some(warnings),
+    }
+}
+
+fn warnings(fold: &RunFold) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let missing = checks::steps_without_manifest(fold);
+    if !missing.is_empty() {
+        let count = missing.len();
+        let first: Vec<String> =
+            missing.iter().take(checks::OFFENDERS_NAMED_MAX).map(u64::to_string).collect();
+        let more = if count > first.len() { ", …" } else { "" };
+        let steps = first.join(", ");
+        warnings.push(format!("{count} steps without a context manifest: {steps}{more}"));
+    }
+    if fold.namespace_missing {
+        warnings.push("evidence namespace unknown: ids were not checked".to_owned());
+    }
+    warnings
+}
+
+fn spill_of(fold: &RunFold, previous: Option<&Previous>, sequence: u64) -> Spill {
+    let coverage = &fold.state.coverage;
+    let chain = previous.and_then(|previous| previous.spill.clone());
+    let fresh = coverage.fresh.as_ref().filter(|_| chain.is_some()).unwrap_or(&coverage.chunks);
+    let count = coverage.chunks.len() as u64;
+    let artifact = CoverageArtifact {
+        schema_version: COVERAGE_SCHEMA.to_owned(),
+        run_id: fold.run_id.clone().unwrap_or_else(|| Text::from("")),
+        sequence,
+        previous: chain,
+        count,
+        chunk_ids: fresh.iter().cloned().collect(),
+    };
+    let bytes = crate::contract::json::to_file(&artifact)
+        .expect("a coverage artifact holds strings and numbers")
+        .into_bytes();
+    let reference =
+        SpillRef { artifact: artifact_name(sequence), sha256: sha256(&bytes).hex(), count };
+    Spill { reference, bytes: Arc::new(bytes) }
+}
+
+/// File name of a coverage artifact, beside its snapshot.
+pub fn artifact_name(sequence: u64) -> String {
+    format!("{sequence}.coverage.json")
+}

@@ -1,0 +1,144 @@
+//! One run being compacted: events go in one at a time, snapshots come out where they are due.
+//!
+//! The caller drives it: ask `due_before` for the next event, fold the event, ask `due`, and take
+//! a snapshot where either says so. A snapshot changes nothing until `adopt` is called with it,
+//! which the caller does once it is stored; until then the one before stays in force.
+
+use super::build::{self, Attempt, Built, Form};
+use super::event::{Body, Phase, RunEvent};
+use super::fold::{InputError, Invariants, RunFold};
+use super::payload::{CompactionFailed, RunStopped, StopReason};
+use super::snapshot::{Snapshot, SpillRef};
+use super::text::Text;
+use super::trigger::Thresholds;
+use super::window::Window;
+
+/// The snapshot in force, as far as the next one depends on it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Previous {
+    /// Its id.
+    pub snapshot_id: String,
+    /// Its place in the run.
+    pub sequence: u64,
+    /// What the next one must not change.
+    pub invariants: Invariants,
+    /// Where its coverage went, when it was spilled.
+    pub spill: Option<SpillRef>,
+}
+
+impl Previous {
+    /// Reads off a snapshot.
+    pub fn of(snapshot: &Snapshot) -> Previous {
+        Previous {
+            snapshot_id: snapshot.snapshot_id.clone(),
+            sequence: snapshot.sequence,
+            invariants: Invariants {
+                objective: snapshot.objective.clone(),
+                done_definition: snapshot.done_definition.clone(),
+            },
+            spill: snapshot.ext.as_ref().and_then(|ext| ext.coverage_spill.clone()),
+        }
+    }
+}
+
+/// A run and its snapshot in force.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compactor {
+    thresholds: Thresholds,
+    fold: RunFold,
+    previous: Option<Previous>,
+}
+
+impl Compactor {
+    /// A run of which nothing is known yet.
+    pub fn new(thresholds: Thresholds) -> Compactor {
+        Compactor { thresholds, fold: RunFold::default(), previous: None }
+    }
+
+    /// A run that goes on from a restored fold.
+    pub(super) fn resumed(thresholds: Thresholds, fold: RunFold, previous: Previous) -> Compactor {
+        Compactor { thresholds, fold, previous: Some(previous) }
+    }
+
+    /// The run as folded so far.
+    pub fn fold_state(&self) -> &RunFold {
+        &self.fold
+    }
+
+    /// The snapshot in force.
+    pub fn previous(&self) -> Option<&Previous> {
+        self.previous.as_ref()
+    }
+
+    /// The thresholds of its trigger.
+    pub fn thresholds(&self) -> Thresholds {
+        self.thresholds
+    }
+
+    /// True when a snapshot is due before this event is folded: it begins a newer step.
+    pub fn due_before(&self, event: &RunEvent) -> bool {
+        self.fold.begins_newer_step(event) && self.is_reached()
+    }
+
+    /// True when a snapshot is due after the event just folded: it ended a step.
+    pub fn due(&self) -> bool {
+        self.fold.at_step_end && self.is_reached()
+    }
+
+    /// True when something happened since the snapshot in force.
+    pub fn has_news(&self) -> bool {
+        self.fold.started.is_some()
+            && (self.previous.is_none() || self.fold.window != Window::default())
+    }
+
+    /// Folds the next event.
+    pub fn fold(&mut self, event: &RunEvent) -> Result<(), InputError> {
+        self.fold.fold(event)
+    }
+
+    /// Builds and judges a snapshot of this moment; `None` before the run has started.
+    pub fn build(&self, attempt: Attempt, form: Form) -> Option<Built> {
+        let (started, first) = (self.fold.started.as_ref()?, self.fold.first.as_ref()?);
+        let built = build::build(&self.fold, started, first, self.previous.as_ref(), attempt);
+        Some(match form {
+            Form::Full => built,
+            Form::StrictV1 => build::strict(&built, &self.fold.state.coverage.chunks),
+        })
+    }
+
+    /// Puts a stored snapshot of this moment in force.
+    pub fn adopt(&mut self, previous: Previous) {
+        self.fold.state.coverage.fresh = previous.spill.as_ref().map(|_| Default::default());
+        self.fold.window = Window::default();
+        self.fold.at_step_end = false;
+        self.fold.step_at_snapshot = self.fold.newest_step;
+        self.previous = Some(previous);
+    }
+
+    fn is_reached(&self) -> bool {
+        self.thresholds.reached(&self.fold.window)
+    }
+}
+
+/// The two events that record a run stopped by its gate, to follow `seq` in the run's log.
+pub fn stop_events(failed: &Snapshot, after: &RunFold) -> [RunEvent; 2] {
+    let names: Vec<&str> = failed.failed_checks().map(|check| check.name.as_str()).collect();
+    let message = format!("snapshot {} failed {}", failed.sequence, names.join(", "));
+    let event = |offset: u64, body: Body| RunEvent {
+        run_id: failed.run_id.clone(),
+        seq: after.seq + offset,
+        ts: after.last_ts,
+        step_id: None,
+        phase: if offset == 1 { Phase::Checkpoint } else { Phase::Run },
+        agent_role: None,
+        given_id: None,
+        body,
+    };
+    let checks = failed.validation.checks.clone();
+    let stopped =
+        RunStopped { stop_reason: StopReason::SystemError, message: Some(Text::from(message)) };
+    [
+        event(1, Body::CompactionFailed(CompactionFailed { attempt: 2, checks })),
+        event(2, Body::RunStopped(stopped)),
+    ]
+}

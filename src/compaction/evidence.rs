@@ -1,0 +1,159 @@
+//! Evidence pointers and their ids. An id is a function of the namespace (index, else corpus),
+//! the chunk, the span and, when known, the digest of the quoted words; so two corpora never
+//! share one, and the same words found twice get one id.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::json;
+
+use super::text::Text;
+use crate::contract::hash::Digest;
+use crate::contract::json::jcs_hash;
+
+/// What a span counts.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum SpanUnit {
+    /// Bytes of the chunk's UTF-8 text.
+    #[default]
+    Utf8Byte,
+    /// Unicode scalar values.
+    Char,
+}
+
+impl SpanUnit {
+    fn name(self) -> &'static str {
+        match self {
+            SpanUnit::Utf8Byte => "utf8_byte",
+            SpanUnit::Char => "char",
+        }
+    }
+}
+
+/// A half-open range of a chunk's text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Span {
+    /// First position.
+    pub start: u64,
+    /// One past the last position.
+    pub end: u64,
+    /// What is counted.
+    pub unit: SpanUnit,
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Raw {
+            start: u64,
+            end: u64,
+            #[serde(default)]
+            unit: SpanUnit,
+        }
+        let Raw { start, end, unit } = Raw::deserialize(deserializer)?;
+        if end < start {
+            return Err(serde::de::Error::custom("a span must not end before it starts"));
+        }
+        Ok(Span { start, end, unit })
+    }
+}
+
+/// Where evidence is: the part of a pointer that its id stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The chunk.
+    pub chunk_id: Text,
+    /// Where in the chunk.
+    pub span: Span,
+}
+
+/// An evidence pointer as snapshots carry it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EvidenceRef {
+    /// Stable identifier.
+    pub evidence_id: Text,
+    /// The chunk it points into.
+    pub chunk_id: Text,
+    /// Where in the chunk.
+    pub span: Span,
+}
+
+/// The id of evidence in a namespace (`idx:<index_id>` or `corp:<corpus_id>`).
+pub fn evidence_id(namespace: &str, chunk_id: &str, span: Span, quote: Option<Digest>) -> String {
+    let pre_image = json!([
+        "evidence.v1",
+        namespace,
+        chunk_id,
+        span.start,
+        span.end,
+        span.unit.name(),
+        quote.map(|digest| digest.hex()),
+    ]);
+    format!("ev_{}", &jcs_hash(&pre_image).hex()[..32])
+}
+
+/// True for an id of the shape we derive; others are foreign and taken as they are.
+pub fn is_derived(id: &str) -> bool {
+    id.strip_prefix("ev_").is_some_and(|hex| {
+        hex.len() == 32 && hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(start: u64, end: u64) -> Span {
+        Span { start, end, unit: SpanUnit::Utf8Byte }
+    }
+
+    #[test]
+    fn frozen_vectors() {
+        let quote = "ffefc769850a3e10785dcd5e59f78335e360e585e39011c1724ecfb49081496d";
+        let quote = quote.parse::<Digest>().unwrap();
+        let rows = [
+            (
+                "idx:pharm-2023-v3",
+                "chk_a1",
+                span(120, 184),
+                None,
+                "ev_b76ed95ef5b285d7eaaafbecf3dcaf8e",
+            ),
+            (
+                "idx:pharm-2023-v3",
+                "chk_b4",
+                span(40, 101),
+                None,
+                "ev_888f5224054eef8fa8a487884bc5964b",
+            ),
+            (
+                "corp:pharm-2023-v3",
+                "chk_a1",
+                span(120, 184),
+                None,
+                "ev_1a2bf126a47313c95708698ef29ba339",
+            ),
+            (
+                "idx:pharm-2023-v3",
+                "chk_a1",
+                span(120, 184),
+                Some(quote),
+                "ev_27e4a4c2bbe7caf92149400bd15b2643",
+            ),
+        ];
+        for (namespace, chunk, span, quote, expected) in rows {
+            let id = evidence_id(namespace, chunk, span, quote);
+            assert_eq!(id, expected);
+            assert!(is_derived(&id));
+        }
+        assert!(!is_derived("ev_1"));
+    }
+
+    #[test]
+    fn the_unit_defaults_to_bytes_and_backward_spans_are_refused() {
+        let parsed: Span = serde_json::from_str(r#"{"start":1,"end":2}"#).unwrap();
+        assert_eq!(parsed, span(1, 2));
+        assert!(serde_json::from_str::<Span>(r#"{"start":2,"end":1}"#).is_err());
+    }
+}

@@ -1,0 +1,263 @@
+//! Snapshots as files: `DIR/<run_id>/<sequence>.snapshot.json`, its narrative beside it as
+//! `<sequence>.md`, and `<sequence>.coverage.json` when coverage was spilled.
+//!
+//! Contract: a snapshot is in force when its `.snapshot.json` is there, which is written last and
+//! as a whole; whatever a crash leaves of the others is written again. A snapshot that is there is
+//! never changed: the same bytes again are fine, other bytes are an error.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::build::{Built, Form, artifact_name};
+use super::compactor::Previous;
+use super::snapshot::{CoverageArtifact, FailureAction, Snapshot, SpillRef};
+use super::text::Text;
+use crate::contract::hash::sha256;
+use crate::os::Disk;
+
+const SNAPSHOT_SUFFIX: &str = ".snapshot.json";
+const FILE_MODE: u32 = 0o640;
+
+/// Why snapshots cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The disk failed.
+    #[error("{what} {}: {source}", path.display())]
+    Io {
+        /// What was being done.
+        what: &'static str,
+        /// To which file.
+        path: PathBuf,
+        /// How it failed.
+        source: io::Error,
+    },
+    /// A stored snapshot is not what it was.
+    #[error("{} is damaged: {reason}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// How one can tell.
+        reason: String,
+    },
+    /// The place of a snapshot is taken by another.
+    #[error("{} holds another snapshot; snapshots are never changed", path.display())]
+    Taken {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+fn io_at(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+    let path = path.to_owned();
+    move |source| StoreError::Io { what, path, source }
+}
+
+/// What a put did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Put {
+    /// The snapshot came into force.
+    Written,
+    /// It was in force already.
+    Unchanged,
+}
+
+/// A snapshot read back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stored {
+    /// The record.
+    pub snapshot: Snapshot,
+    /// The file.
+    pub bytes: Vec<u8>,
+    /// Digest of its state as stored.
+    pub state_digest: String,
+    /// What contradicts itself, if anything does.
+    pub fault: Option<String>,
+}
+
+impl Stored {
+    /// Which form it was written in.
+    pub fn form(&self) -> Form {
+        if self.snapshot.ext.is_some() { Form::Full } else { Form::StrictV1 }
+    }
+
+    /// What the next snapshot depends on; a strict snapshot does not say where its coverage went,
+    /// so that comes from `rebuilt`.
+    pub fn previous(&self, rebuilt: Option<&Built>) -> Previous {
+        let mut previous = Previous::of(&self.snapshot);
+        if self.form() == Form::StrictV1 {
+            previous.spill = rebuilt.and_then(|built| built.previous.spill.clone());
+        }
+        previous
+    }
+}
+
+/// The snapshots under one directory.
+#[derive(Clone)]
+pub struct SnapshotStore {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+}
+
+impl SnapshotStore {
+    /// The snapshots under `dir`, which need not exist.
+    pub fn new(disk: Arc<dyn Disk>, dir: PathBuf) -> SnapshotStore {
+        SnapshotStore { disk, dir }
+    }
+
+    /// Where the snapshots of a run are.
+    pub fn run_dir(&self, run_id: &str) -> PathBuf {
+        self.dir.join(run_id)
+    }
+
+    /// The file of one snapshot.
+    pub fn snapshot_path(&self, run_id: &str, sequence: u64) -> PathBuf {
+        self.run_dir(run_id).join(format!("{sequence}{SNAPSHOT_SUFFIX}"))
+    }
+
+    /// The file of one narrative.
+    pub fn narrative_path(&self, run_id: &str, sequence: u64) -> PathBuf {
+        self.run_dir(run_id).join(format!("{sequence}.md"))
+    }
+
+    /// How many snapshots of a run are in force: 1 to that number, without a hole.
+    pub fn count(&self, run_id: &str) -> Result<u64, StoreError> {
+        let dir = self.run_dir(run_id);
+        let names = match self.disk.list(&dir) {
+            Ok(names) => names,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+            Err(source) => return Err(io_at("list", &dir)(source)),
+        };
+        let mut sequences: Vec<u64> = names
+            .iter()
+            .filter_map(|name| name.strip_suffix(SNAPSHOT_SUFFIX)?.parse().ok())
+            .collect();
+        sequences.sort_unstable();
+        for (index, sequence) in sequences.iter().enumerate() {
+            let expected = index as u64 + 1;
+            if *sequence != expected {
+                let path = self.snapshot_path(run_id, expected);
+                let reason = format!("it is missing although snapshot {sequence} exists");
+                return Err(StoreError::Damaged { path, reason });
+            }
+        }
+        Ok(sequences.len() as u64)
+    }
+
+    /// Reads one snapshot back. One that contradicts itself is returned with its fault.
+    pub fn load(&self, run_id: &str, sequence: u64) -> Result<Stored, StoreError> {
+        let path = self.snapshot_path(run_id, sequence);
+        let bytes = self.disk.read(&path).map_err(io_at("read", &path))?;
+        let damaged = |reason: String| StoreError::Damaged { path: path.clone(), reason };
+        let snapshot: Snapshot =
+            serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+        let state_digest = snapshot.state.digest();
+        let fault = fault_of(&snapshot, run_id, sequence, &state_digest);
+        Ok(Stored { snapshot, bytes, state_digest, fault })
+    }
+
+    /// Removes what interrupted writes left behind.
+    pub fn sweep(&self, run_id: &str) -> Result<(), StoreError> {
+        let dir = self.run_dir(run_id);
+        self.disk.sweep_temporaries(&dir).map_err(io_at("sweep", &dir))
+    }
+
+    /// Puts a passing snapshot in force, its narrative and coverage first.
+    pub fn put(&self, built: &Built) -> Result<Put, StoreError> {
+        let (run_id, sequence) = (&*built.snapshot.run_id, built.snapshot.sequence);
+        let path = self.snapshot_path(run_id, sequence);
+        let there = self.read(&path)?;
+        if there.as_ref().is_some_and(|bytes| !same_but_for_retry(bytes, built)) {
+            return Err(StoreError::Taken { path });
+        }
+        let dir = self.run_dir(run_id);
+        self.disk.create_dir_all(&dir).map_err(io_at("create", &dir))?;
+        if let Some(spill) = &built.spill {
+            self.write(&dir.join(artifact_name(sequence)), &spill.bytes)?;
+        }
+        self.write(&self.narrative_path(run_id, sequence), built.narrative.as_bytes())?;
+        if there.is_some() {
+            return Ok(Put::Unchanged);
+        }
+        self.write(&path, &built.bytes)?;
+        Ok(Put::Written)
+    }
+
+    /// The bytes of a file beside the snapshots of a run, if it is there.
+    pub fn beside(&self, run_id: &str, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.read(&self.run_dir(run_id).join(name))
+    }
+
+    /// Every chunk id of a chain of spilled coverage.
+    pub fn spilled_chunks(
+        &self,
+        run_id: &str,
+        reference: &SpillRef,
+    ) -> Result<Vec<Text>, StoreError> {
+        let mut chunks = Vec::new();
+        let mut next = Some(reference.clone());
+        while let Some(link) = next {
+            let path = self.run_dir(run_id).join(&link.artifact);
+            let bytes = self.disk.read(&path).map_err(io_at("read", &path))?;
+            let damaged = |reason: &str| StoreError::Damaged {
+                path: path.clone(),
+                reason: reason.to_owned(),
+            };
+            if sha256(&bytes).hex() != link.sha256 {
+                return Err(damaged("its digest is not the one the snapshot names"));
+            }
+            let artifact: CoverageArtifact = serde_json::from_slice(&bytes)
+                .map_err(|_| damaged("it is not a coverage artifact"))?;
+            chunks.extend(artifact.chunk_ids);
+            next = artifact.previous;
+        }
+        chunks.sort();
+        Ok(chunks)
+    }
+
+    fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+        self.disk.read_if_present(path).map_err(io_at("read", path))
+    }
+
+    fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+        if self.read(path)?.as_deref() == Some(bytes) {
+            return Ok(());
+        }
+        self.disk.replace(path, bytes, FILE_MODE).map_err(io_at("write", path))
+    }
+}
+
+/// A snapshot that needed its second try once needs only the first when it is built again.
+fn same_but_for_retry(bytes: &[u8], built: &Built) -> bool {
+    if bytes == built.bytes {
+        return true;
+    }
+    let with = |action: FailureAction| {
+        let mut snapshot = built.snapshot.clone();
+        snapshot.validation.failure_action_taken = action;
+        snapshot.to_bytes()
+    };
+    bytes == with(FailureAction::Retry) || bytes == with(FailureAction::None)
+}
+
+fn fault_of(
+    snapshot: &Snapshot,
+    run_id: &str,
+    sequence: u64,
+    state_digest: &str,
+) -> Option<String> {
+    if snapshot.run_id != run_id || snapshot.sequence != sequence {
+        let (run, place) = (&snapshot.run_id, snapshot.sequence);
+        return Some(format!("it says it is snapshot {place} of run {run}"));
+    }
+    if !snapshot.passes() {
+        return Some("it did not pass its checks".to_owned());
+    }
+    let ext = snapshot.ext.as_ref()?;
+    if ext.state_digest != state_digest {
+        return Some("its state does not match its state_digest".to_owned());
+    }
+    let computed = snapshot.computed_id();
+    (computed != snapshot.snapshot_id)
+        .then(|| format!("its content has the id {computed}, not {}", snapshot.snapshot_id))
+}

@@ -1,0 +1,418 @@
+//! The fold: events of one run in dense order, one at a time, into its working state, its ledger
+//! and the window since the last snapshot.
+//!
+//! Contract: a pure function of (state, event). Verbose events only move the position. An event
+//! the state cannot accept is an input error and changes nothing.
+
+use super::event::{Body, Class, RunEvent};
+use super::evidence::{Place, evidence_id, is_derived};
+use super::payload::*;
+use super::state::{
+    Claim, ClaimStatus, Conflict, ConstraintState, Failure, Ledger, LedgerClaim, Refs, RunState,
+};
+use super::text::Text;
+use super::window::{Terminal, Window};
+use crate::contract::hash::Digest;
+use crate::contract::time::Timestamp;
+
+/// How many next actions a snapshot keeps.
+pub const NEXT_ACTIONS_MAX: usize = 3;
+
+/// Why the state cannot accept an event.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InputError {
+    /// The log mixes runs.
+    #[error("run_id is {found}, this log is of {expected}")]
+    OtherRun {
+        /// The run of the log.
+        expected: Text,
+        /// The run of the event.
+        found: Text,
+    },
+    /// A line is missing or repeated.
+    #[error("seq is {found}, expected {expected}: the log has a gap or a repeat")]
+    NotDense {
+        /// The next sequence number.
+        expected: u64,
+        /// The one found.
+        found: u64,
+    },
+    /// The first event that is not verbose must start the run.
+    #[error("the run has not started: RUN_STARTED must come first")]
+    NotStarted,
+    /// An event names something no earlier event introduced.
+    #[error("unknown {kind} id {id}")]
+    Unknown {
+        /// What kind of thing.
+        kind: &'static str,
+        /// Its id.
+        id: Text,
+    },
+    /// An id that is taken was introduced again with other content.
+    #[error("{kind} id {id} is already used for something else")]
+    Reused {
+        /// What kind of thing.
+        kind: &'static str,
+        /// Its id.
+        id: Text,
+    },
+    /// Retraction is final.
+    #[error("claim {id} is retracted, which is final")]
+    Retracted {
+        /// The claim.
+        id: Text,
+    },
+}
+
+fn unknown(kind: &'static str, id: &Text) -> InputError {
+    InputError::Unknown { kind, id: id.clone() }
+}
+
+fn reused(kind: &'static str, id: &Text) -> InputError {
+    InputError::Reused { kind, id: id.clone() }
+}
+
+/// What must never change inside a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Invariants {
+    /// What the run is for.
+    pub objective: Text,
+    /// When it is done.
+    pub done_definition: DoneDefinition,
+}
+
+/// Things worth telling a person that no snapshot carries.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Notices {
+    /// Verbose events of types we do not know.
+    pub unknown_types: u64,
+    /// Evidence ids of our shape that do not match their place.
+    pub mismatched_evidence: u64,
+}
+
+/// A run folded up to one position of its log.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RunFold {
+    /// The run; known from the first event on.
+    pub run_id: Option<Text>,
+    /// The last event seen.
+    pub seq: u64,
+    /// Time of the last event that is not verbose.
+    pub last_ts: Timestamp,
+    /// The newest step entered.
+    pub newest_step: u64,
+    /// The newest step at the last snapshot.
+    pub step_at_snapshot: u64,
+    /// The latest `RUN_STARTED`, with policy changes applied.
+    pub started: Option<RunStarted>,
+    /// The first `RUN_STARTED`.
+    pub first: Option<Invariants>,
+    /// True right after an `OBSERVE_DONE`.
+    pub at_step_end: bool,
+    /// The working state.
+    pub state: RunState,
+    /// What the events said.
+    pub ledger: Ledger,
+    /// Since the last snapshot.
+    pub window: Window,
+    /// For people.
+    pub notices: Notices,
+    /// True when evidence arrived although nobody said which corpus it belongs to.
+    pub namespace_missing: bool,
+}
+
+impl RunFold {
+    /// Folds the next event of the log.
+    pub fn fold(&mut self, event: &RunEvent) -> Result<(), InputError> {
+        self.check_place(event)?;
+        let class = event.class();
+        if class == Class::Verbose {
+            self.seq = event.seq;
+            self.run_id.get_or_insert_with(|| event.run_id.clone());
+            if let Body::Verbose { known: false, .. } = event.body {
+                self.notices.unknown_types += 1;
+            }
+            return Ok(());
+        }
+        if self.started.is_none() && !matches!(event.body, Body::RunStarted(_)) {
+            return Err(InputError::NotStarted);
+        }
+        self.apply(event)?;
+        self.seq = event.seq;
+        self.run_id.get_or_insert_with(|| event.run_id.clone());
+        self.last_ts = event.ts;
+        self.at_step_end = matches!(event.body, Body::ObserveDone(_));
+        self.window.enter_step(event.step_id);
+        self.newest_step = self.newest_step.max(event.step_id.unwrap_or(0));
+        Ok(())
+    }
+
+    /// True when the event begins a step newer than any before it.
+    pub fn begins_newer_step(&self, event: &RunEvent) -> bool {
+        event.class() != Class::Verbose && event.step_id.is_some_and(|step| step > self.newest_step)
+    }
+
+    fn check_place(&self, event: &RunEvent) -> Result<(), InputError> {
+        if let Some(expected) = &self.run_id
+            && *expected != event.run_id
+        {
+            let (expected, found) = (expected.clone(), event.run_id.clone());
+            return Err(InputError::OtherRun { expected, found });
+        }
+        let expected = self.seq + 1;
+        if event.seq != expected {
+            return Err(InputError::NotDense { expected, found: event.seq });
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, event: &RunEvent) -> Result<(), InputError> {
+        let step = event.step_id;
+        match &event.body {
+            Body::RunStarted(started) => self.start(started),
+            Body::PlanDone(_) => self.count(event, Terminal::Plan),
+            Body::ActDone(_) => self.count(event, Terminal::Act),
+            Body::ObserveDone(observed) => {
+                self.count(event, Terminal::Observe);
+                self.window.next_actions =
+                    observed.next_actions.iter().take(NEXT_ACTIONS_MAX).cloned().collect();
+            }
+            Body::Manifest(manifest) => {
+                self.window.note_manifest(step.unwrap_or(0), manifest);
+                for chunk in &manifest.selected_chunk_ids {
+                    self.state.coverage.see_chunk(chunk);
+                }
+            }
+            Body::ChunksSeen(seen) => {
+                self.state.coverage.see_source(&seen.source_id);
+                for chunk in &seen.chunk_ids {
+                    self.state.coverage.see_chunk(chunk);
+                }
+            }
+            Body::ClaimAdded(added) => return self.add_claim(added),
+            Body::EvidenceAttached(attached) => return self.attach(step, attached),
+            Body::ClaimVerified(ruled) => return self.rule(ruled, ClaimStatus::Verified),
+            Body::ClaimRetracted(ruled) => return self.rule(ruled, ClaimStatus::Retracted),
+            Body::ConflictRecorded(recorded) => return self.add_conflict(recorded),
+            Body::ConflictResolved(resolved) => {
+                let conflict = self
+                    .state
+                    .conflicts
+                    .get_mut(&resolved.conflict_id)
+                    .ok_or_else(|| unknown("conflict", &resolved.conflict_id))?;
+                conflict.resolution = Some(resolved.resolution.clone());
+            }
+            Body::QuestionOpened(question) => return self.open_question(question),
+            Body::QuestionClosed(question) => {
+                if !self.state.questions.close(&question.question_id) {
+                    return Err(unknown("question", &question.question_id));
+                }
+                self.window.deltas.questions_closed += 1;
+            }
+            Body::ConstraintSet(set) => self.set_constraint(set),
+            Body::ConstraintViolated(violated) => {
+                if let Some(held) = self.state.constraints.get_mut(&violated.constraint_id) {
+                    held.violations += 1;
+                }
+            }
+            Body::FailureRecorded(recorded) => return self.record_failure(recorded),
+            Body::FailureResolved(resolved) => return self.resolve_failure(resolved),
+            Body::PolicyChanged(changed) => {
+                if let Some(started) = &mut self.started {
+                    started.policy_snapshot_ref.clone_from(&changed.policy_snapshot_ref);
+                }
+            }
+            Body::RunStopped(_)
+            | Body::SnapshotWritten(_)
+            | Body::CompactionFailed(_)
+            | Body::Noted(_)
+            | Body::Verbose { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, started: &RunStarted) {
+        self.first.get_or_insert_with(|| Invariants {
+            objective: started.objective.clone(),
+            done_definition: started.done_definition.clone(),
+        });
+        self.started = Some(started.clone());
+    }
+
+    fn count(&mut self, event: &RunEvent, terminal: Terminal) {
+        self.window.count(event.step_id.unwrap_or(0), terminal, event.agent_role);
+    }
+
+    fn add_claim(&mut self, added: &ClaimAdded) -> Result<(), InputError> {
+        if let Some(held) = self.ledger.claims.get(&added.claim_id) {
+            let same = held.statement == added.statement;
+            return if same { Ok(()) } else { Err(reused("claim", &added.claim_id)) };
+        }
+        if let Some(older) = &added.supersedes
+            && !self.ledger.claims.contains_key(older)
+        {
+            return Err(unknown("claim", older));
+        }
+        let status = ClaimStatus::Candidate;
+        let statement = added.statement.clone();
+        let held = LedgerClaim { statement: statement.clone(), status };
+        self.ledger.claims.insert(added.claim_id.clone(), held);
+        let supersedes = added.supersedes.clone();
+        let claim = Claim { status, statement, refs: Refs::new(), supersedes };
+        self.state.claims.insert(added.claim_id.clone(), claim);
+        self.window.deltas.claims_added += 1;
+        Ok(())
+    }
+
+    fn attach(&mut self, step: Option<u64>, attached: &EvidenceAttached) -> Result<(), InputError> {
+        let Evidence { evidence_id: id, chunk_id, span, source_id, .. } = &attached.evidence;
+        let place = Place { chunk_id: chunk_id.clone(), span: *span };
+        if self.ledger.evidence.get(id).is_some_and(|known| *known != place) {
+            return Err(reused("evidence", id));
+        }
+        let claim = self
+            .state
+            .claims
+            .get_mut(&attached.claim_id)
+            .ok_or_else(|| unknown("claim", &attached.claim_id))?;
+        if claim.refs.insert(id.clone(), place.clone()).is_none() {
+            self.window.deltas.evidence_attached += 1;
+        }
+        if !self.ledger.evidence.contains_key(id) {
+            self.judge_id(&attached.evidence);
+            self.ledger.evidence.insert(id.clone(), place);
+        }
+        self.state.coverage.see_source(source_id);
+        self.state.coverage.see_chunk(chunk_id);
+        self.window.note_evidence(step);
+        Ok(())
+    }
+
+    /// Recomputes an id of our shape where the namespace is known. A foreign id is as good as any.
+    fn judge_id(&mut self, evidence: &Evidence) {
+        let of_run = self.started.as_ref().and_then(|started| started.evidence_namespace.as_ref());
+        let Some(namespace) = evidence.evidence_namespace.as_ref().or(of_run) else {
+            self.namespace_missing = true;
+            return;
+        };
+        if !is_derived(&evidence.evidence_id) {
+            return;
+        }
+        let quote = evidence.quote_sha256.as_ref().and_then(|hex| hex.parse::<Digest>().ok());
+        let expected = evidence_id(namespace, &evidence.chunk_id, evidence.span, quote);
+        if *evidence.evidence_id != *expected {
+            self.notices.mismatched_evidence += 1;
+        }
+    }
+
+    fn rule(&mut self, ruled: &ClaimRuled, status: ClaimStatus) -> Result<(), InputError> {
+        let id = &ruled.claim_id;
+        let held = self.ledger.claims.get_mut(id).ok_or_else(|| unknown("claim", id))?;
+        let claim = self.state.claims.get_mut(id).ok_or_else(|| unknown("claim", id))?;
+        if held.status == status {
+            return Ok(());
+        }
+        if held.status == ClaimStatus::Retracted {
+            return Err(InputError::Retracted { id: id.clone() });
+        }
+        held.status = status;
+        claim.status = status;
+        match status {
+            ClaimStatus::Verified => self.window.deltas.claims_verified += 1,
+            _ => self.window.deltas.claims_retracted += 1,
+        }
+        Ok(())
+    }
+
+    fn add_conflict(&mut self, recorded: &ConflictRecorded) -> Result<(), InputError> {
+        let conflict = Conflict {
+            description: recorded.description.clone(),
+            side_a: self.places(&recorded.side_a_evidence_ids)?,
+            side_b: self.places(&recorded.side_b_evidence_ids)?,
+            resolution: None,
+        };
+        if let Some(held) = self.state.conflicts.get(&recorded.conflict_id) {
+            let same = held.description == conflict.description
+                && held.side_a == conflict.side_a
+                && held.side_b == conflict.side_b;
+            return if same { Ok(()) } else { Err(reused("conflict", &recorded.conflict_id)) };
+        }
+        self.state.conflicts.insert(recorded.conflict_id.clone(), conflict);
+        self.window.deltas.conflicts_added += 1;
+        Ok(())
+    }
+
+    fn places(&self, ids: &[Text]) -> Result<Refs, InputError> {
+        ids.iter()
+            .map(|id| {
+                let place = self.ledger.evidence.get(id).ok_or_else(|| unknown("evidence", id))?;
+                Ok((id.clone(), place.clone()))
+            })
+            .collect()
+    }
+
+    fn open_question(&mut self, question: &Question) -> Result<(), InputError> {
+        let id = &question.question_id;
+        let text = question.text.as_ref().unwrap_or(id);
+        if let Some(held) = self.state.questions.get(id) {
+            return if held == text { Ok(()) } else { Err(reused("question", id)) };
+        }
+        self.state.questions.open(id.clone(), text.clone());
+        self.window.deltas.questions_opened += 1;
+        Ok(())
+    }
+
+    fn set_constraint(&mut self, set: &Constraint) {
+        let text = set.text.clone().unwrap_or_else(|| set.constraint_id.clone());
+        match self.state.constraints.get_mut(&set.constraint_id) {
+            Some(held) => held.text = text,
+            None => {
+                let constraint = ConstraintState { text, violations: 0 };
+                self.state.constraints.insert(set.constraint_id.clone(), constraint);
+            }
+        }
+    }
+
+    fn record_failure(&mut self, recorded: &FailureRecorded) -> Result<(), InputError> {
+        let id = &recorded.failure_id;
+        let primary = self.state.failure_aliases.get(id).unwrap_or(id);
+        if let Some(held) = self.state.failures.get(primary)
+            && held.fingerprint != recorded.fingerprint
+        {
+            return Err(reused("failure", id));
+        }
+        let known = self.state.failures_by_fingerprint.get(&recorded.fingerprint).cloned();
+        if let Some(primary) = known {
+            if primary != *id {
+                self.state.failure_aliases.insert(id.clone(), primary.clone());
+            }
+            if let Some(held) = self.state.failures.get_mut(&primary) {
+                held.occurrences += 1;
+                held.active = true;
+                held.severity = held.severity.max(recorded.severity);
+            }
+            return Ok(());
+        }
+        let failure = Failure {
+            category: recorded.signal_type.clone(),
+            place: recorded.place.clone(),
+            why: recorded.why.clone(),
+            severity: recorded.severity,
+            active: true,
+            occurrences: 1,
+            fingerprint: recorded.fingerprint.clone(),
+        };
+        self.state.failures_by_fingerprint.insert(recorded.fingerprint.clone(), id.clone());
+        self.state.failures.insert(id.clone(), failure);
+        self.window.deltas.failures_added += 1;
+        Ok(())
+    }
+
+    fn resolve_failure(&mut self, resolved: &FailureResolved) -> Result<(), InputError> {
+        let id = &resolved.failure_id;
+        let primary = self.state.failure_aliases.get(id).unwrap_or(id);
+        let held = self.state.failures.get_mut(primary).ok_or_else(|| unknown("failure", id))?;
+        held.active = false;
+        Ok(())
+    }
+}

@@ -1,0 +1,471 @@
+//! Compacting a run log that is a file: take the snapshots that are due, go on from the ones that
+//! are there, or rebuild those and compare.
+//!
+//! A failed check is retried once after everything was read again from the disk: events, ledger
+//! and the snapshots in force. If it fails again the run stops there; what was in force stays.
+//! Positions in the log are not written anywhere, because verbose events would move them. The
+//! place of a stored snapshot is found again by what it says about itself.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::build::{Attempt, Built, Form, artifact_name};
+use super::compactor::{Compactor, Previous, stop_events};
+use super::event::{Class, RunEvent};
+use super::files::{Put, SnapshotStore, StoreError, Stored};
+use super::fold::InputError;
+use super::reader::{LogError, RunLogReader};
+use super::snapshot::{FailureAction, Snapshot};
+use super::trigger::Thresholds;
+use crate::os::Disk;
+
+/// What to do with a run log.
+pub struct Job<'a> {
+    /// Where the log is read from.
+    pub disk: &'a dyn Disk,
+    /// The log.
+    pub log: PathBuf,
+    /// Where snapshots go.
+    pub store: SnapshotStore,
+    /// When they are due.
+    pub thresholds: Thresholds,
+    /// How they are written.
+    pub form: Form,
+    /// Take one at the end, due or not.
+    pub now: bool,
+    /// Go on after the snapshots that are there instead of starting at the beginning.
+    pub resume: bool,
+}
+
+/// Why a run log was not compacted to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum RunLogError {
+    /// The log is missing, damaged or not a run log.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// An event makes no sense where it stands.
+    #[error("line {line}: {event}: {source}")]
+    Input {
+        /// 1-based.
+        line: u64,
+        /// The event.
+        event: String,
+        /// Why.
+        source: InputError,
+    },
+    /// Snapshots cannot be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A stored snapshot was not made from this log.
+    #[error("snapshot {sequence} of run {run_id} was not made from this log")]
+    Foreign {
+        /// The run.
+        run_id: String,
+        /// The snapshot.
+        sequence: u64,
+    },
+    /// There is no event in the log.
+    #[error("the run log has no event")]
+    Empty,
+}
+
+/// A snapshot that was taken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Taken {
+    /// Its id.
+    pub snapshot_id: String,
+    /// Its place in the run.
+    pub sequence: u64,
+    /// The last event it covers.
+    pub to_seq: u64,
+    /// Size of its file.
+    pub bytes: u64,
+    /// False when it was there already.
+    pub written: bool,
+    /// True when it passed only after everything was read again.
+    pub retried: bool,
+}
+
+/// A run stopped by its gate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failed {
+    /// The snapshot that did not pass; it has no place in the sequence.
+    pub snapshot: Snapshot,
+    /// What to append to the run's log.
+    pub events: [RunEvent; 2],
+}
+
+/// What was done.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Report {
+    /// The run.
+    pub run_id: String,
+    /// Events read.
+    pub events: u64,
+    /// Snapshots that were in force before.
+    pub resumed_after: u64,
+    /// Snapshots taken.
+    pub taken: Vec<Taken>,
+    /// What a person should know.
+    pub warnings: Vec<String>,
+    /// How it stopped, when it did not reach the end.
+    pub failed: Option<Failed>,
+}
+
+/// One thing `verify` found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// The snapshot.
+    pub sequence: u64,
+    /// The file.
+    pub file: String,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// Compacts a run log; `progress` is told the bytes read.
+pub fn compact(job: &Job<'_>, progress: &mut dyn FnMut(u64)) -> Result<Report, RunLogError> {
+    let mut pass = Pass {
+        job,
+        compactor: Compactor::new(job.thresholds),
+        pending: None,
+        cuts: Vec::new(),
+        report: Report::default(),
+    };
+    let mut reader = RunLogReader::open(job.disk, &job.log)?;
+    while let Some(event) = reader.next_event()? {
+        progress(reader.bytes_read());
+        if pass.step(&event, reader.line())? == Flow::Stop {
+            return Ok(pass.finish(&reader));
+        }
+    }
+    pass.end()?;
+    Ok(pass.finish(&reader))
+}
+
+#[derive(PartialEq, Eq)]
+enum Flow {
+    GoOn,
+    Stop,
+}
+
+/// One pass over a log, taking snapshots.
+struct Pass<'a> {
+    job: &'a Job<'a>,
+    compactor: Compactor,
+    /// Stored snapshots whose place was not reached yet; `None` before the run is known.
+    pending: Option<VecDeque<Stored>>,
+    /// The last event each snapshot in force covers.
+    cuts: Vec<u64>,
+    report: Report,
+}
+
+impl Pass<'_> {
+    fn step(&mut self, event: &RunEvent, line: u64) -> Result<Flow, RunLogError> {
+        if self.pending.is_none() {
+            self.begin(event)?;
+        }
+        self.pass_stored(Some(event));
+        if self.is_live() && self.compactor.due_before(event) && self.take()? == Flow::Stop {
+            return Ok(Flow::Stop);
+        }
+        fold(&mut self.compactor, event, line)?;
+        self.report.events += 1;
+        if self.is_live() && self.compactor.due() {
+            return self.take();
+        }
+        Ok(Flow::GoOn)
+    }
+
+    fn begin(&mut self, event: &RunEvent) -> Result<(), RunLogError> {
+        let store = &self.job.store;
+        self.report.run_id = event.run_id.to_string();
+        store.sweep(&event.run_id)?;
+        let mut pending = VecDeque::new();
+        if self.job.resume {
+            for sequence in 1..=store.count(&event.run_id)? {
+                let stored = store.load(&event.run_id, sequence)?;
+                if let Some(reason) = stored.fault {
+                    let path = store.snapshot_path(&event.run_id, sequence);
+                    return Err(StoreError::Damaged { path, reason }.into());
+                }
+                pending.push_back(stored);
+            }
+        }
+        self.report.resumed_after = pending.len() as u64;
+        self.pending = Some(pending);
+        Ok(())
+    }
+
+    fn is_live(&self) -> bool {
+        self.pending.as_ref().is_some_and(VecDeque::is_empty)
+    }
+
+    /// Puts the next stored snapshot in force when this is its place.
+    fn pass_stored(&mut self, next: Option<&RunEvent>) {
+        let Some(stored) = self.pending.as_ref().and_then(VecDeque::front) else { return };
+        if !is_place(stored, &self.compactor, next) {
+            return;
+        }
+        let previous = previous_of(stored, &self.compactor);
+        self.cuts.push(self.compactor.fold_state().seq);
+        self.compactor.adopt(previous);
+        if let Some(pending) = &mut self.pending {
+            pending.pop_front();
+        }
+    }
+
+    fn end(&mut self) -> Result<(), RunLogError> {
+        if self.pending.is_none() {
+            return Err(RunLogError::Empty);
+        }
+        self.pass_stored(None);
+        if let Some(stored) = self.pending.as_ref().and_then(VecDeque::front) {
+            let sequence = stored.snapshot.sequence;
+            return Err(RunLogError::Foreign { run_id: self.report.run_id.clone(), sequence });
+        }
+        if self.job.now && self.compactor.has_news() {
+            self.take()?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self) -> Result<Flow, RunLogError> {
+        let Some(mut built) = self.compactor.build(Attempt::First, self.job.form) else {
+            return Ok(Flow::GoOn);
+        };
+        let retried = !built.snapshot.passes();
+        if retried {
+            let again = reread(self.job, &self.cuts, self.compactor.fold_state().seq)?;
+            let second = again.build(Attempt::Second, self.job.form);
+            let Some(second) = second else { return Ok(Flow::GoOn) };
+            self.compactor = again;
+            built = second;
+        }
+        if !built.snapshot.passes() {
+            let events = stop_events(&built.snapshot, self.compactor.fold_state());
+            self.report.failed = Some(Failed { snapshot: built.snapshot, events });
+            return Ok(Flow::Stop);
+        }
+        let put = self.job.store.put(&built)?;
+        let to_seq = self.compactor.fold_state().seq;
+        self.report.taken.push(Taken {
+            snapshot_id: built.snapshot.snapshot_id.clone(),
+            sequence: built.snapshot.sequence,
+            to_seq,
+            bytes: built.bytes.len() as u64,
+            written: put == Put::Written,
+            retried,
+        });
+        self.cuts.push(to_seq);
+        self.compactor.adopt(built.previous);
+        Ok(Flow::GoOn)
+    }
+
+    fn finish(mut self, reader: &RunLogReader) -> Report {
+        let notices = &self.compactor.fold_state().notices;
+        let mut warn = |count: u64, what: &str| {
+            if count > 0 {
+                self.report.warnings.push(format!("{count} {what}"));
+            }
+        };
+        warn(notices.unknown_types, "events of unknown types were left in the log, unfolded");
+        warn(notices.mismatched_evidence, "evidence ids do not match their chunk and span");
+        warn(reader.repeats, "events repeat an earlier event_id and were not counted");
+        warn(u64::from(reader.unfinished), "unfinished last line was left for later");
+        self.report
+    }
+}
+
+fn fold(compactor: &mut Compactor, event: &RunEvent, line: u64) -> Result<(), RunLogError> {
+    compactor.fold(event).map_err(|source| RunLogError::Input {
+        line,
+        event: event.to_string(),
+        source,
+    })
+}
+
+/// Folds the log again from the disk up to `to_seq`, with the snapshots in force read again too.
+fn reread(job: &Job<'_>, cuts: &[u64], to_seq: u64) -> Result<Compactor, RunLogError> {
+    let mut compactor = Compactor::new(job.thresholds);
+    let mut reader = RunLogReader::open(job.disk, &job.log)?;
+    let mut cuts = cuts.iter().zip(1..).peekable();
+    while compactor.fold_state().seq < to_seq {
+        let Some(event) = reader.next_event()? else { break };
+        fold(&mut compactor, &event, reader.line())?;
+        if let Some((_, sequence)) = cuts.next_if(|(cut, _)| **cut == event.seq) {
+            let stored = job.store.load(&event.run_id, sequence)?;
+            let previous = previous_of(&stored, &compactor);
+            compactor.adopt(previous);
+        }
+    }
+    Ok(compactor)
+}
+
+fn previous_of(stored: &Stored, compactor: &Compactor) -> Previous {
+    let rebuilt = match stored.form() {
+        Form::Full => None,
+        Form::StrictV1 => compactor.build(Attempt::First, Form::StrictV1),
+    };
+    stored.previous(rebuilt.as_ref())
+}
+
+/// True when a stored snapshot was taken here, before `next` was folded. Between steps is the
+/// natural place; inside a step it is the last place where it still says the truth.
+fn is_place(stored: &Stored, compactor: &Compactor, next: Option<&RunEvent>) -> bool {
+    let Some(next) = next else { return says_truth(stored, compactor) };
+    if next.class() == Class::Verbose || !says_truth(stored, compactor) {
+        return false;
+    }
+    let fold = compactor.fold_state();
+    if fold.at_step_end || fold.begins_newer_step(next) || next.ts != fold.last_ts {
+        return true;
+    }
+    let mut later = compactor.clone();
+    later.fold(next).is_err() || !says_truth(stored, &later)
+}
+
+fn says_truth(stored: &Stored, compactor: &Compactor) -> bool {
+    is_roughly_here(stored, compactor)
+        && compactor.build(Attempt::First, stored.form()).is_some_and(|built| {
+            built.snapshot.latest_context_manifest_ids
+                == stored.snapshot.latest_context_manifest_ids
+                && built.snapshot.state.digest() == stored.state_digest
+        })
+}
+
+fn is_roughly_here(stored: &Stored, compactor: &Compactor) -> bool {
+    let (fold, counts) = (compactor.fold_state(), &stored.snapshot.counts);
+    counts.steps_since_last_compaction == fold.window.steps.len() as u64
+        && counts.counted_events_since_last_compaction == fold.window.counted.len() as u64
+        && stored.snapshot.created_at == fold.last_ts.to_string()
+}
+
+/// Rebuilds every stored snapshot from the log and compares bytes. Returns how many were compared
+/// and everything that differs.
+pub fn verify(
+    job: &Job<'_>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(String, u64, Vec<Difference>), RunLogError> {
+    let mut reader = RunLogReader::open(job.disk, &job.log)?;
+    let mut audit: Option<Audit<'_>> = None;
+    while let Some(event) = reader.next_event()? {
+        progress(reader.bytes_read());
+        if audit.is_none() {
+            audit = Some(Audit::begin(job, &event.run_id)?);
+        }
+        let Some(audit) = &mut audit else { continue };
+        audit.look(Some(&event))?;
+        fold(&mut audit.compactor, &event, reader.line())?;
+    }
+    let mut audit = audit.ok_or(RunLogError::Empty)?;
+    audit.look(None)?;
+    let unplaced = std::mem::take(&mut audit.pending);
+    for sequence in unplaced {
+        audit.differ(sequence, "snapshot.json", "no place in the log agrees with it");
+    }
+    Ok((audit.run_id, audit.count, audit.differences))
+}
+
+struct Audit<'a> {
+    job: &'a Job<'a>,
+    run_id: String,
+    count: u64,
+    compactor: Compactor,
+    pending: VecDeque<u64>,
+    front: Option<Stored>,
+    differences: Vec<Difference>,
+}
+
+impl<'a> Audit<'a> {
+    fn begin(job: &'a Job<'a>, run_id: &str) -> Result<Audit<'a>, RunLogError> {
+        let count = job.store.count(run_id)?;
+        let mut audit = Audit {
+            job,
+            run_id: run_id.to_owned(),
+            count,
+            compactor: Compactor::new(job.thresholds),
+            pending: (1..=count).collect(),
+            front: None,
+            differences: Vec::new(),
+        };
+        audit.load_front()?;
+        Ok(audit)
+    }
+
+    /// Loads the next stored snapshot. One that cannot even be read ends the audit: where it was
+    /// taken is unknown, and so is the window of every later one.
+    fn load_front(&mut self) -> Result<(), RunLogError> {
+        self.front = None;
+        let Some(sequence) = self.pending.front().copied() else { return Ok(()) };
+        match self.job.store.load(&self.run_id, sequence) {
+            Ok(stored) => self.front = Some(stored),
+            Err(StoreError::Damaged { reason, .. }) => {
+                self.differ(sequence, "snapshot.json", &reason);
+                self.pending.pop_front();
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    fn differ(&mut self, sequence: u64, file: &str, problem: &str) {
+        let file = format!("{sequence}.{file}");
+        self.differences.push(Difference { sequence, file, problem: problem.to_owned() });
+    }
+
+    fn look(&mut self, next: Option<&RunEvent>) -> Result<(), RunLogError> {
+        let Some(stored) = &self.front else { return Ok(()) };
+        let last_chance = next.is_none_or(|next| {
+            next.class() != Class::Verbose && next.ts != self.compactor.fold_state().last_ts
+        });
+        let here = is_place(stored, &self.compactor, next)
+            || (last_chance && is_roughly_here(stored, &self.compactor));
+        if !here {
+            return Ok(());
+        }
+        let attempt = match stored.snapshot.validation.failure_action_taken {
+            FailureAction::Retry => Attempt::Second,
+            FailureAction::None | FailureAction::SystemError => Attempt::First,
+        };
+        let sequence = stored.snapshot.sequence;
+        let (stored_bytes, form) = (stored.bytes.clone(), stored.form());
+        let previous = previous_of(stored, &self.compactor);
+        if let Some(built) = self.compactor.build(attempt, form) {
+            self.compare(sequence, &built, &stored_bytes)?;
+        }
+        self.compactor.adopt(previous);
+        self.pending.pop_front();
+        self.load_front()
+    }
+
+    fn compare(&mut self, sequence: u64, built: &Built, stored: &[u8]) -> Result<(), RunLogError> {
+        if built.bytes != stored {
+            self.differ(sequence, "snapshot.json", "its bytes are not what the log gives");
+        }
+        let narrative = self.job.store.beside(&self.run_id, &format!("{sequence}.md"))?;
+        self.compare_beside(sequence, "md", narrative, built.narrative.as_bytes());
+        if let Some(spill) = &built.spill {
+            let there = self.job.store.beside(&self.run_id, &artifact_name(sequence))?;
+            self.compare_beside(sequence, "coverage.json", there, &spill.bytes);
+        }
+        Ok(())
+    }
+
+    fn compare_beside(&mut self, sequence: u64, file: &str, there: Option<Vec<u8>>, due: &[u8]) {
+        match there {
+            None => self.differ(sequence, file, "it is missing"),
+            Some(bytes) if bytes != due => {
+                self.differ(sequence, file, "its bytes are not what the log gives");
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+/// The size of a log, for a progress bar.
+pub fn log_bytes(disk: &dyn Disk, log: &Path) -> u64 {
+    disk.stat(log).ok().flatten().map_or(0, |stat| stat.len)
+}

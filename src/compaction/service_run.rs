@@ -1,0 +1,498 @@
+//! The service's own life as a run. Committed facts become `run_event.v1` events: each attempt at
+//! a request is a step (input resolved = PLAN_DONE, model answered = ACT_DONE, output recorded =
+//! OBSERVE_DONE), a produced summary is a claim with pointers to the spans it rests on.
+//!
+//! Contract: a pure function of facts in commit order; equal facts give equal events, segments and
+//! snapshots. An attempt is written when it ends, as one block, so steps never interleave however
+//! many workers there are. However long the service lives, what it keeps is bounded: the run is
+//! cut into segments `<run_id>.<n>`, each ending after [`SEGMENT_REQUESTS_MAX`] attempts or before
+//! its state would pass [`SEGMENT_STATE_BYTES_MAX`]. A segment whose snapshot fails its checks
+//! twice ends with SYSTEM_ERROR and the next attempt opens the next segment.
+//!
+//! It stores nothing and reads no log: whoever drives it does.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::build::{Attempt, Built, Form};
+use super::compactor::{Compactor, Previous, stop_events};
+use super::event::{Body, Phase, RunEvent};
+use super::payload::*;
+use super::snapshot::Snapshot;
+use super::text::Text;
+use super::trigger::Thresholds;
+use crate::contract::hash::sha256;
+use crate::contract::time::Timestamp;
+
+/// Attempts after which a segment ends.
+pub const SEGMENT_REQUESTS_MAX: u64 = 64;
+/// Bytes of state before which a segment ends.
+pub const SEGMENT_STATE_BYTES_MAX: usize = 48 << 10;
+/// Pointers one claim carries; the summary itself carries all of them.
+pub const CLAIM_POINTERS_MAX: usize = 32;
+/// Chunk ids one event carries; more go into further events.
+pub const EVENT_CHUNKS_MAX: usize = 256;
+
+const OBJECTIVE: &str = "Turn every accepted summary request into exactly one recorded outcome";
+const DONE: &str = "every attempt of this segment ended as produced, skipped or failed";
+
+/// Thresholds that leave the snapshot to the close of a segment.
+pub const AT_CLOSE_ONLY: Thresholds = Thresholds {
+    event_threshold: 3 * SEGMENT_REQUESTS_MAX + 1,
+    step_fallback: SEGMENT_REQUESTS_MAX + 1,
+};
+
+/// A source an attempt reads.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SourceRead {
+    /// The source.
+    pub source_id: Text,
+    /// Its chunks that entered the prompt.
+    pub chunk_ids: Vec<Text>,
+}
+
+/// A pointer to words a summary rests on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pointer {
+    /// The pointer.
+    pub evidence: Evidence,
+    /// True when the span holds exactly the words, not merely something like them.
+    pub exact: bool,
+}
+
+/// A committed fact of the service's life.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fact {
+    /// The service started; attempts of an earlier life are void.
+    Started,
+    /// The input of an attempt is resolved.
+    Resolved {
+        /// The request.
+        request_id: Text,
+        /// What will be read.
+        sources: Vec<SourceRead>,
+    },
+    /// The model answered.
+    Answered {
+        /// The request.
+        request_id: Text,
+        /// What it cost.
+        cost_usd: Option<f64>,
+        /// How long it took.
+        latency_ms: Option<f64>,
+    },
+    /// The attempt ended with a recorded summary.
+    Produced {
+        /// The request.
+        request_id: Text,
+        /// The summary.
+        summary_id: Text,
+        /// How many sources it was made from.
+        sources: u64,
+        /// What it rests on.
+        pointers: Vec<Pointer>,
+    },
+    /// The attempt ended rightly without a summary.
+    Skipped {
+        /// The request.
+        request_id: Text,
+    },
+    /// The attempt failed.
+    Failed {
+        /// The request.
+        request_id: Text,
+        /// Its kind, such as `TOOL_RUNTIME_ERROR`.
+        signal_type: Text,
+        /// How bad it is.
+        severity: Severity,
+        /// What makes two failures the same failure.
+        fingerprint: Text,
+        /// Where it happened.
+        place: Text,
+        /// What happened.
+        why: Text,
+    },
+    /// The service finished.
+    Finished,
+}
+
+/// What a fact led to, in order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Emitted {
+    /// A run event of the open segment.
+    Event(RunEvent),
+    /// A snapshot that came into force.
+    Snapshot(Box<Built>),
+    /// A segment ended with SYSTEM_ERROR.
+    SegmentFailed {
+        /// The segment.
+        run_id: Text,
+        /// Why, for a person.
+        message: String,
+        /// The snapshot that did not pass, when that is why.
+        snapshot: Option<Box<Snapshot>>,
+    },
+}
+
+/// Projects facts into run events and segment snapshots.
+#[derive(Debug, Clone)]
+pub struct ServiceRun {
+    run_id: Text,
+    thresholds: Thresholds,
+    segments: u64,
+    open: Option<Segment>,
+    in_flight: BTreeMap<Text, InFlight>,
+}
+
+/// An attempt that has not ended. At most one for each worker.
+#[derive(Debug, Clone)]
+struct InFlight {
+    resolved_at: Timestamp,
+    sources: Vec<SourceRead>,
+    answered: Option<(Timestamp, ActDone)>,
+}
+
+#[derive(Debug, Clone)]
+struct Segment {
+    run_id: Text,
+    compactor: Compactor,
+    /// What the retry reads again.
+    lines: Vec<String>,
+    cuts: Vec<(u64, Previous)>,
+    attempts: u64,
+    state_bytes: usize,
+    last_at: Timestamp,
+}
+
+/// One step, ready to be written.
+struct Step {
+    events: Vec<(Timestamp, Phase, Body)>,
+    state_bytes: usize,
+}
+
+impl ServiceRun {
+    /// The run of one life of the service. `run_id` must leave room for a segment number.
+    pub fn new(run_id: &str, thresholds: Thresholds) -> ServiceRun {
+        let (run_id, in_flight) = (Text::from(run_id), BTreeMap::new());
+        ServiceRun { run_id, thresholds, segments: 0, open: None, in_flight }
+    }
+
+    /// The segment being written, or the last one.
+    pub fn segment_id(&self) -> Option<String> {
+        (self.segments > 0).then(|| format!("{}.{}", self.run_id, self.segments))
+    }
+
+    /// Applies the next committed fact.
+    pub fn apply(&mut self, at: Timestamp, fact: &Fact) -> Vec<Emitted> {
+        let mut out = Vec::new();
+        match fact {
+            Fact::Started => self.in_flight.clear(),
+            Fact::Resolved { request_id, sources } => {
+                let sources = sources.clone();
+                let begun = InFlight { resolved_at: at, sources, answered: None };
+                self.in_flight.insert(request_id.clone(), begun);
+            }
+            Fact::Answered { request_id, cost_usd, latency_ms } => {
+                if let Some(attempt) = self.in_flight.get_mut(request_id) {
+                    let (cost_usd, latency_ms) = (*cost_usd, *latency_ms);
+                    let plan_id = request_id.clone();
+                    let done = ActDone { plan_id, outcome: ActOutcome::Ok, cost_usd, latency_ms };
+                    attempt.answered = Some((at, done));
+                }
+            }
+            Fact::Produced { request_id, summary_id, sources, pointers } => {
+                let mut step = self.begun(request_id);
+                step.claim(at, summary_id, *sources, pointers);
+                step.observe(at, true);
+                self.write(step, at, &mut out);
+            }
+            Fact::Skipped { request_id } => {
+                let mut step = self.begun(request_id);
+                step.observe(at, false);
+                self.write(step, at, &mut out);
+            }
+            Fact::Failed { request_id, signal_type, severity, fingerprint, place, why } => {
+                let mut step = self.begun(request_id);
+                let digest = sha256(fingerprint.as_bytes()).hex();
+                step.fail(
+                    at,
+                    FailureRecorded {
+                        failure_id: format!("fail_{}", &digest[..16]).into(),
+                        signal_type: signal_type.clone(),
+                        severity: *severity,
+                        fingerprint: fingerprint.clone(),
+                        place: place.clone(),
+                        why: why.clone(),
+                    },
+                );
+                self.write(step, at, &mut out);
+            }
+            Fact::Finished => {
+                self.in_flight.clear();
+                self.close(&mut out);
+            }
+        }
+        out
+    }
+
+    /// Takes a snapshot of the open segment now, if anything happened since the last one.
+    pub fn snapshot_now(&mut self) -> Vec<Emitted> {
+        let mut out = Vec::new();
+        if self.open.as_ref().is_some_and(|open| open.compactor.has_news()) {
+            self.take(&mut out);
+        }
+        out
+    }
+
+    /// The events of an attempt up to its end.
+    fn begun(&mut self, request_id: &Text) -> Step {
+        let mut step = Step { events: Vec::new(), state_bytes: 0 };
+        let Some(attempt) = self.in_flight.remove(request_id) else { return step };
+        step.resolve(request_id, &attempt);
+        if let Some((at, done)) = attempt.answered {
+            step.events.push((at, Phase::Act, Body::ActDone(done)));
+        }
+        step
+    }
+
+    fn write(&mut self, step: Step, at: Timestamp, out: &mut Vec<Emitted>) {
+        let no_room = |open: &Segment| {
+            open.attempts > 0 && open.state_bytes + step.state_bytes > SEGMENT_STATE_BYTES_MAX
+        };
+        if self.open.as_ref().is_some_and(no_room) {
+            self.close(out);
+        }
+        self.open_segment(at, out);
+        if let Some(open) = &mut self.open {
+            open.attempts += 1;
+            open.state_bytes += step.state_bytes;
+            open.last_at = at;
+        }
+        let step_id = self.open.as_ref().map(|open| open.attempts);
+        for (at, phase, body) in step.events {
+            if !self.append(at, step_id, phase, body, out) {
+                return;
+            }
+        }
+        if self.open.as_ref().is_some_and(|open| open.compactor.due()) && !self.take(out) {
+            return;
+        }
+        if self.open.as_ref().is_some_and(|open| open.attempts >= SEGMENT_REQUESTS_MAX) {
+            self.close(out);
+        }
+    }
+
+    fn open_segment(&mut self, at: Timestamp, out: &mut Vec<Emitted>) {
+        if self.open.is_some() {
+            return;
+        }
+        self.segments += 1;
+        self.open = Some(Segment {
+            run_id: format!("{}.{}", self.run_id, self.segments).into(),
+            compactor: Compactor::new(self.thresholds),
+            lines: Vec::new(),
+            cuts: Vec::new(),
+            attempts: 0,
+            state_bytes: 0,
+            last_at: at,
+        });
+        let started = RunStarted {
+            objective: OBJECTIVE.into(),
+            done_definition: DoneDefinition(DONE.into()),
+            provenance_mode: ProvenanceMode::AuditOnly,
+            policy_snapshot_ref: None,
+            evidence_namespace: None,
+            budgets: None,
+        };
+        self.append(at, None, Phase::Run, Body::RunStarted(Box::new(started)), out);
+    }
+
+    /// Appends one event to the open segment; false when that ended the segment.
+    fn append(
+        &mut self,
+        ts: Timestamp,
+        step_id: Option<u64>,
+        phase: Phase,
+        body: Body,
+        out: &mut Vec<Emitted>,
+    ) -> bool {
+        let Some(open) = &mut self.open else { return false };
+        let seq = open.compactor.fold_state().seq + 1;
+        let run_id = open.run_id.clone();
+        let event =
+            RunEvent { run_id, seq, ts, step_id, phase, agent_role: None, given_id: None, body };
+        if let Err(error) = open.compactor.fold(&event) {
+            self.fail(format!("{event}: {error}"), None, out);
+            return false;
+        }
+        open.lines.push(event.to_line());
+        out.push(Emitted::Event(event));
+        true
+    }
+
+    /// Takes a snapshot; false when that ended the segment.
+    fn take(&mut self, out: &mut Vec<Emitted>) -> bool {
+        let Some(open) = &mut self.open else { return false };
+        let Some(mut built) = open.compactor.build(Attempt::First, Form::Full) else { return true };
+        if !built.snapshot.passes()
+            && let Some(again) = open.reread(self.thresholds)
+            && let Some(second) = again.build(Attempt::Second, Form::Full)
+        {
+            open.compactor = again;
+            built = second;
+        }
+        if !built.snapshot.passes() {
+            let [failed, stopped] = stop_events(&built.snapshot, open.compactor.fold_state());
+            let names: Vec<_> =
+                built.snapshot.failed_checks().map(|check| check.name.clone()).collect();
+            out.extend([Emitted::Event(failed), Emitted::Event(stopped)]);
+            let message = format!("its snapshot failed {}", names.join(", "));
+            self.fail(message, Some(Box::new(built.snapshot)), out);
+            return false;
+        }
+        open.cuts.push((open.compactor.fold_state().seq, built.previous.clone()));
+        open.compactor.adopt(built.previous.clone());
+        let written = SnapshotWritten {
+            snapshot_id: built.snapshot.snapshot_id.as_str().into(),
+            sequence: built.snapshot.sequence,
+        };
+        let at = open.last_at;
+        out.push(Emitted::Snapshot(Box::new(built)));
+        self.append(at, None, Phase::Checkpoint, Body::SnapshotWritten(written), out)
+    }
+
+    fn close(&mut self, out: &mut Vec<Emitted>) {
+        let Some(at) = self.open.as_ref().map(|open| open.last_at) else { return };
+        let news = self
+            .open
+            .as_ref()
+            .is_some_and(|open| !open.compactor.fold_state().window.steps.is_empty());
+        if news && !self.take(out) {
+            return;
+        }
+        let stopped = RunStopped { stop_reason: StopReason::ObjectiveAchieved, message: None };
+        self.append(at, None, Phase::Run, Body::RunStopped(stopped), out);
+        self.open = None;
+    }
+
+    fn fail(&mut self, message: String, snapshot: Option<Box<Snapshot>>, out: &mut Vec<Emitted>) {
+        if let Some(open) = self.open.take() {
+            out.push(Emitted::SegmentFailed { run_id: open.run_id, message, snapshot });
+        }
+    }
+}
+
+impl Segment {
+    /// The segment folded again from its lines.
+    fn reread(&self, thresholds: Thresholds) -> Option<Compactor> {
+        let mut compactor = Compactor::new(thresholds);
+        for line in &self.lines {
+            compactor.fold(&RunEvent::parse(line.trim_end().as_bytes()).ok()?).ok()?;
+            let seq = compactor.fold_state().seq;
+            if let Some((_, previous)) = self.cuts.iter().find(|(cut, _)| *cut == seq) {
+                compactor.adopt(previous.clone());
+            }
+        }
+        Some(compactor)
+    }
+}
+
+impl Step {
+    fn resolve(&mut self, request_id: &Text, attempt: &InFlight) {
+        let at = attempt.resolved_at;
+        let chunks: Vec<Text> =
+            attempt.sources.iter().flat_map(|source| source.chunk_ids.iter().cloned()).collect();
+        let listed: Vec<Text> = chunks.iter().take(EVENT_CHUNKS_MAX).cloned().collect();
+        let manifest = Manifest {
+            manifest_id: format!("cm_{}", &sha256(format!("{request_id}@{at}")).hex()[..16]).into(),
+            candidate_chunk_ids: listed.clone(),
+            selected_chunk_ids: listed,
+            excluded: Vec::new(),
+            filters: json!(null),
+            reranker: None,
+            acceptance_threshold: None,
+            max_score: None,
+        };
+        self.events.push((at, Phase::Compile, Body::Manifest(Box::new(manifest))));
+        for source in &attempt.sources {
+            self.see(at, source);
+        }
+        let planned = PlanDone {
+            plan_id: request_id.clone(),
+            action_type: "SYNTHESIZE".into(),
+            action_signature: None,
+        };
+        self.events.push((at, Phase::Plan, Body::PlanDone(planned)));
+    }
+
+    fn see(&mut self, at: Timestamp, source: &SourceRead) {
+        self.state_bytes += item_bytes(&source.source_id);
+        self.state_bytes += source.chunk_ids.iter().map(|id| item_bytes(id)).sum::<usize>();
+        let mut batches: Vec<&[Text]> = source.chunk_ids.chunks(EVENT_CHUNKS_MAX).collect();
+        if batches.is_empty() {
+            batches.push(&[]);
+        }
+        for batch in batches {
+            let (source_id, chunk_ids) = (source.source_id.clone(), batch.to_vec());
+            let seen = Body::ChunksSeen(ChunksSeen { source_id, chunk_ids });
+            self.events.push((at, Phase::Act, seen));
+        }
+    }
+
+    fn claim(&mut self, at: Timestamp, summary_id: &Text, sources: u64, pointers: &[Pointer]) {
+        let statement = Text::from(format!("summary {summary_id} produced from {sources} sources"));
+        self.state_bytes += CLAIM_BYTES + json_bytes(summary_id) + json_bytes(&statement);
+        let claim_id = summary_id.clone();
+        let added = ClaimAdded { claim_id: claim_id.clone(), statement, supersedes: None };
+        self.events.push((at, Phase::Observe, Body::ClaimAdded(added)));
+        let exact = pointers.iter().filter(|pointer| pointer.exact);
+        let loose = pointers.iter().filter(|pointer| !pointer.exact);
+        for pointer in exact.chain(loose).take(CLAIM_POINTERS_MAX) {
+            let evidence = pointer.evidence.clone();
+            self.state_bytes += POINTER_BYTES
+                + json_bytes(&evidence.evidence_id)
+                + json_bytes(&evidence.chunk_id)
+                + 2 * item_bytes(&evidence.chunk_id)
+                + item_bytes(&evidence.source_id);
+            let attached = EvidenceAttached { claim_id: claim_id.clone(), evidence };
+            self.events.push((at, Phase::Observe, Body::EvidenceAttached(Box::new(attached))));
+        }
+        if pointers.iter().any(|pointer| pointer.exact) {
+            let ruled = ClaimRuled { claim_id, reason: None };
+            self.events.push((at, Phase::Observe, Body::ClaimVerified(ruled)));
+        }
+    }
+
+    fn fail(&mut self, at: Timestamp, failure: FailureRecorded) {
+        self.state_bytes += FAILURE_BYTES
+            + json_bytes(&failure.signal_type)
+            + json_bytes(&failure.fingerprint)
+            + json_bytes(&failure.place)
+            + json_bytes(&failure.why);
+        self.events.push((at, Phase::Act, Body::FailureRecorded(Box::new(failure))));
+    }
+
+    fn observe(&mut self, at: Timestamp, progress: bool) {
+        let observed = ObserveDone { progress, next_actions: Vec::new() };
+        self.events.push((at, Phase::Observe, Body::ObserveDone(observed)));
+    }
+}
+
+// Upper bounds of what a record takes in the file form beside its strings: keys, punctuation,
+// indentation, and numbers at their longest.
+const CLAIM_BYTES: usize = 180;
+const POINTER_BYTES: usize = 260;
+const FAILURE_BYTES: usize = 340;
+
+fn json_bytes(text: &str) -> usize {
+    serde_json::to_string(text).map_or(0, |json| json.len())
+}
+
+/// One string in an array of the coverage: indentation, comma, line end.
+fn item_bytes(text: &str) -> usize {
+    json_bytes(text) + 12
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,310 @@
+//! The compaction snapshot as a record: its fields in the order of the contract, its id and its
+//! file form. Plain data; how it is filled is `build`, how it is judged is `checks`.
+//!
+//! `ext` holds what the contract's own narrative needs and its version 1 has no field for. The
+//! strict form leaves it out.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::event::AgentRole;
+use super::evidence::EvidenceRef;
+use super::payload::{DoneDefinition, ProvenanceMode, Severity};
+use super::state::ClaimStatus;
+use super::text::Text;
+use super::window::{Deltas, Terminal};
+use crate::contract::hash::sha256;
+use crate::contract::json::{to_file, to_jcs};
+
+/// Largest file form of a snapshot.
+pub const SNAPSHOT_BYTES_MAX: usize = 65_536;
+/// Longest statement.
+pub const STATEMENT_BYTES_MAX: usize = 2 << 10;
+/// Longest other string.
+pub const STRING_BYTES_MAX: usize = 4 << 10;
+
+/// One snapshot.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields are the contract's, named and described there")]
+pub struct Snapshot {
+    pub snapshot_id: String,
+    pub run_id: Text,
+    pub sequence: u64,
+    pub created_at: String,
+    pub objective: Text,
+    pub done_definition: DoneDefinition,
+    pub provenance_mode: ProvenanceMode,
+    pub policy_snapshot_ref: Option<Text>,
+    pub counts: Counts,
+    pub latest_context_manifest_ids: Vec<Text>,
+    pub state: SnapshotState,
+    pub retrieval_diagnostics: RetrievalDiagnostics,
+    pub validation: Validation,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ext: Option<Ext>,
+}
+
+/// What happened since the last snapshot, as the trigger counts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields are the contract's")]
+pub struct Counts {
+    pub steps_since_last_compaction: u64,
+    pub counted_events_since_last_compaction: u64,
+}
+
+/// The working state.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields are the contract's")]
+pub struct SnapshotState {
+    pub claims: Vec<ClaimRecord>,
+    pub conflicts: Vec<ConflictRecord>,
+    pub open_questions: Vec<Text>,
+    pub failures: Vec<FailureEntry>,
+    pub source_coverage: SourceCoverage,
+}
+
+/// One claim.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields are the contract's")]
+pub struct ClaimRecord {
+    pub claim_id: Text,
+    pub status: ClaimStatus,
+    pub statement: Text,
+    pub evidence_refs: Vec<EvidenceRef>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supersedes: Option<Text>,
+}
+
+/// One conflict; `resolution` is there once it is resolved.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields are the contract's")]
+pub struct ConflictRecord {
+    pub conflict_id: Text,
+    pub description: Text,
+    pub side_a_refs: Vec<EvidenceRef>,
+    pub side_b_refs: Vec<EvidenceRef>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolution: Option<Text>,
+}
+
+/// One failure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields are the contract's")]
+pub struct FailureEntry {
+    pub failure_id: Text,
+    pub category: Text,
+    #[serde(rename = "where")]
+    pub place: Text,
+    pub why: Text,
+    pub severity: Severity,
+    pub status: FailureStatus,
+    pub occurrence_count: u64,
+    pub fingerprint: Text,
+}
+
+/// Whether a failure still stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FailureStatus {
+    /// It does.
+    Active,
+    /// It was resolved and has not recurred.
+    Resolved,
+}
+
+/// What was looked at.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields are the contract's")]
+pub struct SourceCoverage {
+    pub source_ids_seen: Vec<Text>,
+    pub chunk_ids_seen: Vec<Text>,
+    pub chunk_ids_cited: Vec<Text>,
+}
+
+/// Retrieval since the last snapshot: a summary and pointers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "each field is named like what it holds")]
+pub struct RetrievalDiagnostics {
+    pub since_last: RetrievalSummary,
+    pub manifest_ids: Vec<Text>,
+}
+
+/// Sums over the manifests since the last snapshot.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "each field is named like what it holds")]
+pub struct RetrievalSummary {
+    pub manifests: u64,
+    pub candidates_retrieved: u64,
+    pub candidates_selected: u64,
+    pub excluded_by_reason: BTreeMap<Text, u64>,
+    pub filters_applied: Vec<Value>,
+    pub rerankers: Vec<String>,
+    pub acceptance_thresholds_milli: Vec<i64>,
+    pub min_max_score_milli: Option<i64>,
+    pub no_evidence_steps: Vec<u64>,
+}
+
+/// How a check, or all of them, ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum CheckStatus {
+    /// Holds.
+    Pass,
+    /// Does not hold.
+    Fail,
+}
+
+/// One check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// Which.
+    pub name: String,
+    /// How it ended.
+    pub status: CheckStatus,
+    /// The figures behind it.
+    pub message: String,
+}
+
+/// What was done about a failed check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum FailureAction {
+    /// Nothing had to be done.
+    None,
+    /// Everything was read again and built once more.
+    Retry,
+    /// The run was stopped.
+    SystemError,
+}
+
+/// The verdict.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields are the contract's")]
+pub struct Validation {
+    pub status: CheckStatus,
+    pub checks: Vec<Check>,
+    pub failure_action_taken: FailureAction,
+}
+
+/// What version 1 has no field for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "each field is named like what it holds")]
+pub struct Ext {
+    pub prev_snapshot_id: Option<String>,
+    pub state_digest: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budgets: Option<Map<String, Value>>,
+    pub deltas: Deltas,
+    pub next_actions: Vec<Text>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_roles: Option<BTreeMap<AgentRole, BTreeMap<Terminal, u64>>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coverage_spill: Option<SpillRef>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub constraints: Option<Vec<ConstraintRecord>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warnings: Option<Vec<String>>,
+}
+
+/// A pointer to coverage that does not fit inline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpillRef {
+    /// File name beside the snapshot.
+    pub artifact: String,
+    /// Digest of the file's bytes.
+    pub sha256: String,
+    /// How many chunk ids were seen in all.
+    pub count: u64,
+}
+
+/// A constraint in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "each field is named like what it holds")]
+pub struct ConstraintRecord {
+    pub constraint_id: Text,
+    pub text: Text,
+    pub violations: u64,
+}
+
+/// A link in the chain of spilled coverage: the chunk ids first seen since the link before it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "each field is named like what it holds")]
+pub struct CoverageArtifact {
+    pub schema_version: String,
+    pub run_id: Text,
+    pub sequence: u64,
+    pub previous: Option<SpillRef>,
+    pub count: u64,
+    pub chunk_ids: Vec<Text>,
+}
+
+/// Record kind of [`CoverageArtifact`].
+pub const COVERAGE_SCHEMA: &str = "compaction_coverage.v1";
+
+/// Everything the id stands for: the snapshot without its id and without its verdict.
+#[derive(Serialize)]
+struct Identified<'a> {
+    run_id: &'a Text,
+    sequence: u64,
+    created_at: &'a str,
+    objective: &'a Text,
+    done_definition: &'a DoneDefinition,
+    provenance_mode: ProvenanceMode,
+    policy_snapshot_ref: &'a Option<Text>,
+    counts: Counts,
+    latest_context_manifest_ids: &'a [Text],
+    state: &'a SnapshotState,
+    retrieval_diagnostics: &'a RetrievalDiagnostics,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ext: &'a Option<Ext>,
+}
+
+impl Snapshot {
+    /// The id its content gives it.
+    pub fn computed_id(&self) -> String {
+        let identified = Identified {
+            run_id: &self.run_id,
+            sequence: self.sequence,
+            created_at: &self.created_at,
+            objective: &self.objective,
+            done_definition: &self.done_definition,
+            provenance_mode: self.provenance_mode,
+            policy_snapshot_ref: &self.policy_snapshot_ref,
+            counts: self.counts,
+            latest_context_manifest_ids: &self.latest_context_manifest_ids,
+            state: &self.state,
+            retrieval_diagnostics: &self.retrieval_diagnostics,
+            ext: &self.ext,
+        };
+        let text = format!("snapshot.v1\n{}", canonical(&identified));
+        format!("snap_{}", &sha256(text).hex()[..24])
+    }
+
+    /// The file form.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        to_file(self).expect("a snapshot has string keys and finite numbers").into_bytes()
+    }
+
+    /// True when every check holds.
+    pub fn passes(&self) -> bool {
+        self.validation.status == CheckStatus::Pass
+    }
+
+    /// The checks that do not hold.
+    pub fn failed_checks(&self) -> impl Iterator<Item = &Check> {
+        self.validation.checks.iter().filter(|check| check.status == CheckStatus::Fail)
+    }
+}
+
+impl SnapshotState {
+    /// `sha256:` and the digest of the canonical form.
+    pub fn digest(&self) -> String {
+        sha256(canonical(self)).prefixed()
+    }
+}
+
+fn canonical<T: Serialize>(value: &T) -> String {
+    to_jcs(value).expect("a snapshot has string keys and finite numbers")
+}

@@ -1,0 +1,482 @@
+//! Plots as standalone SVG: lines, a scatter with a front, a heat map. Written by hand because the
+//! result must be small, deterministic and readable in any viewer without scripts or fonts.
+
+use std::fmt::Write as _;
+
+const WIDTH: f64 = 760.0;
+const HEIGHT: f64 = 440.0;
+const LEFT: f64 = 84.0;
+const RIGHT: f64 = 176.0;
+const TOP: f64 = 64.0;
+const BOTTOM: f64 = 64.0;
+
+const INK: &str = "#1f2933";
+const FAINT: &str = "#7b8794";
+const GRID: &str = "#e4e7eb";
+/// The chosen point.
+const CHOSEN: &str = "#d64545";
+/// The default setting.
+const DEFAULT: &str = "#f0a202";
+/// Light to dark, for ordered series.
+const RAMP: [&str; 6] = ["#9ad1d4", "#62b6b7", "#3d91a6", "#2c6e94", "#234e7a", "#1b2f57"];
+
+/// How an axis places and names numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// Plain numbers.
+    Linear,
+    /// Powers of ten.
+    Log,
+    /// Bytes, in powers of ten.
+    LogBytes,
+}
+
+/// One axis.
+#[derive(Debug, Clone)]
+pub struct Axis {
+    /// What it shows.
+    pub label: String,
+    /// How.
+    pub scale: Scale,
+}
+
+/// One line.
+#[derive(Debug, Clone)]
+pub struct Series {
+    /// Its name.
+    pub name: String,
+    /// Its points, by growing x.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// A point worth pointing out.
+#[derive(Debug, Clone)]
+pub struct Mark {
+    /// Where.
+    pub at: (f64, f64),
+    /// What it is.
+    pub name: String,
+    /// True for the choice, false for the default.
+    pub chosen: bool,
+}
+
+/// Lines over a common axis.
+pub fn lines(
+    title: &str,
+    note: &str,
+    x: &Axis,
+    y: &Axis,
+    series: &[Series],
+    marks: &[Mark],
+) -> String {
+    let points = || series.iter().flat_map(|series| series.points.iter().copied());
+    let mut svg = Canvas::new(title, note, x, y, points());
+    for (index, line) in series.iter().enumerate() {
+        let colour = ramp(index, series.len());
+        svg.path(&line.points, colour, 2.2);
+        for point in &line.points {
+            svg.dot(*point, 2.6, colour, "none");
+        }
+        svg.legend(index, colour, &line.name);
+    }
+    svg.marks(marks, series.len());
+    svg.finish()
+}
+
+/// All settings as points, the front as a staircase through the best of them.
+pub fn scatter(
+    title: &str,
+    note: &str,
+    x: &Axis,
+    y: &Axis,
+    groups: &[Series],
+    front: &[(f64, f64)],
+    marks: &[Mark],
+) -> String {
+    let points = || groups.iter().flat_map(|group| group.points.iter().copied());
+    let mut svg = Canvas::new(title, note, x, y, points());
+    svg.path(&staircase(front), CHOSEN, 1.6);
+    for (index, group) in groups.iter().enumerate() {
+        let colour = ramp(index, groups.len());
+        for point in &group.points {
+            svg.dot(*point, 4.2, colour, "#ffffff");
+        }
+        svg.legend(index, colour, &group.name);
+    }
+    svg.legend_line(groups.len(), CHOSEN, "Pareto front");
+    svg.marks(marks, groups.len() + 1);
+    svg.finish()
+}
+
+/// A table of numbers as colours; small is good and dark.
+pub fn heat_map(
+    title: &str,
+    note: &str,
+    columns: &[String],
+    rows: &[String],
+    labels: (&str, &str),
+    value: impl Fn(usize, usize) -> Option<f64>,
+    marks: &[(usize, usize, bool)],
+) -> String {
+    let cells = || (0..rows.len()).flat_map(|r| (0..columns.len()).map(move |c| (r, c)));
+    let values: Vec<f64> = cells().filter_map(|(r, c)| value(r, c)).collect();
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let mut svg = Canvas::bare(title, note);
+    let width = (WIDTH - LEFT - 40.0) / columns.len().max(1) as f64;
+    let height = (HEIGHT - TOP - BOTTOM) / rows.len().max(1) as f64;
+    for (r, c) in cells() {
+        let Some(number) = value(r, c) else { continue };
+        let (x, y) = (LEFT + c as f64 * width, TOP + r as f64 * height);
+        let badness = if high > low { (number - low) / (high - low) } else { 0.0 };
+        let (fill, ink) = shade(badness);
+        svg.raw(format_args!(
+            r#"<rect x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}" rx="4" fill="{fill}"/>"#,
+            x + 1.5,
+            y + 1.5,
+            width - 3.0,
+            height - 3.0
+        ));
+        svg.text(
+            x + width / 2.0,
+            y + height / 2.0 + 4.0,
+            12.0,
+            ink,
+            "middle",
+            &format!("{number:.2}"),
+        );
+    }
+    for (r, c, chosen) in marks {
+        let (x, y) = (LEFT + *c as f64 * width, TOP + *r as f64 * height);
+        let colour = if *chosen { CHOSEN } else { DEFAULT };
+        svg.raw(format_args!(
+            r#"<rect x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}" rx="5" fill="none" stroke="{colour}" stroke-width="3"/>"#,
+            x + 1.5, y + 1.5, width - 3.0, height - 3.0
+        ));
+    }
+    for (c, name) in columns.iter().enumerate() {
+        let x = LEFT + (c as f64 + 0.5) * width;
+        svg.text(x, HEIGHT - BOTTOM + 18.0, 12.0, FAINT, "middle", name);
+    }
+    for (r, name) in rows.iter().enumerate() {
+        let y = TOP + (r as f64 + 0.5) * height + 4.0;
+        svg.text(LEFT - 10.0, y, 12.0, FAINT, "end", name);
+    }
+    svg.text(
+        LEFT + width * columns.len() as f64 / 2.0,
+        HEIGHT - 22.0,
+        13.0,
+        INK,
+        "middle",
+        labels.0,
+    );
+    svg.upright(22.0, TOP + (HEIGHT - TOP - BOTTOM) / 2.0, labels.1);
+    svg.finish()
+}
+
+fn ramp(index: usize, count: usize) -> &'static str {
+    let place = if count > 1 { index * (RAMP.len() - 1) / (count - 1) } else { RAMP.len() / 2 };
+    RAMP[place.min(RAMP.len() - 1)]
+}
+
+/// Background and text colour between deep teal (0, good) and paper (1, bad).
+fn shade(badness: f64) -> (String, &'static str) {
+    let mix = |good: f64, bad: f64| (good + (bad - good) * badness).round() as u8;
+    let (red, green, blue) = (mix(27.0, 240.0), mix(94.0, 244.0), mix(110.0, 244.0));
+    let ink = if badness < 0.55 { "#ffffff" } else { INK };
+    (format!("#{red:02x}{green:02x}{blue:02x}"), ink)
+}
+
+fn staircase(front: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mut path = Vec::new();
+    for point in front {
+        if let Some((_, y)) = path.last().copied() {
+            path.push((point.0, y));
+        }
+        path.push(*point);
+    }
+    path
+}
+
+/// Maps data to the page along one direction.
+struct Ruler {
+    scale: Scale,
+    low: f64,
+    high: f64,
+    from: f64,
+    to: f64,
+}
+
+impl Ruler {
+    fn new(scale: Scale, values: impl Iterator<Item = f64>, from: f64, to: f64) -> Ruler {
+        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+        for value in values {
+            (low, high) = (low.min(value), high.max(value));
+        }
+        if !low.is_finite() {
+            (low, high) = (1.0, 10.0);
+        }
+        let (low, high) = match scale {
+            Scale::Linear => (0.0, if high > 0.0 { high * 1.06 } else { 1.0 }),
+            Scale::Log | Scale::LogBytes => {
+                let low = low.max(1e-3);
+                (low / 1.18, (high * 1.18).max(low * 2.0))
+            }
+        };
+        Ruler { scale, low, high, from, to }
+    }
+
+    fn place(&self, value: f64) -> f64 {
+        let share = match self.scale {
+            Scale::Linear => (value - self.low) / (self.high - self.low),
+            Scale::Log | Scale::LogBytes => {
+                (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
+            }
+        };
+        self.from + share * (self.to - self.from)
+    }
+
+    fn ticks(&self) -> Vec<(f64, String)> {
+        let numbers = match self.scale {
+            Scale::Linear => linear_ticks(self.high),
+            Scale::Log | Scale::LogBytes => log_ticks(self.low, self.high),
+        };
+        let name = |value: f64| match self.scale {
+            Scale::LogBytes => bytes(value),
+            Scale::Linear | Scale::Log => number(value),
+        };
+        numbers.into_iter().map(|value| (value, name(value))).collect()
+    }
+}
+
+fn linear_ticks(high: f64) -> Vec<f64> {
+    let rough = high / 6.0;
+    let power = 10f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|factor| factor * power)
+        .find(|step| *step >= rough)
+        .unwrap_or(power * 10.0);
+    (0..).map(|count| f64::from(count) * step).take_while(|tick| *tick <= high).collect()
+}
+
+fn log_ticks(low: f64, high: f64) -> Vec<f64> {
+    let dense = high / low < 30.0;
+    let factors: &[f64] = if dense { &[1.0, 2.0, 3.0, 5.0, 7.0] } else { &[1.0, 3.0] };
+    let mut ticks = Vec::new();
+    let mut power = 10f64.powf(low.log10().floor());
+    while power <= high {
+        ticks.extend(factors.iter().map(|factor| factor * power));
+        power *= 10.0;
+    }
+    ticks.retain(|tick| (low..=high).contains(tick));
+    ticks
+}
+
+fn number(value: f64) -> String {
+    if value >= 1e6 {
+        format!("{:.0}M", value / 1e6)
+    } else if value >= 1e4 {
+        format!("{:.0}k", value / 1e3)
+    } else if value.fract() == 0.0 {
+        format!("{value:.0}")
+    } else {
+        format!("{value}")
+    }
+}
+
+/// Bytes for people, decimal units.
+pub fn bytes(value: f64) -> String {
+    let units = ["B", "kB", "MB", "GB", "TB"];
+    let mut value = value;
+    let mut unit = 0;
+    while value >= 1000.0 && unit + 1 < units.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    let shown = if value >= 100.0 || value.fract() == 0.0 {
+        format!("{value:.0}")
+    } else {
+        format!("{value:.1}")
+    };
+    format!("{shown} {}", units[unit])
+}
+
+struct Canvas {
+    svg: String,
+    x: Ruler,
+    y: Ruler,
+}
+
+impl Canvas {
+    fn bare(title: &str, note: &str) -> Canvas {
+        let nothing = || std::iter::empty::<f64>();
+        let x = Ruler::new(Scale::Linear, nothing(), LEFT, WIDTH - RIGHT);
+        let y = Ruler::new(Scale::Linear, nothing(), HEIGHT - BOTTOM, TOP);
+        let mut canvas = Canvas { svg: String::new(), x, y };
+        canvas.raw(format_args!(
+            r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" font-family="system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif" role="img">"#
+        ));
+        canvas.raw(format_args!("<title>{}</title>", escape(title)));
+        canvas.raw(format_args!(
+            r##"<rect width="{WIDTH}" height="{HEIGHT}" rx="8" fill="#ffffff"/>"##
+        ));
+        canvas.svg.push_str(&format!(
+            "<text x=\"{LEFT}\" y=\"28\" font-size=\"16\" font-weight=\"600\" fill=\"{INK}\">{}</text>\n",
+            escape(title)
+        ));
+        canvas.text(LEFT, 47.0, 12.0, FAINT, "start", note);
+        canvas
+    }
+
+    fn new(
+        title: &str,
+        note: &str,
+        x: &Axis,
+        y: &Axis,
+        points: impl Iterator<Item = (f64, f64)> + Clone,
+    ) -> Canvas {
+        let mut canvas = Canvas::bare(title, note);
+        let (xs, ys) = (points.clone().map(|point| point.0), points.map(|point| point.1));
+        canvas.x = Ruler::new(x.scale, xs, LEFT, WIDTH - RIGHT);
+        canvas.y = Ruler::new(y.scale, ys, HEIGHT - BOTTOM, TOP);
+        for (value, name) in canvas.y.ticks() {
+            let at = canvas.y.place(value);
+            canvas.rule((LEFT, at), (WIDTH - RIGHT, at));
+            canvas.text(LEFT - 8.0, at + 4.0, 11.0, FAINT, "end", &name);
+        }
+        for (value, name) in canvas.x.ticks() {
+            let at = canvas.x.place(value);
+            canvas.rule((at, TOP), (at, HEIGHT - BOTTOM));
+            canvas.text(at, HEIGHT - BOTTOM + 18.0, 11.0, FAINT, "middle", &name);
+        }
+        let middle = (LEFT + WIDTH - RIGHT) / 2.0;
+        canvas.text(middle, HEIGHT - 22.0, 13.0, INK, "middle", &x.label);
+        canvas.upright(22.0, (TOP + HEIGHT - BOTTOM) / 2.0, &y.label);
+        canvas
+    }
+
+    fn raw(&mut self, element: std::fmt::Arguments<'_>) {
+        let _ = self.svg.write_fmt(element);
+        self.svg.push('\n');
+    }
+
+    fn rule(&mut self, from: (f64, f64), to: (f64, f64)) {
+        self.raw(format_args!(
+            r#"<line x1="{:.1}" y1="{:.1}" x2="{:.1}" y2="{:.1}" stroke="{GRID}"/>"#,
+            from.0, from.1, to.0, to.1
+        ));
+    }
+
+    fn text(&mut self, x: f64, y: f64, size: f64, fill: &str, anchor: &str, text: &str) {
+        self.raw(format_args!(
+            r#"<text x="{x:.1}" y="{y:.1}" font-size="{size}" fill="{fill}" text-anchor="{anchor}">{}</text>"#,
+            escape(text)
+        ));
+    }
+
+    fn upright(&mut self, x: f64, y: f64, text: &str) {
+        self.raw(format_args!(
+            r#"<text x="{x:.1}" y="{y:.1}" font-size="13" fill="{INK}" text-anchor="middle" transform="rotate(-90 {x:.1} {y:.1})">{}</text>"#,
+            escape(text)
+        ));
+    }
+
+    fn path(&mut self, points: &[(f64, f64)], colour: &str, width: f64) {
+        let places: Vec<String> = points
+            .iter()
+            .map(|(x, y)| format!("{:.1},{:.1}", self.x.place(*x), self.y.place(*y)))
+            .collect();
+        self.raw(format_args!(
+            r#"<polyline points="{}" fill="none" stroke="{colour}" stroke-width="{width}" stroke-linejoin="round"/>"#,
+            places.join(" ")
+        ));
+    }
+
+    fn dot(&mut self, point: (f64, f64), radius: f64, fill: &str, stroke: &str) {
+        let (x, y) = (self.x.place(point.0), self.y.place(point.1));
+        self.raw(format_args!(
+            r#"<circle cx="{x:.1}" cy="{y:.1}" r="{radius}" fill="{fill}" stroke="{stroke}"/>"#
+        ));
+    }
+
+    fn legend(&mut self, index: usize, colour: &str, name: &str) {
+        let (x, y) = legend_place(index);
+        self.raw(format_args!(r#"<circle cx="{x:.1}" cy="{y:.1}" r="5" fill="{colour}"/>"#));
+        self.text(x + 14.0, y + 4.0, 12.0, INK, "start", name);
+    }
+
+    fn legend_line(&mut self, index: usize, colour: &str, name: &str) {
+        let (x, y) = legend_place(index);
+        self.raw(format_args!(
+            r#"<line x1="{:.1}" y1="{y:.1}" x2="{:.1}" y2="{y:.1}" stroke="{colour}" stroke-width="2"/>"#,
+            x - 6.0,
+            x + 6.0
+        ));
+        self.text(x + 14.0, y + 4.0, 12.0, INK, "start", name);
+    }
+
+    fn marks(&mut self, marks: &[Mark], legend_from: usize) {
+        for (index, mark) in marks.iter().enumerate() {
+            let colour = if mark.chosen { CHOSEN } else { DEFAULT };
+            let (x, y) = (self.x.place(mark.at.0), self.y.place(mark.at.1));
+            let radius = if mark.chosen { 8.5 } else { 11.5 };
+            self.raw(format_args!(
+                r#"<circle cx="{x:.1}" cy="{y:.1}" r="{radius}" fill="none" stroke="{colour}" stroke-width="2.6"/>"#
+            ));
+            let (x, y) = legend_place(legend_from + index);
+            self.raw(format_args!(
+                r#"<circle cx="{x:.1}" cy="{y:.1}" r="5.5" fill="none" stroke="{colour}" stroke-width="2.4"/>"#
+            ));
+            self.text(x + 14.0, y + 4.0, 12.0, INK, "start", &mark.name);
+        }
+    }
+
+    fn finish(mut self) -> String {
+        self.svg.push_str("</svg>\n");
+        self.svg
+    }
+}
+
+fn legend_place(index: usize) -> (f64, f64) {
+    (WIDTH - RIGHT + 24.0, TOP + 10.0 + 22.0 * index as f64)
+}
+
+/// Text that can stand in XML.
+pub fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_cover_the_range_and_are_round() {
+        assert_eq!(linear_ticks(50.0), [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]);
+        assert_eq!(log_ticks(8.0, 45.0), [10.0, 20.0, 30.0]);
+        assert_eq!(log_ticks(1.0, 1000.0), [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0]);
+    }
+
+    #[test]
+    fn bytes_are_named_for_people() {
+        assert_eq!(bytes(999.0), "999 B");
+        assert_eq!(bytes(1500.0), "1.5 kB");
+        assert_eq!(bytes(30_000_000.0), "30 MB");
+    }
+
+    #[test]
+    fn names_cannot_break_the_drawing() {
+        let axis = |label: &str| Axis { label: label.into(), scale: Scale::Linear };
+        let series = Series { name: "<b>&".into(), points: vec![(0.0, 1.0), (1.0, 2.0)] };
+        let svg = lines("t", "n", &axis("x"), &axis("y"), &[series], &[]);
+        assert!(svg.contains("&lt;b&gt;&amp;"));
+        assert!(!svg.contains("<b>"));
+        assert!(!svg.contains("NaN") && !svg.contains("inf"));
+    }
+
+    #[test]
+    fn the_front_is_drawn_in_steps() {
+        assert_eq!(staircase(&[(1.0, 9.0), (2.0, 5.0)]), [(1.0, 9.0), (2.0, 9.0), (2.0, 5.0)]);
+    }
+}

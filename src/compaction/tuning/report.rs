@@ -1,0 +1,481 @@
+//! A sweep for people and tools: table rows, CSV, SVG plots, one HTML page with all of it, and a
+//! TOML snippet with the recommended settings. Pure: results in, text out.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::choose::Choice;
+use super::log_sweep::LogRow;
+use super::metrics::RunMetrics;
+use super::plot::{self, Axis, Mark, Scale, Series, escape};
+use super::sweep::{Row, Sweep};
+
+/// Header of the table and of the CSV.
+pub const COLUMNS: [&str; 14] = [
+    "event_threshold",
+    "step_fallback",
+    "snapshots",
+    "failed_runs",
+    "bytes_written",
+    "fold_us",
+    "build_us_per_snapshot",
+    "tail_mean",
+    "tail_p95",
+    "tail_max",
+    "at_risk_mean",
+    "at_risk_max",
+    "violations_after_compaction",
+    "mark",
+];
+
+/// What a replay cannot tell, in words that go wherever the figures go.
+pub const NOT_MEASURABLE: &str = "A replay cannot measure loop rate, forgotten constraints, \
+NO_EVIDENCE stalls, or cost and latency per verified claim under another threshold: the log was \
+recorded under one setting and says the same under all of them. They are shown once, as facts of \
+these logs; whether an agent behaves differently needs live runs.";
+
+/// A finished sweep with where it came from.
+pub struct Report<'a> {
+    /// What was replayed, in words.
+    pub runs: String,
+    /// The figures.
+    pub sweep: &'a Sweep,
+    /// The choice.
+    pub choice: &'a Choice,
+    /// The log's own sweep, when it was measured.
+    pub log_rows: &'a [LogRow],
+}
+
+impl Report<'_> {
+    /// One row a setting, in the order of [`COLUMNS`].
+    pub fn table(&self) -> Vec<Vec<String>> {
+        let rows = self.sweep.rows.iter().enumerate();
+        rows.map(|(index, row)| {
+            let mut cells = cells(row);
+            cells.push(self.mark(index).to_owned());
+            cells
+        })
+        .collect()
+    }
+
+    /// The table as CSV.
+    pub fn csv(&self) -> String {
+        let mut text = COLUMNS.join(",");
+        for row in self.table() {
+            text.push('\n');
+            text.push_str(&row.join(","));
+        }
+        text.push('\n');
+        text
+    }
+
+    /// The settings to use, with the reason.
+    pub fn toml(&self) -> String {
+        let chosen = &self.sweep.rows[self.choice.chosen].thresholds;
+        let mut text = format!("# Chosen over {}.\n", self.runs);
+        for line in wrapped(&self.choice.reason, 96) {
+            let _ = writeln!(text, "# {line}");
+        }
+        for line in wrapped(NOT_MEASURABLE, 96) {
+            let _ = writeln!(text, "# {line}");
+        }
+        let _ = writeln!(
+            text,
+            "[compaction]\nevent_threshold = {}\nstep_fallback = {}",
+            chosen.event_threshold, chosen.step_fallback
+        );
+        text
+    }
+
+    /// Everything for programs.
+    pub fn json(&self) -> Value {
+        let rows: Vec<Value> = self
+            .sweep
+            .rows
+            .iter()
+            .enumerate()
+            .map(|(index, row)| {
+                let mut record = serde_json::Map::new();
+                record.insert("event_threshold".into(), row.thresholds.event_threshold.into());
+                record.insert("step_fallback".into(), row.thresholds.step_fallback.into());
+                record.insert("snapshots".into(), row.snapshots.into());
+                record.insert("failed_runs".into(), row.failed_runs.into());
+                record.insert("bytes_written".into(), row.bytes_written.into());
+                record.insert("fold_ns".into(), row.fold_ns.into());
+                record.insert("build_ns".into(), row.build_ns.into());
+                record.insert("tail_mean".into(), row.tails.mean().into());
+                record.insert("tail_p95".into(), row.tails.p95().into());
+                record.insert("tail_max".into(), row.tails.max().into());
+                record.insert("at_risk_mean".into(), row.at_risk.mean().into());
+                record.insert("at_risk_max".into(), row.at_risk.max().into());
+                let violations = row.violations_after_compaction;
+                record.insert("violations_after_compaction".into(), violations.into());
+                record.insert("on_front".into(), self.choice.front.contains(&index).into());
+                Value::Object(record)
+            })
+            .collect();
+        let chosen = &self.sweep.rows[self.choice.chosen].thresholds;
+        json!({
+            "schema_version": "tune_report.v1",
+            "runs": self.runs,
+            "recommended": {
+                "event_threshold": chosen.event_threshold,
+                "step_fallback": chosen.step_fallback,
+                "reason": self.choice.reason,
+            },
+            "rows": rows,
+            "log_rows": self.log_rows,
+            "of_the_logs": metrics_json(&self.sweep.metrics),
+            "not_measurable": NOT_MEASURABLE,
+        })
+    }
+
+    /// File names and contents of the plots.
+    pub fn plots(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("pareto.svg", self.pareto()),
+            (
+                "bytes.svg",
+                self.curves(
+                    "Bytes written",
+                    "one line a step fallback; both axes logarithmic",
+                    "bytes per run",
+                    Scale::LogBytes,
+                    |row, runs| row.bytes_written as f64 / runs,
+                ),
+            ),
+            (
+                "tail.svg",
+                self.curves(
+                    "Events to re-read on resume",
+                    "mean over every position a run could stop at",
+                    "events",
+                    Scale::Linear,
+                    |row, _| row.tails.mean(),
+                ),
+            ),
+            (
+                "at_risk.svg",
+                self.curves(
+                    "Events no snapshot covers when a run breaks off",
+                    "mean over the runs that broke off, verbose events left out",
+                    "events",
+                    Scale::Linear,
+                    |row, _| row.at_risk.mean(),
+                ),
+            ),
+            (
+                "compute.svg",
+                self.curves(
+                    "Time to build, check and encode",
+                    "per run, on the machine that ran the sweep",
+                    "microseconds per run",
+                    Scale::Log,
+                    |row, runs| (row.build_ns as f64 / runs / 1000.0).max(0.1),
+                ),
+            ),
+            ("distance.svg", self.distance_map()),
+        ]
+    }
+
+    /// One page with everything.
+    pub fn html(&self) -> String {
+        let chosen = &self.sweep.rows[self.choice.chosen].thresholds;
+        let mut page = String::from(HEAD);
+        let _ = writeln!(
+            page,
+            "<h1>Compaction thresholds</h1>\n<p class=\"lead\">Use <b>event_threshold = {}</b>, \
+             <b>step_fallback = {}</b>: {}.</p>\n<p>Replayed: {}.</p>",
+            chosen.event_threshold,
+            chosen.step_fallback,
+            escape(&self.choice.reason),
+            escape(&self.runs)
+        );
+        page.push_str("<div class=\"plots\">\n");
+        for (_, svg) in self.plots() {
+            let _ = writeln!(page, "<figure>{svg}</figure>");
+        }
+        page.push_str("</div>\n<h2>What these logs say, whatever the threshold</h2>\n");
+        let _ = write!(page, "<p class=\"note\">{}</p>\n<table>", escape(NOT_MEASURABLE));
+        for (name, value) in metric_lines(&self.sweep.metrics) {
+            let _ = write!(page, "<tr><th>{}</th><td>{}</td></tr>", escape(name), escape(&value));
+        }
+        page.push_str("</table>\n<h2>Every setting</h2>\n<table><tr>");
+        for column in COLUMNS {
+            let _ = write!(page, "<th>{}</th>", column.replace('_', " "));
+        }
+        page.push_str("</tr>\n");
+        for (index, row) in self.table().iter().enumerate() {
+            let class = match self.mark(index) {
+                "" => "",
+                "front" => " class=\"front\"",
+                _ => " class=\"marked\"",
+            };
+            let _ = write!(page, "<tr{class}>");
+            row.iter().for_each(|cell| {
+                let _ = write!(page, "<td>{}</td>", escape(cell));
+            });
+            page.push_str("</tr>\n");
+        }
+        page.push_str("</table>\n");
+        self.log_section(&mut page);
+        let _ = writeln!(
+            page,
+            "<h2>Settings</h2>\n<pre>{}</pre>\n</main></body></html>",
+            escape(&self.toml())
+        );
+        page
+    }
+
+    /// The figures of the logs, for a terminal.
+    pub fn metrics(&self) -> Vec<(&'static str, String)> {
+        metric_lines(&self.sweep.metrics)
+    }
+
+    fn log_section(&self, page: &mut String) {
+        if self.log_rows.is_empty() {
+            return;
+        }
+        page.push_str(
+            "<h2>The log's own thresholds</h2>\n<table><tr><th>checkpoint every</th>\
+             <th>commit batch</th><th>events/s</th><th>bytes/event</th><th>longest checkpoint ms</th>\
+             <th>tail on open</th><th>open ms</th></tr>\n",
+        );
+        for row in self.log_rows {
+            let _ = writeln!(
+                page,
+                "<tr><td>{}</td><td>{}</td><td>{:.0}</td><td>{:.0}</td><td>{:.1}</td>\
+                 <td>{:.0}</td><td>{:.1}</td></tr>",
+                row.setting.checkpoint_every_events,
+                row.setting.commit_batch,
+                row.events_per_second,
+                row.bytes_per_event,
+                row.checkpoint_ms_max,
+                row.tail_events_on_open,
+                row.open_ms
+            );
+        }
+        page.push_str("</table>\n");
+    }
+
+    fn mark(&self, index: usize) -> &'static str {
+        if index == self.choice.chosen {
+            "chosen"
+        } else if Some(index) == self.choice.default {
+            "default"
+        } else if self.choice.front.contains(&index) {
+            "front"
+        } else {
+            ""
+        }
+    }
+
+    fn marks(&self, at: impl Fn(&Row) -> (f64, f64)) -> Vec<Mark> {
+        let mark = |index: usize, chosen: bool| {
+            let row = &self.sweep.rows[index];
+            let settings = row.thresholds;
+            let what = if chosen { "chosen" } else { "default" };
+            let name = format!("{what} {}/{}", settings.event_threshold, settings.step_fallback);
+            Mark { at: at(row), name, chosen }
+        };
+        let default = self.choice.default.map(|index| mark(index, false));
+        std::iter::once(mark(self.choice.chosen, true)).chain(default).collect()
+    }
+
+    fn by_fallback(&self, at: impl Fn(&Row) -> (f64, f64)) -> Vec<Series> {
+        let fallbacks: BTreeSet<u64> =
+            self.sweep.rows.iter().map(|row| row.thresholds.step_fallback).collect();
+        let series = |fallback: u64| {
+            let rows =
+                self.sweep.rows.iter().filter(|row| row.thresholds.step_fallback == fallback);
+            Series { name: format!("fallback {fallback} steps"), points: rows.map(&at).collect() }
+        };
+        fallbacks.into_iter().map(series).collect()
+    }
+
+    fn runs_count(&self) -> f64 {
+        self.sweep.metrics.runs.max(1) as f64
+    }
+
+    fn curves(
+        &self,
+        title: &str,
+        note: &str,
+        unit: &str,
+        scale: Scale,
+        value: impl Fn(&Row, f64) -> f64,
+    ) -> String {
+        let runs = self.runs_count();
+        let at = |row: &Row| (row.thresholds.event_threshold as f64, value(row, runs));
+        let x_scale = if scale == Scale::LogBytes { Scale::Log } else { Scale::Linear };
+        let x = Axis { label: "EVENT_THRESHOLD (counted events)".into(), scale: x_scale };
+        let y = Axis { label: unit.to_owned(), scale };
+        plot::lines(title, note, &x, &y, &self.by_fallback(at), &self.marks(at))
+    }
+
+    fn pareto(&self) -> String {
+        let runs = self.runs_count();
+        let at = |row: &Row| (row.bytes_written as f64 / runs, row.tails.mean());
+        let front: Vec<(f64, f64)> =
+            self.choice.front.iter().map(|index| at(&self.sweep.rows[*index])).collect();
+        let x = Axis { label: "bytes written per run".into(), scale: Scale::LogBytes };
+        let y = Axis { label: "events to re-read on resume (mean)".into(), scale: Scale::Log };
+        let note = "down and left is better; each point is one setting";
+        let title = "What a setting writes against what it leaves to re-read";
+        plot::scatter(title, note, &x, &y, &self.by_fallback(at), &front, &self.marks(at))
+    }
+
+    fn distance_map(&self) -> String {
+        let values = |pick: fn(&Row) -> u64| -> Vec<u64> {
+            self.sweep.rows.iter().map(pick).collect::<BTreeSet<u64>>().into_iter().collect()
+        };
+        let columns = values(|row| row.thresholds.event_threshold);
+        let rows = values(|row| row.thresholds.step_fallback);
+        let index_of = |r: usize, c: usize| {
+            self.sweep.rows.iter().position(|row| {
+                row.thresholds.event_threshold == columns[c]
+                    && row.thresholds.step_fallback == rows[r]
+            })
+        };
+        let place = |index: usize| {
+            let settings = self.sweep.rows[index].thresholds;
+            let c = columns.iter().position(|value| *value == settings.event_threshold)?;
+            let r = rows.iter().position(|value| *value == settings.step_fallback)?;
+            Some((r, c))
+        };
+        let default = self.choice.default.and_then(place).map(|(r, c)| (r, c, false));
+        let chosen = place(self.choice.chosen).map(|(r, c)| (r, c, true));
+        let marks: Vec<(usize, usize, bool)> = default.into_iter().chain(chosen).collect();
+        let names = |values: &[u64]| values.iter().map(u64::to_string).collect::<Vec<_>>();
+        plot::heat_map(
+            "Distance from the best of both",
+            "0 would be fewest bytes and shortest tail at once; red is chosen, amber the default",
+            &names(&columns),
+            &names(&rows),
+            ("EVENT_THRESHOLD", "N_STEP_FALLBACK"),
+            |r, c| index_of(r, c).map(|index| self.choice.distances[index]),
+            &marks,
+        )
+    }
+}
+
+fn cells(row: &Row) -> Vec<String> {
+    let per_snapshot = row.build_ns as f64 / 1000.0 / row.snapshots.max(1) as f64;
+    vec![
+        row.thresholds.event_threshold.to_string(),
+        row.thresholds.step_fallback.to_string(),
+        row.snapshots.to_string(),
+        row.failed_runs.to_string(),
+        row.bytes_written.to_string(),
+        (row.fold_ns / 1000).to_string(),
+        format!("{per_snapshot:.1}"),
+        format!("{:.1}", row.tails.mean()),
+        row.tails.p95().to_string(),
+        row.tails.max().to_string(),
+        format!("{:.1}", row.at_risk.mean()),
+        row.at_risk.max().to_string(),
+        row.violations_after_compaction.to_string(),
+    ]
+}
+
+fn metric_lines(metrics: &RunMetrics) -> Vec<(&'static str, String)> {
+    let or_none = |value: Option<String>| value.unwrap_or_else(|| "none verified".to_owned());
+    vec![
+        ("runs", metrics.runs.to_string()),
+        ("events", metrics.events.to_string()),
+        ("verified claims", metrics.verified_claims.to_string()),
+        (
+            "cost per verified claim",
+            or_none(metrics.cost_per_verified_claim().map(|cost| format!("${cost:.4}"))),
+        ),
+        (
+            "latency per verified claim",
+            or_none(
+                metrics.latency_per_verified_claim_ms().map(|ms| format!("{:.1} s", ms / 1000.0)),
+            ),
+        ),
+        ("loop rate", format!("{:.3}", metrics.loop_rate())),
+        ("constraint violations", metrics.constraint_violations.to_string()),
+        ("NO_EVIDENCE stalls", metrics.no_evidence_stalls.to_string()),
+    ]
+}
+
+fn metrics_json(metrics: &RunMetrics) -> Value {
+    json!({
+        "runs": metrics.runs,
+        "events": metrics.events,
+        "verified_claims": metrics.verified_claims,
+        "cost_per_verified_claim_usd": metrics.cost_per_verified_claim(),
+        "latency_per_verified_claim_ms": metrics.latency_per_verified_claim_ms(),
+        "loop_rate": metrics.loop_rate(),
+        "constraint_violations": metrics.constraint_violations,
+        "no_evidence_stalls": metrics.no_evidence_stalls,
+    })
+}
+
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.len() + 1 + word.len() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+const HEAD: &str = r#"<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>Compaction thresholds</title>
+<style>
+body{margin:0;background:#f5f7fa;color:#1f2933;font:15px/1.5 system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif}
+main{max-width:1600px;margin:0 auto;padding:32px 24px}
+h1{margin:0 0 8px;font-size:26px}h2{margin:36px 0 8px;font-size:19px}
+.lead{font-size:17px;max-width:70em}.note{max-width:70em;color:#52606d}
+.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(520px,1fr));gap:20px;margin:24px 0}
+figure{margin:0;background:#fff;border:1px solid #e4e7eb;border-radius:8px;padding:6px}
+figure svg{width:100%;height:auto;display:block}
+table{border-collapse:collapse;background:#fff;font-variant-numeric:tabular-nums;font-size:13px}
+th,td{padding:4px 10px;border-bottom:1px solid #e4e7eb;text-align:right}
+th{color:#52606d;font-weight:600}
+tr.front td{background:#f0f7f7}tr.marked td{background:#fdecea;font-weight:600}
+pre{background:#1f2933;color:#e4e7eb;padding:16px;border-radius:8px;overflow-x:auto}
+</style></head><body><main>
+"#;
+
+#[cfg(test)]
+mod tests {
+    use super::super::choose::choose;
+    use super::super::sweep::{Generated, grid, sweep};
+    use super::*;
+
+    #[test]
+    fn every_output_names_the_choice_and_says_what_is_not_measured() {
+        let runs = Generated { seed: 5, runs: 5, events: 120 };
+        let swept = sweep(&runs, &grid(&[6, 18], &[4, 8]), &|| {});
+        let choice = choose(&swept.rows).unwrap();
+        let report = Report {
+            runs: "5 generated runs".into(),
+            sweep: &swept,
+            choice: &choice,
+            log_rows: &[],
+        };
+        assert_eq!(report.csv().lines().count(), 5);
+        assert!(report.csv().lines().all(|line| line.split(',').count() == COLUMNS.len()));
+        let parsed: toml::Table = report.toml().parse().unwrap();
+        let threshold = parsed["compaction"]["event_threshold"].as_integer().unwrap();
+        assert_eq!(threshold as u64, swept.rows[choice.chosen].thresholds.event_threshold);
+        let page = report.html();
+        assert!(page.contains("needs live runs") && report.toml().contains("cannot measure"));
+        assert_eq!(page.matches("<svg").count(), 6);
+        for (name, svg) in report.plots() {
+            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{name}");
+        }
+        assert_eq!(report.json()["rows"].as_array().unwrap().len(), 4);
+    }
+}

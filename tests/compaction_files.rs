@@ -1,0 +1,567 @@
+//! Run logs and snapshots as files: resume, verify, damage, retries, and a crash at every single
+//! disk operation.
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+
+use summarizer::compaction::build::Form;
+use summarizer::compaction::event::RunEvent;
+use summarizer::compaction::files::{SnapshotStore, StoreError};
+use summarizer::compaction::run_log::{self, Job, Report, RunLogError};
+use summarizer::compaction::trigger::Thresholds;
+use summarizer::compaction::tuning::shapes;
+use summarizer::contract::schema;
+use summarizer::os::real::HostDisk;
+use summarizer::os::{Disk, DiskFile, Open, Stat};
+
+const LOG: &str = include_str!("fixtures/compaction/worked_example.jsonl");
+const SIX: Thresholds = Thresholds { event_threshold: 6, step_fallback: 8 };
+
+struct Home {
+    dir: tempfile::TempDir,
+}
+
+impl Home {
+    fn new(log: &str) -> Home {
+        let home = Home { dir: tempfile::tempdir().unwrap() };
+        home.write_log(log);
+        home
+    }
+
+    fn write_log(&self, log: &str) {
+        let disk: &dyn Disk = &HostDisk;
+        disk.replace(&self.log(), log.as_bytes(), 0o640).unwrap();
+    }
+
+    fn log(&self) -> PathBuf {
+        self.dir.path().join("run.jsonl")
+    }
+
+    fn out(&self) -> PathBuf {
+        self.dir.path().join("out")
+    }
+
+    fn job<'a>(&self, disk: &'a Arc<dyn Disk>) -> Job<'a> {
+        Job {
+            disk: &**disk,
+            log: self.log(),
+            store: SnapshotStore::new(Arc::clone(disk), self.out()),
+            thresholds: SIX,
+            form: Form::Full,
+            now: false,
+            resume: false,
+        }
+    }
+
+    fn compact(&self, change: impl Fn(&mut Job<'_>)) -> Result<Report, RunLogError> {
+        let disk: Arc<dyn Disk> = Arc::new(HostDisk);
+        let mut job = self.job(&disk);
+        change(&mut job);
+        run_log::compact(&job, &mut |_| {})
+    }
+
+    fn differences(&self) -> Vec<String> {
+        let disk: Arc<dyn Disk> = Arc::new(HostDisk);
+        let (_, _, found) = run_log::verify(&self.job(&disk), &mut |_| {}).unwrap();
+        found.iter().map(|one| format!("{}: {}", one.file, one.problem)).collect()
+    }
+
+    /// Every file below `out`, temporaries left out.
+    fn tree(&self) -> BTreeMap<String, Vec<u8>> {
+        let disk: &dyn Disk = &HostDisk;
+        let mut tree = BTreeMap::new();
+        for run in disk.list(&self.out()).unwrap_or_default() {
+            for name in disk.list(&self.out().join(&run)).unwrap() {
+                if !name.ends_with(".tmp") {
+                    let bytes = disk.read(&self.out().join(&run).join(&name)).unwrap();
+                    tree.insert(format!("{run}/{name}"), bytes);
+                }
+            }
+        }
+        tree
+    }
+}
+
+fn generated(index: u64) -> String {
+    shapes::generate(11, index, 300).iter().map(RunEvent::to_line).collect()
+}
+
+#[test]
+fn the_worked_example_as_files_and_nothing_else() {
+    let home = Home::new(LOG);
+    home.compact(|_| {}).unwrap();
+    let tree = home.tree();
+    assert_eq!(
+        tree.keys().collect::<Vec<_>>(),
+        ["run_demo_01/1.md", "run_demo_01/1.snapshot.json"]
+    );
+    let snapshot = include_bytes!("fixtures/compaction/worked_example.snapshot.json");
+    assert_eq!(tree["run_demo_01/1.snapshot.json"], snapshot);
+    let narrative = include_bytes!("fixtures/compaction/worked_example.md");
+    assert_eq!(tree["run_demo_01/1.md"], narrative);
+    assert!(home.differences().is_empty());
+    home.compact(|_| {}).unwrap();
+    assert_eq!(home.tree(), tree, "doing it again changes nothing");
+}
+
+#[test]
+fn written_snapshots_satisfy_their_schema() {
+    for index in 0..5 {
+        let home = Home::new(&generated(index));
+        home.compact(|job| job.now = true).unwrap();
+        for (name, bytes) in home.tree() {
+            let Ok(value) = serde_json::from_slice(&bytes) else { continue };
+            let kind = if name.ends_with("coverage.json") {
+                "compaction_coverage.v1"
+            } else {
+                "compaction_snapshot.v1"
+            };
+            assert_eq!(schema::check(kind, &value), [], "{name}");
+        }
+        for line in generated(index).lines() {
+            let value = serde_json::from_str(line).unwrap();
+            assert_eq!(schema::check("run_event.v1", &value), [], "{line}");
+        }
+    }
+}
+
+#[test]
+fn resuming_anywhere_gives_what_one_go_gives() {
+    for index in 0..5 {
+        let log = generated(index);
+        let clean = Home::new(&log);
+        clean.compact(|_| {}).unwrap();
+        let lines: Vec<&str> = log.lines().collect();
+        for cut in (1..lines.len()).step_by(lines.len() / 6) {
+            let home =
+                Home::new(&lines[..cut].iter().map(|line| format!("{line}\n")).collect::<String>());
+            home.compact(|_| {}).unwrap();
+            home.write_log(&log);
+            home.compact(|job| job.resume = true).unwrap();
+            assert_eq!(home.tree(), clean.tree(), "run {index} cut at {cut}");
+        }
+    }
+}
+
+#[test]
+fn resume_passes_snapshots_taken_inside_a_step_and_under_other_thresholds() {
+    let log = generated(1);
+    let lines: Vec<&str> = log.lines().collect();
+    let home = Home::new(&lines[..57].iter().map(|line| format!("{line}\n")).collect::<String>());
+    home.compact(|job| job.now = true).unwrap();
+    let before = home.tree();
+    home.write_log(&log);
+    home.compact(|job| {
+        job.resume = true;
+        job.thresholds = Thresholds { event_threshold: 30, step_fallback: 40 };
+    })
+    .unwrap();
+    let after = home.tree();
+    assert!(after.len() > before.len());
+    assert!(before.iter().all(|(name, bytes)| after[name] == *bytes));
+    assert!(home.differences().is_empty(), "{:?}", home.differences());
+}
+
+#[test]
+fn strict_v1_has_no_ext_and_the_same_ids() {
+    let full = Home::new(LOG);
+    let strict = Home::new(LOG);
+    let a = full.compact(|_| {}).unwrap();
+    let b = strict.compact(|job| job.form = Form::StrictV1).unwrap();
+    assert_eq!(a.taken[0].snapshot_id, b.taken[0].snapshot_id);
+    let bytes = strict.tree().remove("run_demo_01/1.snapshot.json").unwrap();
+    let value: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+    assert!(value.get("ext").is_none());
+    let narrative = strict.tree().remove("run_demo_01/1.md").unwrap();
+    assert!(String::from_utf8(narrative).unwrap().contains("- Budgets: not recorded"));
+    assert!(strict.differences().is_empty());
+    strict.compact(|job| (job.form, job.resume) = (Form::StrictV1, true)).unwrap();
+}
+
+#[test]
+fn verify_finds_every_kind_of_damage() {
+    let home = Home::new(&generated(0));
+    home.compact(|_| {}).unwrap();
+    assert!(home.differences().is_empty());
+    let disk: &dyn Disk = &HostDisk;
+    let run = home.out().join("gen_healthy_00000");
+    let path = run.join("2.snapshot.json");
+    let good = disk.read(&path).unwrap();
+    let text = String::from_utf8(good.clone()).unwrap();
+    disk.replace(&path, text.replacen("candidate", "verified", 1).as_bytes(), 0o640).unwrap();
+    assert_eq!(home.differences(), ["2.snapshot.json: its bytes are not what the log gives"]);
+    let resumed = home.compact(|job| job.resume = true);
+    assert!(matches!(resumed, Err(RunLogError::Store(StoreError::Damaged { .. }))));
+    disk.replace(&path, &good, 0o640).unwrap();
+    disk.remove_file(&run.join("1.md")).unwrap();
+    assert_eq!(home.differences(), ["1.md: it is missing"]);
+    home.compact(|_| {}).unwrap();
+    assert!(home.differences().is_empty(), "a narrative is written again");
+}
+
+#[test]
+fn a_changed_objective_stops_the_run_and_leaves_the_old_snapshot() {
+    let home = Home::new(LOG);
+    home.compact(|_| {}).unwrap();
+    let before = home.tree();
+    let more = LOG.lines().skip(1).zip(21..).map(|(line, seq)| {
+        let mut value: serde_json::Value = serde_json::from_str(line).unwrap();
+        value["seq"] = seq.into();
+        value["step_id"] = (value["step_id"].as_u64().unwrap() + 2).into();
+        value["ts"] = "2026-01-14T10:00:00.000Z".into();
+        format!("{value}\n")
+    });
+    let more: String = more.collect();
+    home.write_log(&format!("{}{more}", LOG.replace("compound X to liver", "compound Y to liver")));
+    let report = home.compact(|job| job.resume = true).unwrap();
+    let failed = report.failed.unwrap();
+    let names: Vec<_> =
+        failed.snapshot.failed_checks().map(|check| check.message.clone()).collect();
+    assert_eq!(names, ["objective differs from snapshot 1"]);
+    assert_eq!(failed.events[0].type_name(), "COMPACTION_FAILED");
+    assert_eq!(failed.events[1].type_name(), "RUN_STOPPED");
+    assert_eq!(home.tree(), before);
+}
+
+#[test]
+fn bad_logs_are_refused_where_they_are_bad() {
+    let error = |log: &str| Home::new(log).compact(|_| {}).unwrap_err().to_string();
+    let lines: Vec<&str> = LOG.lines().collect();
+    let gap = format!("{}\n{}\n", lines[0], lines[2]);
+    assert!(error(&gap).contains("expected 2"), "{}", error(&gap));
+    assert!(error("").contains("no event"));
+    assert!(error("{\n").contains("line 1"));
+    let other = format!("{}\n{}\n", lines[0], lines[1].replace("run_demo_01", "run_demo_02"));
+    assert!(error(&other).contains("run_demo_02"));
+    let late = lines[1].replace(r#""seq":2"#, r#""seq":1"#) + "\n";
+    assert!(error(&late).contains("RUN_STARTED must come first"));
+}
+
+#[test]
+fn an_unfinished_last_line_waits_and_a_repeat_counts_for_nothing() {
+    let torn = format!("{LOG}{{\"schema\":\"run_ev");
+    let report = Home::new(&torn).compact(|_| {}).unwrap();
+    assert_eq!((report.taken.len(), report.warnings.len()), (1, 1));
+    let with_id = |line: &str, seq: u64| {
+        let mut value: serde_json::Value = serde_json::from_str(line).unwrap();
+        value["event_id"] = "e-3".into();
+        value["seq"] = seq.into();
+        format!("{value}\n")
+    };
+    let lines: Vec<&str> = LOG.lines().collect();
+    let mut log = format!("{}\n{}\n", lines[0], lines[1]);
+    log.push_str(&with_id(lines[2], 3));
+    log.push_str(&with_id(lines[2], 4));
+    let report = Home::new(&log).compact(|_| {}).unwrap();
+    assert_eq!(report.warnings, ["1 events repeat an earlier event_id and were not counted"]);
+    let reused = log.replace("SEARCH\"},\"event_id\":\"e-3\",\"seq\":4", "x");
+    log = log.trim_end().to_owned();
+    let last = log.rfind("SEARCH").unwrap();
+    log.replace_range(last..last + 6, "FETCH!");
+    assert_ne!(log, reused);
+    let error = Home::new(&format!("{log}\n")).compact(|_| {}).unwrap_err();
+    assert!(error.to_string().contains("e-3 was used for another event"), "{error}");
+}
+
+#[test]
+fn wide_coverage_is_spilled_in_links_and_never_lost() {
+    let mut lines: Vec<String> = vec![LOG.lines().next().unwrap().to_owned()];
+    let mut push = |step: u64, kind: &str, phase: &str, payload: serde_json::Value| {
+        let seq = lines.len() + 1;
+        let line = serde_json::json!({
+            "schema": "run_event.v1", "run_id": "run_demo_01", "seq": seq,
+            "ts": format!("2026-01-14T10:{:02}:{:02}.000Z", seq / 60 % 60, seq % 60),
+            "step_id": step, "phase": phase, "type": kind, "payload": payload,
+        });
+        lines.push(line.to_string());
+    };
+    for step in 1..=6u64 {
+        let ids: Vec<String> = (0..900).map(|n| format!("chk_{step:03}_{n:05}_ünï")).collect();
+        let seen = serde_json::json!({"source_id": "src_a", "chunk_ids": ids});
+        push(step, "CHUNKS_SEEN", "ACT", seen);
+        push(
+            step,
+            "PLAN_DONE",
+            "PLAN",
+            serde_json::json!({"plan_id": "p", "action_type": "SEARCH"}),
+        );
+        push(step, "ACT_DONE", "ACT", serde_json::json!({"plan_id": "p", "outcome": "ok"}));
+        push(step, "OBSERVE_DONE", "OBSERVE", serde_json::json!({"progress": true}));
+    }
+    let home = Home::new(&(lines.join("\n") + "\n"));
+    let report = home.compact(|_| {}).unwrap();
+    assert_eq!(report.taken.len(), 3);
+    let tree = home.tree();
+    let snapshot = |n: u64| -> serde_json::Value {
+        serde_json::from_slice(&tree[&format!("run_demo_01/{n}.snapshot.json")]).unwrap()
+    };
+    let spill = &snapshot(3)["ext"]["coverage_spill"];
+    assert_eq!(spill["count"], 5400);
+    assert_eq!(snapshot(3)["state"]["source_coverage"]["chunk_ids_seen"], serde_json::json!([]));
+    let link: serde_json::Value =
+        serde_json::from_slice(&tree["run_demo_01/3.coverage.json"]).unwrap();
+    assert_eq!(schema::check("compaction_coverage.v1", &link), []);
+    let first = snapshot(2)["ext"]["coverage_spill"].is_null();
+    let inherited = link["previous"].is_null();
+    assert_eq!(first, inherited, "a link points to the spilled snapshot before it");
+    let disk: Arc<dyn Disk> = Arc::new(HostDisk);
+    let store = SnapshotStore::new(disk, home.out());
+    let reference = serde_json::from_value(spill.clone()).unwrap();
+    assert_eq!(store.spilled_chunks("run_demo_01", &reference).unwrap().len(), 5400);
+    assert!(home.differences().is_empty(), "{:?}", home.differences());
+    let strict = Home::new(&(lines.join("\n") + "\n"));
+    let strict_report = strict.compact(|job| job.form = Form::StrictV1).unwrap();
+    let ids = |report: &Report| -> Vec<String> {
+        report.taken.iter().map(|taken| taken.snapshot_id.clone()).collect()
+    };
+    assert_eq!(ids(&report), ids(&strict_report));
+    let whole: serde_json::Value =
+        serde_json::from_slice(&strict.tree()["run_demo_01/3.snapshot.json"]).unwrap();
+    let listed = &whole["state"]["source_coverage"]["chunk_ids_seen"];
+    assert_eq!(listed.as_array().unwrap().len(), 5400);
+    assert!(strict.differences().is_empty(), "{:?}", strict.differences());
+}
+
+/// A disk that dies: from the n-th operation on everything fails, and the write it dies in is torn.
+struct DyingDisk {
+    host: HostDisk,
+    left: Arc<AtomicI64>,
+}
+
+fn died() -> io::Error {
+    io::Error::other("the machine is gone")
+}
+
+fn spend(left: &AtomicI64) -> io::Result<()> {
+    if left.fetch_sub(1, Ordering::SeqCst) > 0 { Ok(()) } else { Err(died()) }
+}
+
+struct DyingFile {
+    inner: Arc<dyn DiskFile>,
+    left: Arc<AtomicI64>,
+}
+
+impl DiskFile for DyingFile {
+    fn stat(&self) -> io::Result<Stat> {
+        self.inner.stat()
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.inner.read_at(buffer, offset)
+    }
+
+    fn write_all_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        spend(&self.left).inspect_err(|_| {
+            let _ = self.inner.write_all_at(&data[..data.len() / 2], offset);
+        })?;
+        self.inner.write_all_at(data, offset)
+    }
+
+    fn append(&self, data: &[u8]) -> io::Result<()> {
+        spend(&self.left)?;
+        self.inner.append(data)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        spend(&self.left)?;
+        self.inner.set_len(len)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        spend(&self.left)?;
+        self.inner.sync()
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        self.inner.try_lock()
+    }
+
+    fn lock(&self) -> io::Result<()> {
+        self.inner.lock()
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        self.inner.unlock()
+    }
+}
+
+impl Disk for DyingDisk {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
+        if how != Open::Read {
+            spend(&self.left)?;
+        }
+        let inner = self.host.open(path, how)?;
+        Ok(Arc::new(DyingFile { inner, left: Arc::clone(&self.left) }))
+    }
+
+    fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
+        self.host.stat(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.host.list(dir)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        spend(&self.left)?;
+        self.host.create_dir_all(dir)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        spend(&self.left)?;
+        self.host.rename(from, to)
+    }
+
+    fn exchange(&self, a: &Path, b: &Path) -> io::Result<()> {
+        spend(&self.left)?;
+        self.host.exchange(a, b)
+    }
+
+    fn hard_link(&self, existing: &Path, new: &Path) -> io::Result<()> {
+        spend(&self.left)?;
+        self.host.hard_link(existing, new)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        spend(&self.left)?;
+        self.host.remove_file(path)
+    }
+
+    fn remove_dir_all(&self, dir: &Path) -> io::Result<()> {
+        spend(&self.left)?;
+        self.host.remove_dir_all(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        spend(&self.left)?;
+        self.host.sync_dir(dir)
+    }
+
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        self.host.free_bytes(path)
+    }
+}
+
+#[test]
+fn dying_at_any_operation_leaves_the_old_or_the_new_snapshot_in_force() {
+    let log: String = shapes::generate(11, 0, 130).iter().map(RunEvent::to_line).collect();
+    let clean = Home::new(&log);
+    clean.compact(|_| {}).unwrap();
+    let expected = clean.tree();
+    assert!(expected.len() >= 4, "several snapshots");
+    for operations in 0.. {
+        let home = Home::new(&log);
+        let left = Arc::new(AtomicI64::new(operations));
+        let disk: Arc<dyn Disk> = Arc::new(DyingDisk { host: HostDisk, left });
+        let survived = run_log::compact(&home.job(&disk), &mut |_| {}).is_ok();
+        let in_force: Vec<String> =
+            home.tree().into_keys().filter(|name| name.ends_with(".snapshot.json")).collect();
+        for (place, name) in in_force.iter().enumerate() {
+            assert!(name.ends_with(&format!("/{}.snapshot.json", place + 1)), "a hole: {name}");
+            assert_eq!(home.tree()[name], expected[name], "died at {operations}");
+        }
+        home.compact(|job| job.resume = true).unwrap();
+        home.compact(|_| {}).unwrap();
+        assert_eq!(home.tree(), expected, "died at {operations}");
+        if survived {
+            assert!(operations > 20);
+            return;
+        }
+    }
+}
+
+/// A disk whose first reading of the log shows different words than the file holds.
+struct LyingDisk {
+    host: HostDisk,
+    log: PathBuf,
+    lie: PathBuf,
+    opened: AtomicUsize,
+}
+
+impl Disk for LyingDisk {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
+        let lies = path == self.log && self.opened.fetch_add(1, Ordering::SeqCst) == 0;
+        self.host.open(if lies { &self.lie } else { path }, how)
+    }
+
+    fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
+        self.host.stat(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.host.list(dir)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.host.create_dir_all(dir)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.host.rename(from, to)
+    }
+
+    fn exchange(&self, a: &Path, b: &Path) -> io::Result<()> {
+        self.host.exchange(a, b)
+    }
+
+    fn hard_link(&self, existing: &Path, new: &Path) -> io::Result<()> {
+        self.host.hard_link(existing, new)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.host.remove_file(path)
+    }
+
+    fn remove_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.host.remove_dir_all(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.host.sync_dir(dir)
+    }
+
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        self.host.free_bytes(path)
+    }
+}
+
+#[test]
+fn a_failed_check_is_retried_on_what_the_disk_really_holds() {
+    let home = Home::new(LOG);
+    let lie = home.dir.path().join("lie.jsonl");
+    let side = r#""side_b_evidence_ids":["ev_888f5224054eef8fa8a487884bc5964b"]"#;
+    let text = LOG.replace(side, r#""side_b_evidence_ids":[]"#);
+    let host: &dyn Disk = &HostDisk;
+    host.replace(&lie, text.as_bytes(), 0o640).unwrap();
+    let disk: Arc<dyn Disk> =
+        Arc::new(LyingDisk { host: HostDisk, log: home.log(), lie, opened: AtomicUsize::new(0) });
+    let report = run_log::compact(&home.job(&disk), &mut |_| {}).unwrap();
+    assert!(report.failed.is_none());
+    assert!(report.taken[0].retried);
+    let bytes = home.tree().remove("run_demo_01/1.snapshot.json").unwrap();
+    let value: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+    assert_eq!(value["validation"]["failure_action_taken"], "RETRY");
+    assert_eq!(value["snapshot_id"], "snap_6758f42cdd90e2365822a6dc");
+    assert!(home.differences().is_empty());
+    home.compact(|_| {}).unwrap();
+    home.compact(|job| job.resume = true).unwrap();
+}
+
+#[test]
+fn a_check_that_fails_twice_stops_the_run() {
+    let side = r#""side_b_evidence_ids":["ev_888f5224054eef8fa8a487884bc5964b"]"#;
+    let home = Home::new(&LOG.replace(side, r#""side_b_evidence_ids":[]"#));
+    let report = home.compact(|_| {}).unwrap();
+    let failed = report.failed.unwrap();
+    let action = failed.snapshot.validation.failure_action_taken;
+    assert_eq!(serde_json::to_value(action).unwrap(), "SYSTEM_ERROR");
+    for event in &failed.events {
+        let line: serde_json::Value = serde_json::from_str(&event.to_line()).unwrap();
+        assert_eq!(schema::check("run_event.v1", &line), []);
+    }
+    assert!(home.tree().is_empty());
+}
