@@ -1,6 +1,8 @@
 //! Embeds `schemas/` and `registry/` into the binary as two sorted tables of (path, bytes),
 //! so that adding a schema or a flow pack needs no Rust.
 
+#![allow(clippy::disallowed_methods, reason = "a build script may write to OUT_DIR")]
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};

@@ -286,19 +286,20 @@ mod tests {
         let answer = client.ask(&Question::Status).unwrap();
         assert!(matches!(answer, Answer::Starting(_)), "{answer:?}");
         progress.done();
+        let questions = server.questions.clone();
         let answering = std::thread::spawn(move || {
-            let asked = server.questions.recv().unwrap();
+            let asked = questions.recv().unwrap();
             assert_eq!(asked.question, Question::Pause);
             asked.reply.send(done("pause")).unwrap();
         });
         assert_eq!(client.ask(&Question::Pause).unwrap(), done("pause"));
         answering.join().unwrap();
-        let mut stranger = UnixStream::connect(&path)
-            .err()
-            .map_or_else(|| ControlClient::connect(&path).unwrap().writer, |_| client.writer);
-        let _ = stranger.write_all(b"hello\n");
-        let mode = std::fs::metadata(dir.path()).unwrap().permissions().mode();
-        assert_ne!(mode, 0);
+        assert_eq!(client.writer.write(b"hello\n").unwrap(), 6);
+        let mut said = String::new();
+        client.reader.read_line(&mut said).unwrap();
+        assert!(said.contains("not a question"), "{said}");
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
     }
 
     #[test]

@@ -1,3 +1,5 @@
+//! Requests that pass, requests that do not, and what is said about each.
+
 use serde_json::json;
 
 use super::*;
