@@ -14,3 +14,4 @@ pub mod replay;
 pub mod seam;
 pub mod service;
 pub mod state;
+pub mod upstream;
