@@ -77,6 +77,10 @@ pub trait Disk: Send + Sync {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>>;
     /// Facts about a path, following links; `None` when nothing is there.
     fn stat(&self, path: &Path) -> io::Result<Option<Stat>>;
+    /// The path with every link resolved. A disk without links may return it as it is.
+    fn real_path(&self, path: &Path) -> io::Result<PathBuf> {
+        Ok(path.to_owned())
+    }
     /// File names in a directory, sorted.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
     /// Creates a directory and its parents, durably.

@@ -180,6 +180,10 @@ impl Disk for HostDisk {
         }
     }
 
+    fn real_path(&self, path: &Path) -> io::Result<std::path::PathBuf> {
+        fs::canonicalize(path)
+    }
+
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(dir)? {
