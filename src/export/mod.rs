@@ -28,3 +28,13 @@ pub struct Committed {
     /// The fact.
     pub event: Event,
 }
+//! Projections out: what the log knows becomes files other programs read.
+//!
+//! Contract: rendering is pure, so the same facts give the same bytes on every machine; publishing
+//! shows a reader a whole consistent tree at every instant. Nothing here decides what happened, and
+//! nothing here reads a clock.
+
+pub mod item;
+pub mod publish;
+pub mod run_record;
+pub mod summary_bus;

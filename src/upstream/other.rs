@@ -9,7 +9,6 @@ use serde_json::json;
 use super::defect::Defect;
 use super::markup;
 use crate::contract::hash::{Digest, sha256};
-use crate::contract::json::jcs_hash;
 use crate::contract::vocabulary::{ErrorClass, ReasonCode};
 use crate::os::Disk;
 
@@ -48,16 +47,6 @@ pub fn read(disk: &dyn Disk, root: &Path, id: &str) -> Result<OtherFile, Defect>
     let bytes = disk.read(&path).map_err(storage)?;
     let (text, title) = text_of(id, &bytes).map_err(|why| unreadable(&relative, why))?;
     Ok(OtherFile { path: relative, bytes: bytes.len() as u64, sha256: sha256(&bytes), text, title })
-}
-
-/// The hash that stands for a manifest: over the path-sorted list of what was read.
-pub fn listing_hash<'a>(files: impl IntoIterator<Item = (&'a str, Digest)>) -> Digest {
-    let mut files: Vec<_> = files.into_iter().collect();
-    files.sort();
-    files.dedup();
-    let list: Vec<_> =
-        files.iter().map(|(path, digest)| json!({"path": path, "sha256": digest.hex()})).collect();
-    jcs_hash(&json!(list))
 }
 
 /// A relative path without any way out.
