@@ -15,3 +15,4 @@ pub mod seam;
 pub mod service;
 pub mod state;
 pub mod upstream;
+pub mod verify;

@@ -18,6 +18,7 @@ pub mod markup;
 pub mod other;
 pub mod partition;
 pub mod query;
+pub mod recompute;
 pub mod record;
 pub mod resolve;
 pub mod selection;

@@ -172,11 +172,17 @@ pub struct SessionRecord<'a> {
 }
 
 impl<'a> SessionRecord<'a> {
-    /// Reads and checks one line of the partition `day`.
-    pub fn parse(line: &'a [u8], partition: &str) -> Result<SessionRecord<'a>, BadRecord> {
+    /// Reads one line of any partition, without comparing its own statements.
+    pub fn parse_any(line: &'a [u8]) -> Result<SessionRecord<'a>, BadRecord> {
         let session: SessionRecord<'a> = parse(line)?;
         check_version(session.schema_version.as_ref(), &["session.v1", "sessions.v1"])?;
         check_id("session_id", &session.session_id)?;
+        Ok(session)
+    }
+
+    /// Reads and checks one line of a partition.
+    pub fn parse(line: &'a [u8], partition: &str) -> Result<SessionRecord<'a>, BadRecord> {
+        let session = SessionRecord::parse_any(line)?;
         if session.event_count != session.event_ids.len() as u64 {
             let (count, ids) = (session.event_count, session.event_ids.len());
             return Err(BadRecord::Shape(format!("event_count is {count} for {ids} event_ids")));
@@ -186,6 +192,11 @@ impl<'a> SessionRecord<'a> {
             return Err(BadRecord::Shape(format!("day is {day} in partition {partition}")));
         }
         Ok(session)
+    }
+
+    /// How many events it says it has.
+    pub fn event_count(&self) -> u64 {
+        self.event_count
     }
 
     /// The event day the session was cut from.
