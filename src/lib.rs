@@ -1,5 +1,6 @@
 //! `summarizer`: a summarizer service for one host.
 
+pub mod bus;
 pub mod cli;
 pub mod config;
 pub mod contract;

@@ -5,9 +5,11 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -44,6 +46,26 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
         }
         deserializer.deserialize_str(Borrowing)
     }
+}
+
+/// Reads a member that must be an object. A derived struct alone would also accept an array of
+/// its fields in order, which no contract of ours allows.
+pub(crate) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    struct Objects<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Objects<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+            T::deserialize(MapAccessDeserializer::new(map))
+        }
+    }
+    deserializer.deserialize_map(Objects(PhantomData))
 }
 
 /// A record of the wrong shape.
@@ -149,11 +171,12 @@ pub struct SessionRecord<'a> {
     #[serde(borrow)]
     pub day: Text<'a>,
     /// Begin and end.
+    #[serde(deserialize_with = "object")]
     pub window: SessionWindow,
     /// Its events, in its own order.
     pub event_ids: Vec<String>,
     event_count: u64,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object")]
     source: SessionSource,
     #[serde(default)]
     conversation_ids: Value,
@@ -345,7 +368,7 @@ fn check_provenance(provenance: Option<&RawValue>) -> Result<(), BadRecord> {
     let Some(raw) = provenance else {
         return Err(BadRecord::Shape("missing field `provenance`".to_owned()));
     };
-    let provenance: Provenance<'_> = serde_json::from_str(raw.get())
+    let provenance: Provenance<'_> = object(&mut serde_json::Deserializer::from_str(raw.get()))
         .map_err(|error| BadRecord::Shape(format!("provenance: {error}")))?;
     if provenance.source_uri.is_none() && provenance.source_ref.is_none() {
         return Err(BadRecord::Provenance("missing_source".to_owned()));
@@ -485,6 +508,10 @@ fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, BadRecord> {
     // Checked whole: an ignored string member would otherwise never be looked at.
     let text = std::str::from_utf8(line)
         .map_err(|error| BadRecord::Malformed(format!("not UTF-8: {error}")))?;
+    if !text.trim_ascii_start().starts_with('{') {
+        serde_json::from_str::<IgnoredAny>(text)?;
+        return Err(BadRecord::Shape("not a JSON object".to_owned()));
+    }
     Ok(serde_json::from_str(text)?)
 }
 
@@ -545,7 +572,8 @@ mod tests {
     fn heads_say_what_is_wrong() {
         let bad = |line: &str| EventHead::parse(line.as_bytes()).unwrap_err();
         assert!(matches!(bad("{"), BadRecord::Malformed(_)));
-        assert!(matches!(bad("[1"), BadRecord::Malformed(_) | BadRecord::Shape(_)));
+        assert!(matches!(bad("[1"), BadRecord::Malformed(_)));
+        assert!(matches!(bad(r#"["event.v1","e",1]"#), BadRecord::Shape(_)));
         assert!(matches!(bad(r#"{"event_id":"e","timestamp_ms":1}"#), BadRecord::Shape(_)));
         assert!(matches!(bad(&event(json!({"event_id": 1}))), BadRecord::Shape(_)));
         assert!(matches!(bad(&event(json!({"timestamp_ms": 1.5}))), BadRecord::Shape(_)));

@@ -12,7 +12,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use crate::contract::hash::Digest;
 use crate::contract::vocabulary::{Stream, SummaryKind};
 use crate::export::item::{SummaryIdentity, summary_id};
-use crate::upstream::record::Text;
+use crate::upstream::record::{Text, object};
 
 /// A summary line, as far as `verify` uses it.
 #[derive(Debug, Deserialize)]
@@ -35,15 +35,15 @@ pub(super) struct SummaryLine<'a> {
     pub chunk_ids: Option<Vec<Text<'a>>>,
     #[serde(borrow, default, deserialize_with = "present")]
     document_ids: Option<Vec<Text<'a>>>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "object")]
     pub selection: Selection<'a>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "object")]
     model: Model<'a>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "object")]
     prompt: Prompt<'a>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "object")]
     producer: Producer<'a>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "object")]
     pub outputs: Outputs<'a>,
     #[serde(borrow, default, deserialize_with = "present")]
     id: Option<Text<'a>>,
@@ -58,7 +58,7 @@ pub(super) struct SummaryLine<'a> {
     ts_abs: Option<Text<'a>>,
     #[serde(borrow, default, deserialize_with = "present")]
     source_ref: Option<Text<'a>>,
-    #[serde(borrow, default, deserialize_with = "present")]
+    #[serde(borrow, default, deserialize_with = "present_object")]
     meta: Option<Meta<'a>>,
 }
 
@@ -68,9 +68,9 @@ pub(super) struct Selection<'a> {
     selection_type: Text<'a>,
     #[serde(borrow)]
     pub source_text_hash: Text<'a>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "object")]
     pub normalization: Normalization<'a>,
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "present_object")]
     #[allow(dead_code, reason = "only its type is checked")]
     counts: Option<SelectionCounts>,
     #[serde(default, deserialize_with = "present")]
@@ -219,6 +219,13 @@ fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     T::deserialize(deserializer).map(Some)
 }
 
+/// A member that may be absent, and is an object when it is not.
+fn present_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    object(deserializer).map(Some)
+}
+
 /// A member that may be null but not absent.
 fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
@@ -229,13 +236,13 @@ fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 impl<'a> SummaryLine<'a> {
     /// The line, when the schema of the stream certainly accepts it.
     pub fn accept(text: &'a str, stream: Stream) -> Option<SummaryLine<'a>> {
-        let line: SummaryLine<'a> = serde_json::from_str(text).ok()?;
+        let line = SummaryLine::read(text)?;
         line.is_plainly_valid(stream).then_some(line)
     }
 
     /// The line as far as it can be read, without asking whether it is valid.
     pub fn read(text: &'a str) -> Option<SummaryLine<'a>> {
-        serde_json::from_str(text).ok()
+        object(&mut serde_json::Deserializer::from_str(text)).ok()
     }
 
     fn is_plainly_valid(&self, stream: Stream) -> bool {
