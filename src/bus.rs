@@ -33,10 +33,11 @@ use crate::contract::vocabulary::Stream;
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
 use crate::os::dir::DirHandle;
 
-/// Times a reader opens the tree again before it calls a mismatch real. Each retry begins with a
-/// tree that was live a moment ago, so a second mismatch in a row already needs two publications
-/// in between.
+/// Times a reader opens the tree again, at most.
 const REOPENS_MAX: usize = 100;
+/// The same two files contradicting each other this often in a row is a fault, not a race. Whether
+/// the tree is still the live one would prove nothing: it may have become live again meanwhile.
+const SAME_FAULT_MAX: usize = 5;
 /// Largest data file that is read into memory.
 const PARTITION_BYTES_MAX: u64 = 4 << 30;
 
@@ -115,22 +116,25 @@ impl SummaryBus {
     /// One verified partition.
     pub fn partition(&self, stream: Stream, day: Day) -> Result<Partition, BusError> {
         let key = PartitionKey { stream, day };
-        let mut attempt = 0;
-        loop {
-            let handle = self.handle()?;
-            attempt += 1;
-            match read_partition(&handle, key) {
-                // Only a mismatch or a gap can come from a tree that was being reused.
-                Err(BusError::Mismatch { .. } | BusError::Missing { .. })
-                    if attempt < REOPENS_MAX && self.moved_on(&handle)? => {}
-                outcome => return outcome,
+        let mut last = None;
+        let mut repeated = 0;
+        for _ in 1..REOPENS_MAX {
+            let attempt = read_partition(&self.handle()?, key)?;
+            let fault = match attempt {
+                Attempt::Whole(partition) => return Ok(*partition),
+                Attempt::Gap(fault) | Attempt::Mismatch(fault) => fault,
+            };
+            repeated = if last.as_ref() == Some(&fault) { repeated + 1 } else { 1 };
+            if repeated == SAME_FAULT_MAX {
+                break;
             }
+            last = Some(fault);
         }
-    }
-
-    /// Whether the tree behind the handle is no longer the live one.
-    fn moved_on(&self, handle: &DirHandle) -> Result<bool, BusError> {
-        handle.is_still(&self.summaries).map(|still| !still).map_err(|source| self.error(source))
+        match read_partition(&self.handle()?, key)? {
+            Attempt::Whole(partition) => Ok(*partition),
+            Attempt::Gap(fault) => Err(BusError::Missing { path: fault.path }),
+            Attempt::Mismatch(fault) => Err(BusError::Mismatch { path: fault.path }),
+        }
     }
 
     fn handle(&self) -> Result<DirHandle, BusError> {
@@ -213,33 +217,53 @@ impl Item {
     }
 }
 
-fn read_partition(handle: &DirHandle, key: PartitionKey) -> Result<Partition, BusError> {
+/// What one look at the tree showed.
+enum Attempt {
+    Whole(Box<Partition>),
+    Gap(Fault),
+    Mismatch(Fault),
+}
+
+/// A fault, told apart from others by what was there.
+#[derive(PartialEq, Eq)]
+struct Fault {
+    path: String,
+    manifest: Option<Digest>,
+    data: Option<Digest>,
+}
+
+fn read_partition(handle: &DirHandle, key: PartitionKey) -> Result<Attempt, BusError> {
     let (manifest_path, data_path) = (key.manifest_file(), key.data_file());
-    let manifest: Value =
-        serde_json::from_slice(&read(handle, &manifest_path)?).map_err(|error| {
-            let path = manifest_path.clone();
-            BusError::Malformed { path, line: None, what: error.to_string() }
-        })?;
+    let gap = |path: &str| Attempt::Gap(Fault { path: path.to_owned(), manifest: None, data: None });
+    let Some(manifest_bytes) = read(handle, &manifest_path)? else {
+        return Ok(gap(&manifest_path));
+    };
+    let manifest: Value = serde_json::from_slice(&manifest_bytes).map_err(|error| {
+        let path = manifest_path.clone();
+        BusError::Malformed { path, line: None, what: error.to_string() }
+    })?;
     let seen = manifest["schema_version"].as_str().unwrap_or_default();
     if seen != key.stream.manifest_version() {
         return Err(BusError::Version { path: manifest_path, seen: seen.to_owned() });
     }
     let declared = manifest["integrity"]["sha256"].as_str().unwrap_or_default().parse::<Digest>();
-    let data = read(handle, &data_path)?;
+    let Some(data) = read(handle, &data_path)? else { return Ok(gap(&data_path)) };
     let observed = sha256(&data);
     if declared != Ok(observed) || manifest["integrity"]["bytes"] != data.len() as u64 {
-        return Err(BusError::Mismatch { path: data_path });
+        let (manifest, data) = (Some(sha256(&manifest_bytes)), Some(observed));
+        return Ok(Attempt::Mismatch(Fault { path: data_path, manifest, data }));
     }
-    Ok(Partition { key, manifest, sha256: observed, data })
+    Ok(Attempt::Whole(Box::new(Partition { key, manifest, sha256: observed, data })))
 }
 
-fn read(handle: &DirHandle, path: &str) -> Result<Vec<u8>, BusError> {
-    let failed = |source: io::Error| match source.kind() {
-        io::ErrorKind::NotFound => BusError::Missing { path: path.to_owned() },
-        _ => BusError::Read { path: path.to_owned(), source },
-    };
+fn read(handle: &DirHandle, path: &str) -> Result<Option<Vec<u8>>, BusError> {
     let mut bytes = Vec::new();
-    let file = handle.open_file(path).map_err(failed)?;
-    file.take(PARTITION_BYTES_MAX).read_to_end(&mut bytes).map_err(failed)?;
-    Ok(bytes)
+    let outcome = handle
+        .open_file(path)
+        .and_then(|file| file.take(PARTITION_BYTES_MAX).read_to_end(&mut bytes));
+    match outcome {
+        Ok(_) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(BusError::Read { path: path.to_owned(), source }),
+    }
 }

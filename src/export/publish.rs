@@ -2,7 +2,8 @@
 //!
 //! Contract: a reader that opens the tree once and resolves everything relative to that descriptor
 //! sees either everything from before a publication or everything from after it, and on a mismatch
-//! (it held a tree that has become the shadow) opens again. No file in a tree is ever written to:
+//! (it held a tree that has become the shadow) opens again. One that stalls from before one
+//! publication into the next may see a partition of that next one early, never half of one. No file in a tree is ever written to:
 //! names share inodes between the live tree and its shadow, so a change is a new file and a rename.
 //!
 //! How: `NAME` is the live tree, `.NAME.shadow` beside it a tree of hard links. A publication

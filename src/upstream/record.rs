@@ -68,6 +68,16 @@ pub(crate) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer.deserialize_map(Objects(PhantomData))
 }
 
+/// Reads a text that is exactly one object.
+pub(crate) fn whole_object<'a, T: Deserialize<'a>>(text: &'a str) -> serde_json::Result<T> {
+    if text.trim_ascii_start().starts_with('{') {
+        return serde_json::from_str(text);
+    }
+    // Malformed text is told apart from well-formed text that is no object.
+    serde_json::from_str::<IgnoredAny>(text)?;
+    Err(serde::de::Error::custom("not a JSON object"))
+}
+
 /// A record of the wrong shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BadRecord {
@@ -368,7 +378,7 @@ fn check_provenance(provenance: Option<&RawValue>) -> Result<(), BadRecord> {
     let Some(raw) = provenance else {
         return Err(BadRecord::Shape("missing field `provenance`".to_owned()));
     };
-    let provenance: Provenance<'_> = object(&mut serde_json::Deserializer::from_str(raw.get()))
+    let provenance: Provenance<'_> = whole_object(raw.get())
         .map_err(|error| BadRecord::Shape(format!("provenance: {error}")))?;
     if provenance.source_uri.is_none() && provenance.source_ref.is_none() {
         return Err(BadRecord::Provenance("missing_source".to_owned()));
@@ -508,11 +518,7 @@ fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, BadRecord> {
     // Checked whole: an ignored string member would otherwise never be looked at.
     let text = std::str::from_utf8(line)
         .map_err(|error| BadRecord::Malformed(format!("not UTF-8: {error}")))?;
-    if !text.trim_ascii_start().starts_with('{') {
-        serde_json::from_str::<IgnoredAny>(text)?;
-        return Err(BadRecord::Shape("not a JSON object".to_owned()));
-    }
-    Ok(serde_json::from_str(text)?)
+    Ok(whole_object(text)?)
 }
 
 fn check_version(seen: Option<&Text<'_>>, accepted: &[&str]) -> Result<(), BadRecord> {

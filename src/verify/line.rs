@@ -12,7 +12,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use crate::contract::hash::Digest;
 use crate::contract::vocabulary::{Stream, SummaryKind};
 use crate::export::item::{SummaryIdentity, summary_id};
-use crate::upstream::record::{Text, object};
+use crate::upstream::record::{Text, object, whole_object};
 
 /// A summary line, as far as `verify` uses it.
 #[derive(Debug, Deserialize)]
@@ -242,7 +242,7 @@ impl<'a> SummaryLine<'a> {
 
     /// The line as far as it can be read, without asking whether it is valid.
     pub fn read(text: &'a str) -> Option<SummaryLine<'a>> {
-        object(&mut serde_json::Deserializer::from_str(text)).ok()
+        whole_object(text).ok()
     }
 
     fn is_plainly_valid(&self, stream: Stream) -> bool {
