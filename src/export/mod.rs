@@ -5,11 +5,16 @@
 //! stated, and nothing here reads a clock or asks the state.
 //!
 //! [`append_only`] keeps the two growing files (acks, quarantine) true across crashes; [`ack`] and
-//! [`quarantine`] say which line an event becomes.
+//! [`quarantine`] say which line an event becomes. [`item`], [`summary_bus`] and [`run_record`]
+//! render bus files, purely; [`publish`] shows a whole consistent tree at every instant.
 
 pub mod ack;
 pub mod append_only;
+pub mod item;
+pub mod publish;
 pub mod quarantine;
+pub mod run_record;
+pub mod summary_bus;
 
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
@@ -28,13 +33,3 @@ pub struct Committed {
     /// The fact.
     pub event: Event,
 }
-//! Projections out: what the log knows becomes files other programs read.
-//!
-//! Contract: rendering is pure, so the same facts give the same bytes on every machine; publishing
-//! shows a reader a whole consistent tree at every instant. Nothing here decides what happened, and
-//! nothing here reads a clock.
-
-pub mod item;
-pub mod publish;
-pub mod run_record;
-pub mod summary_bus;
