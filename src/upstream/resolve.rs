@@ -158,6 +158,8 @@ pub struct Resolved {
     pub source_ids: Vec<String>,
     /// All sessions, in order.
     pub session_ids: Vec<String>,
+    /// The partition of each of them.
+    pub session_partitions: Vec<String>,
     /// All events, in order.
     pub event_ids: Vec<String>,
     /// All documents, in order.
@@ -546,6 +548,10 @@ impl Work<'_> {
             sources,
             primary_ids: shape.primary_ids,
             source_ids: shape.source_ids,
+            session_partitions: match shape.session_ids.is_empty() {
+                true => Vec::new(),
+                false => shape.partitions,
+            },
             session_ids: shape.session_ids,
             event_ids: shape.event_ids,
             document_ids: shape.document_ids,
