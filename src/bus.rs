@@ -207,7 +207,8 @@ impl Item {
 
     /// Every upstream id it names, wherever a summary may name one.
     pub fn upstream_ids(&self) -> impl Iterator<Item = &str> {
-        let lists = ["/source_ids", "/event_ids", "/chunk_ids", "/document_ids", "/selection/session_ids"];
+        let lists =
+            ["/source_ids", "/event_ids", "/chunk_ids", "/document_ids", "/selection/session_ids"];
         let listed = lists
             .into_iter()
             .filter_map(|pointer| self.value.pointer(pointer)?.as_array())
@@ -234,7 +235,8 @@ struct Fault {
 
 fn read_partition(handle: &DirHandle, key: PartitionKey) -> Result<Attempt, BusError> {
     let (manifest_path, data_path) = (key.manifest_file(), key.data_file());
-    let gap = |path: &str| Attempt::Gap(Fault { path: path.to_owned(), manifest: None, data: None });
+    let gap =
+        |path: &str| Attempt::Gap(Fault { path: path.to_owned(), manifest: None, data: None });
     let Some(manifest_bytes) = read(handle, &manifest_path)? else {
         return Ok(gap(&manifest_path));
     };

@@ -102,8 +102,10 @@ fn files(day: &str) -> (String, String) {
 }
 
 fn line(day: &str, version: u64) -> Vec<u8> {
-    format!("{{\"schema_version\":\"event_summary.v1\",\"summary_id\":\"{day}\",\"n\":{version}}}\n")
-        .into_bytes()
+    format!(
+        "{{\"schema_version\":\"event_summary.v1\",\"summary_id\":\"{day}\",\"n\":{version}}}\n"
+    )
+    .into_bytes()
 }
 
 fn publish(publisher: &mut Publisher, version: u64, days: &[&str]) -> Result<(), PublishError> {
@@ -124,7 +126,10 @@ fn tree(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
             if path.is_dir() {
                 walk(root, &path, found);
             } else {
-                found.insert(path.strip_prefix(root).unwrap().to_owned(), std::fs::read(&path).unwrap());
+                found.insert(
+                    path.strip_prefix(root).unwrap().to_owned(),
+                    std::fs::read(&path).unwrap(),
+                );
             }
         }
     }
@@ -201,8 +206,8 @@ fn a_crash_at_any_step_leaves_the_old_tree_or_the_new_one() {
             drop(publisher);
 
             let rigged = Rigged::new(can_swap, operations);
-            let outcome =
-                open(Arc::clone(&rigged)).and_then(|mut publisher| publish(&mut publisher, 2, &DAYS));
+            let outcome = open(Arc::clone(&rigged))
+                .and_then(|mut publisher| publish(&mut publisher, 2, &DAYS));
             if can_swap {
                 let version = consistent_version(home.path());
                 assert!(matches!(version, Some(1 | 2)), "step {operations}: {version:?}");

@@ -100,7 +100,9 @@ impl ImportArgs {
             What::RssJson { path } => {
                 by_fields(context, target, path, &fields::Mapping::feed(), &mut report)
             }
-            What::Jsonl(args) => by_fields(context, target, &args.path, &args.mapping(), &mut report),
+            What::Jsonl(args) => {
+                by_fields(context, target, &args.path, &args.mapping(), &mut report)
+            }
             What::Text { path, partition } => {
                 let partition = match partition {
                     Some(name) => name.clone(),

@@ -60,10 +60,8 @@ impl SelectArgs {
         let index = FileIndex::new(Arc::clone(disk), cache);
         let upstream = Upstream::new(Arc::clone(disk), &root, Arc::new(index));
         let input = InputSpec::Query { bus: self.bus, query: self.query()? };
-        let resolved =
-            resolve(&upstream, &input, SummaryKind::Other, &Options::default()).map_err(|error| {
-                Failure::new(Exit::Input, "cannot select").because(&error)
-            })?;
+        let resolved = resolve(&upstream, &input, SummaryKind::Other, &Options::default())
+            .map_err(|error| Failure::new(Exit::Input, "cannot select").because(&error))?;
         let items = items(&resolved);
         let name = self.name.clone().unwrap_or_else(|| self.default_name());
         check_name(&name)?;

@@ -114,13 +114,8 @@ impl Publisher {
     ) -> Result<Publisher, PublishError> {
         let parent = parent.into();
         disk.create_dir_all(&parent).map_err(disk_error("create", &parent))?;
-        let mut publisher = Publisher {
-            disk,
-            parent,
-            name: name.to_owned(),
-            mode: Mode::Exchange,
-            behind: None,
-        };
+        let mut publisher =
+            Publisher { disk, parent, name: name.to_owned(), mode: Mode::Exchange, behind: None };
         publisher.finish_journal()?;
         publisher.mode = match (publisher.can_exchange()?, fallback) {
             (true, _) => Mode::Exchange,
@@ -179,7 +174,8 @@ impl Publisher {
     }
 
     fn can_exchange(&self) -> Result<bool, PublishError> {
-        let probes = [".probe-a", ".probe-b"].map(|end| self.parent.join(format!(".{}{end}", self.name)));
+        let probes =
+            [".probe-a", ".probe-b"].map(|end| self.parent.join(format!(".{}{end}", self.name)));
         for probe in &probes {
             self.make_dir(probe)?;
         }
@@ -381,9 +377,7 @@ impl Publication<'_> {
                 changed.extend(self.removed);
                 self.publisher.exchange(changed)
             }
-            Mode::DataThenManifest => {
-                self.publisher.move_one_by_one(&self.changed, &self.removed)
-            }
+            Mode::DataThenManifest => self.publisher.move_one_by_one(&self.changed, &self.removed),
         }
     }
 }

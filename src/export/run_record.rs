@@ -348,7 +348,10 @@ impl RunRecord {
 }
 
 /// One day of the run-records bus: data and manifest, rows sorted by run id.
-pub fn render_day(day: Day, rows: &BTreeMap<String, String>) -> serde_json::Result<(Vec<u8>, Vec<u8>)> {
+pub fn render_day(
+    day: Day,
+    rows: &BTreeMap<String, String>,
+) -> serde_json::Result<(Vec<u8>, Vec<u8>)> {
     let mut data = String::new();
     for row in rows.values() {
         data.push_str(row);
@@ -440,7 +443,12 @@ pub(crate) mod tests {
 
     #[test]
     fn record_row_and_day_satisfy_their_schemas() {
-        for status in [RunStatus::Success, RunStatus::EmptySuccess, RunStatus::PartialSuccess, RunStatus::Error] {
+        for status in [
+            RunStatus::Success,
+            RunStatus::EmptySuccess,
+            RunStatus::PartialSuccess,
+            RunStatus::Error,
+        ] {
             let mut record = sample();
             record.status = status;
             if status == RunStatus::Error {

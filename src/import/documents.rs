@@ -65,7 +65,11 @@ fn document(uri: &str, bytes: &[u8], order: i64) -> Result<Vec<NewRecord>, Strin
     let checksum = sha256(bytes).hex();
     let document_id = stable_id(
         "doc",
-        &[Part::Text("document"), Part::Labelled("uri", uri), Part::Labelled("checksum", &checksum)],
+        &[
+            Part::Text("document"),
+            Part::Labelled("uri", uri),
+            Part::Labelled("checksum", &checksum),
+        ],
     );
     let pieces = if kind == "md" { by_headings(&text) } else { by_paragraphs(&text, 0, &[]) };
     let mut records = Vec::with_capacity(pieces.len());
@@ -177,8 +181,10 @@ mod tests {
         for chunk in &chunks {
             assert_eq!(schema::check("chunks.v1", &chunk.value), []);
             let range = &chunk.value["span"]["char_range"];
-            let (start, end) = (range["char_start"].as_u64().unwrap(), range["char_end"].as_u64().unwrap());
-            let cut: String = text.chars().skip(start as usize).take((end - start) as usize).collect();
+            let (start, end) =
+                (range["char_start"].as_u64().unwrap(), range["char_end"].as_u64().unwrap());
+            let cut: String =
+                text.chars().skip(start as usize).take((end - start) as usize).collect();
             assert_eq!(cut, chunk.value["text"].as_str().unwrap());
         }
     }

@@ -60,7 +60,15 @@ impl Mapping {
         Mapping {
             source_system: "rss".to_owned(),
             id: paths(&["id", "guid", "guid.value", "link", "url"]),
-            time: paths(&["date_published", "published", "isoDate", "pubDate", "published_at", "date", "updated"]),
+            time: paths(&[
+                "date_published",
+                "published",
+                "isoDate",
+                "pubDate",
+                "published_at",
+                "date",
+                "updated",
+            ]),
             text: paths(&["content_text", "content_html", "content", "summary", "description"]),
             title: paths(&["title"]),
             role: Vec::new(),
@@ -154,11 +162,9 @@ fn event(mapping: &Mapping, file: &str, record: &Value) -> Result<(Timestamp, Ne
             "source_uri": file,
         },
     });
-    for (key, found) in [
-        ("role", role),
-        ("conversation_id", conversation),
-        ("title", word(record, &mapping.title)),
-    ] {
+    for (key, found) in
+        [("role", role), ("conversation_id", conversation), ("title", word(record, &mapping.title))]
+    {
         if let Some(found) = found {
             value[key] = json!(found);
         }
@@ -181,9 +187,7 @@ fn kind(mapping: &Mapping, role: Option<&str>) -> (String, String) {
 }
 
 fn first<'a>(record: &'a Value, candidates: &[String]) -> Option<&'a Value> {
-    candidates
-        .iter()
-        .find_map(|path| path.split('.').try_fold(record, |value, key| value.get(key)))
+    candidates.iter().find_map(|path| path.split('.').try_fold(record, |value, key| value.get(key)))
 }
 
 /// The first candidate that holds a non-empty scalar.

@@ -118,7 +118,11 @@ pub struct Target<'a> {
 }
 
 /// The files under a path with one of the extensions, sorted; a file is taken as it is.
-pub fn files(disk: &dyn Disk, path: &Path, extensions: &[&str]) -> Result<Vec<PathBuf>, ImportError> {
+pub fn files(
+    disk: &dyn Disk,
+    path: &Path,
+    extensions: &[&str],
+) -> Result<Vec<PathBuf>, ImportError> {
     let mut found = Vec::new();
     walk(disk, path, extensions, 0, &mut found)?;
     match found.is_empty() {

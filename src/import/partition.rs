@@ -96,11 +96,7 @@ fn append(
 }
 
 /// What the manifest of a partition of ours covers; bytes after that are of an interrupted import.
-fn existing(
-    target: Target<'_>,
-    family: Family,
-    partition: &str,
-) -> Result<String, ImportError> {
+fn existing(target: Target<'_>, family: Family, partition: &str) -> Result<String, ImportError> {
     let data_path = family.data_path(partition);
     let foreign = || ImportError::Foreign { path: data_path.clone() };
     let damaged = || ImportError::Damaged { path: data_path.clone() };

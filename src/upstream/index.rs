@@ -333,7 +333,8 @@ mod tests {
         let one: Vec<_> = index.find(Section::Records, IdKey::of("id7")).collect();
         assert_eq!(one, [RecordAt { offset: 70, len: 9, line: 7 }]);
         assert_eq!(index.find(Section::Records, IdKey::of("id50")).count(), 0);
-        let lines: Vec<_> = index.find(Section::Documents, IdKey::of("doc")).map(|at| at.line).collect();
+        let lines: Vec<_> =
+            index.find(Section::Documents, IdKey::of("doc")).map(|at| at.line).collect();
         assert_eq!(lines, (0..50).collect::<Vec<_>>());
     }
 
@@ -360,9 +361,6 @@ mod tests {
         cache.put("b", Arc::clone(&table));
         assert!(cache.get("a").is_some());
         cache.put("c", Arc::clone(&table));
-        assert_eq!(
-            ["a", "b", "c"].map(|key| cache.get(key).is_some()),
-            [true, false, true]
-        );
+        assert_eq!(["a", "b", "c"].map(|key| cache.get(key).is_some()), [true, false, true]);
     }
 }

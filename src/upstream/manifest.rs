@@ -223,7 +223,8 @@ fn breakdowns(value: &Value) -> BTreeMap<String, BTreeMap<String, u64>> {
     ] {
         let map = value.get("counts").and_then(|counts| counts.get(key)).and_then(Value::as_object);
         if let Some(map) = map {
-            let counts = map.iter().filter_map(|(word, count)| Some((word.clone(), count.as_u64()?)));
+            let counts =
+                map.iter().filter_map(|(word, count)| Some((word.clone(), count.as_u64()?)));
             found.insert(field.to_owned(), counts.collect());
         }
     }
@@ -306,13 +307,43 @@ mod tests {
     #[test]
     fn each_fault_has_its_class_and_code() {
         let cases: Vec<(&str, Value, ErrorClass, &str)> = vec![
-            ("/schema_version", json!("event_manifest.v9"), ErrorClass::SchemaMismatch, "SCHEMA_VERSION_UNSUPPORTED"),
-            ("/bus_schema_version", json!("event.v9"), ErrorClass::SchemaMismatch, "SCHEMA_VERSION_UNSUPPORTED"),
+            (
+                "/schema_version",
+                json!("event_manifest.v9"),
+                ErrorClass::SchemaMismatch,
+                "SCHEMA_VERSION_UNSUPPORTED",
+            ),
+            (
+                "/bus_schema_version",
+                json!("event.v9"),
+                ErrorClass::SchemaMismatch,
+                "SCHEMA_VERSION_UNSUPPORTED",
+            ),
             ("/day", json!("2026-02-12"), ErrorClass::IntegrityMismatch, "MANIFEST_MISMATCH"),
-            ("/daily_path", json!("other.jsonl"), ErrorClass::IntegrityMismatch, "MANIFEST_MISMATCH"),
-            ("/counts/events_total", json!("3"), ErrorClass::SchemaMismatch, "EVENTBUS_SCHEMA_MISMATCH"),
-            ("/integrity/sha256", json!("12"), ErrorClass::SchemaMismatch, "EVENTBUS_SCHEMA_MISMATCH"),
-            ("/integrity/bytes", json!(null), ErrorClass::SchemaMismatch, "EVENTBUS_SCHEMA_MISMATCH"),
+            (
+                "/daily_path",
+                json!("other.jsonl"),
+                ErrorClass::IntegrityMismatch,
+                "MANIFEST_MISMATCH",
+            ),
+            (
+                "/counts/events_total",
+                json!("3"),
+                ErrorClass::SchemaMismatch,
+                "EVENTBUS_SCHEMA_MISMATCH",
+            ),
+            (
+                "/integrity/sha256",
+                json!("12"),
+                ErrorClass::SchemaMismatch,
+                "EVENTBUS_SCHEMA_MISMATCH",
+            ),
+            (
+                "/integrity/bytes",
+                json!(null),
+                ErrorClass::SchemaMismatch,
+                "EVENTBUS_SCHEMA_MISMATCH",
+            ),
         ];
         for (pointer, value, class, subtype) in cases {
             let mut manifest = event_v2();

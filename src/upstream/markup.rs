@@ -95,9 +95,12 @@ impl Mail {
     /// Headers and body as one text.
     pub fn text(&self) -> String {
         let mut out = String::new();
-        for (name, value) in
-            [("From", &self.from), ("To", &self.to), ("Date", &self.date), ("Subject", &self.subject)]
-        {
+        for (name, value) in [
+            ("From", &self.from),
+            ("To", &self.to),
+            ("Date", &self.date),
+            ("Subject", &self.subject),
+        ] {
             if let Some(value) = value {
                 out.push_str(&format!("{name}: {value}\n"));
             }

@@ -35,7 +35,8 @@ pub struct OtherFile {
 pub fn read(disk: &dyn Disk, root: &Path, id: &str) -> Result<OtherFile, Defect> {
     let dir = root.join(OTHER_DIR);
     let relative = format!("{OTHER_DIR}/{id}");
-    let path = inside(disk, &[dir.clone()], &dir.join(plain(id)?))?.ok_or_else(|| absent(&relative))?;
+    let path =
+        inside(disk, &[dir.clone()], &dir.join(plain(id)?))?.ok_or_else(|| absent(&relative))?;
     let storage = |error| Defect::storage("read", &relative, &error);
     let stat = disk.stat(&path).map_err(storage)?.ok_or_else(|| absent(&relative))?;
     if stat.is_dir {
@@ -141,14 +142,21 @@ mod tests {
         let read = |id| read(&HostDisk, home.path(), id).unwrap();
         assert_eq!(read("a.txt").text, "plain");
         let markdown = read("sub/b.md");
-        assert_eq!((markdown.path.as_str(), markdown.title.as_deref()), ("other/sub/b.md", Some("Title")));
+        assert_eq!(
+            (markdown.path.as_str(), markdown.title.as_deref()),
+            ("other/sub/b.md", Some("Title"))
+        );
         let html = read("c.html");
         assert!(html.text.contains("One") && html.text.contains("Two"), "{:?}", html.text);
         assert!(!html.text.contains("bad()") && !html.text.contains("x{}"), "{:?}", html.text);
         assert_eq!(html.title.as_deref(), Some("T & t"));
         let mail = read("d.eml");
         assert_eq!(mail.title.as_deref(), Some("Caf\u{e9}"));
-        assert!(mail.text.contains("From: a@example.org") && mail.text.contains("Hello there"), "{}", mail.text);
+        assert!(
+            mail.text.contains("From: a@example.org") && mail.text.contains("Hello there"),
+            "{}",
+            mail.text
+        );
     }
 
     #[test]

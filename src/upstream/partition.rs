@@ -28,9 +28,8 @@ pub fn verify(
     if let Some(declared) = manifest.bytes
         && len < declared
     {
-        let message = format!(
-            "{} has {len} bytes, its manifest declares {declared}", manifest.data_path
-        );
+        let message =
+            format!("{} has {len} bytes, its manifest declares {declared}", manifest.data_path);
         return Err(mismatch(manifest, None, (Some(len), Some(declared)), message));
     }
     let readable = manifest.bytes.unwrap_or(len);
@@ -142,8 +141,7 @@ impl<'a> Checker<'a> {
                 IdKey::of(&head.event_id.0)
             }
             Family::Sessions => {
-                let session =
-                    SessionRecord::parse(line, &self.manifest.partition).map_err(bad)?;
+                let session = SessionRecord::parse(line, &self.manifest.partition).map_err(bad)?;
                 IdKey::of(&session.session_id.0)
             }
             Family::Chunks => {
@@ -190,7 +188,12 @@ impl<'a> Checker<'a> {
                 let path = &self.manifest.data_path;
                 let message =
                     format!("{path} holds {} {what}, its manifest declares {declared}", self.lines);
-                return Err(mismatch(self.manifest, None, (Some(self.lines), Some(declared)), message));
+                return Err(mismatch(
+                    self.manifest,
+                    None,
+                    (Some(self.lines), Some(declared)),
+                    message,
+                ));
             }
         }
         for (field, observed) in &self.breakdowns {
@@ -238,5 +241,12 @@ pub fn bad_record(manifest: &PartitionManifest, line: u64, error: BadRecord) -> 
     };
     let evidence = format!("{}:{line}", manifest.data_path);
     let supported = family.record_versions();
-    Defect::schema(&subtype, family.artifact_family(), seen.as_deref(), supported, summary, evidence)
+    Defect::schema(
+        &subtype,
+        family.artifact_family(),
+        seen.as_deref(),
+        supported,
+        summary,
+        evidence,
+    )
 }

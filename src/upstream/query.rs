@@ -115,9 +115,8 @@ impl Query {
             return Ok(vec![self.from.to_string()]);
         }
         let names = upstream.partitions(family)?.into_iter();
-        let within = |name: &String| {
-            name.parse::<Day>().is_ok_and(|day| self.from <= day && day <= self.to)
-        };
+        let within =
+            |name: &String| name.parse::<Day>().is_ok_and(|day| self.from <= day && day <= self.to);
         Ok(names.filter(within).collect())
     }
 

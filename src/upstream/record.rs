@@ -458,9 +458,7 @@ impl<'a> EventRecord<'a> {
         if ids.is_empty() {
             let refs = value(self.refs);
             let refs = refs.as_array().into_iter().flatten();
-            ids.extend(
-                refs.filter_map(|one| one.get("chunk_id")?.as_str().map(str::to_owned)),
-            );
+            ids.extend(refs.filter_map(|one| one.get("chunk_id")?.as_str().map(str::to_owned)));
         }
         ids
     }
@@ -568,7 +566,9 @@ mod tests {
         let record = EventRecord::parse(line.as_bytes()).unwrap();
         assert_eq!(record.own_text(false), None);
         assert_eq!(record.chunk_pointers(), ["c1", "c2"]);
-        let line = event(json!({"refs": [{"chunk_id": "c3"}, {"x": 1}], "event_kind": "k", "event_subkind": "s"}));
+        let line = event(
+            json!({"refs": [{"chunk_id": "c3"}, {"x": 1}], "event_kind": "k", "event_subkind": "s"}),
+        );
         let record = EventRecord::parse(line.as_bytes()).unwrap();
         assert_eq!(record.chunk_pointers(), ["c3"]);
         assert_eq!(record.label().as_deref(), Some("k/s"));

@@ -366,7 +366,9 @@ impl Work<'_> {
         let prefer = self.located.prefer.clone();
         let mut sessions = self.gathered.sessions(self.upstream, &ids, &prefer)?;
         match self.located.ordering {
-            Ordering::ByTime => sessions.sort_by(|a, b| (a.start_ms, &a.id).cmp(&(b.start_ms, &b.id))),
+            Ordering::ByTime => {
+                sessions.sort_by(|a, b| (a.start_ms, &a.id).cmp(&(b.start_ms, &b.id)))
+            }
             Ordering::ById => sessions.sort_by(|a, b| a.id.cmp(&b.id)),
             Ordering::AsListed => {}
         }

@@ -77,8 +77,8 @@ pub fn load(
         return Err(missing(path, "is not a file of reasonable size"));
     }
     let bytes = upstream.disk().read(&file).map_err(storage)?;
-    let value: Value =
-        serde_json::from_slice(&bytes).map_err(|error| missing(path, &format!("is not JSON: {error}")))?;
+    let value: Value = serde_json::from_slice(&bytes)
+        .map_err(|error| missing(path, &format!("is not JSON: {error}")))?;
     let recorded = value.get("selection_hash").and_then(Value::as_str);
     let Some(recorded) = recorded else {
         return Err(hash_invalid(path, "carries no selection_hash", None, None));
@@ -124,8 +124,13 @@ fn own(upstream: &Upstream, path: &str, value: &Value, recorded: &str) -> Result
         return Err(hash_invalid(path, text, Some(observed), Some(recorded)));
     }
     let bus = selection["bus"].as_str().and_then(Bus::parse).unwrap_or(Bus::Other);
-    let mut items =
-        Items { bus, ids: Vec::new(), partitions: Vec::new(), ordering: Ordering::AsListed, foreign: false };
+    let mut items = Items {
+        bus,
+        ids: Vec::new(),
+        partitions: Vec::new(),
+        ordering: Ordering::AsListed,
+        foreign: false,
+    };
     items.ordering = match selection["ordering"].as_str() {
         Some("by_time") => Ordering::ByTime,
         Some("by_id") => Ordering::ById,
@@ -252,12 +257,7 @@ fn hash_mismatch(path: &str, recorded: &str, requested: &str) -> Defect {
         .with_reason(ReasonCode::SelectionHashMismatch)
 }
 
-fn hash_invalid(
-    path: &str,
-    why: &str,
-    observed: Option<Digest>,
-    declared: Option<&str>,
-) -> Defect {
+fn hash_invalid(path: &str, why: &str, observed: Option<Digest>, declared: Option<&str>) -> Defect {
     let hashes = (observed.map(|hash| hash.prefixed()), declared.map(str::to_owned));
     let message = format!("selection manifest {path} {why}");
     let mut defect =

@@ -126,9 +126,8 @@ impl Gathered {
         for hit in &hits {
             let manifest = &hit.partition.manifest;
             let line = reader.read(&hit.partition, hit.places[0])?;
-            let session = SessionRecord::parse(&line, &manifest.partition).map_err(|error| {
-                bad_record(manifest, u64::from(hit.places[0].line), error)
-            })?;
+            let session = SessionRecord::parse(&line, &manifest.partition)
+                .map_err(|error| bad_record(manifest, u64::from(hit.places[0].line), error))?;
             sessions.push(Session {
                 id: session.session_id.0.clone().into_owned(),
                 start_ms: session.window.start_ts_ms,
@@ -165,11 +164,7 @@ impl Gathered {
     }
 
     /// Chunks by their own ids, in the order of the ids.
-    pub fn chunks(
-        &mut self,
-        upstream: &Upstream,
-        hits: &[Hit],
-    ) -> Result<Vec<Chunk>, Defect> {
+    pub fn chunks(&mut self, upstream: &Upstream, hits: &[Hit]) -> Result<Vec<Chunk>, Defect> {
         let mut reader = Reader::new(upstream);
         let mut chunks = Vec::new();
         for hit in hits {
@@ -327,7 +322,9 @@ fn days_around(session: &Session) -> Vec<String> {
     let mut days: Vec<String> = session.input_day.iter().cloned().collect();
     days.push(session.partition.clone());
     if let Ok(Day(day)) = session.partition.parse::<Day>() {
-        days.extend([day.pred_opt(), day.succ_opt()].into_iter().flatten().map(|day| Day(day).to_string()));
+        days.extend(
+            [day.pred_opt(), day.succ_opt()].into_iter().flatten().map(|day| Day(day).to_string()),
+        );
     }
     days
 }

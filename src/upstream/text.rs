@@ -49,8 +49,7 @@ fn is_plain(text: &str) -> bool {
         }
         previous = *byte;
     }
-    bytes.is_empty()
-        || (!matches!(bytes[0], b'\n') && !matches!(previous, b' ' | b'\t' | b'\n'))
+    bytes.is_empty() || (!matches!(bytes[0], b'\n') && !matches!(previous, b' ' | b'\t' | b'\n'))
 }
 
 fn without_controls(text: &str) -> String {
@@ -183,7 +182,8 @@ mod tests {
             "4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945"
         );
         let two = [("evt_001", "Hello\nworld"), ("evt_002", "")];
-        let array = json!([{"id": "evt_001", "text": "Hello\nworld"}, {"id": "evt_002", "text": ""}]);
+        let array =
+            json!([{"id": "evt_001", "text": "Hello\nworld"}, {"id": "evt_002", "text": ""}]);
         assert_eq!(source_text_hash(two), jcs_hash(&array));
     }
 

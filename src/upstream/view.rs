@@ -140,8 +140,11 @@ impl Upstream {
         let shelves = self.shelves.lock();
         let empty = BTreeMap::new();
         let slots = shelves.families.get(&family).map_or(&empty, |shelf| &shelf.slots);
-        let broken: Vec<(&String, &Arc<Defect>)> =
-            slots.iter().rev().filter_map(|(name, slot)| Some((name, slot.defect.as_ref()?))).collect();
+        let broken: Vec<(&String, &Arc<Defect>)> = slots
+            .iter()
+            .rev()
+            .filter_map(|(name, slot)| Some((name, slot.defect.as_ref()?)))
+            .collect();
         let mut budget = ATTRIBUTION_BYTES_MAX;
         for (name, defect) in &broken {
             if self.mentions(&family.data_path(name), id, &mut budget) {
@@ -199,10 +202,13 @@ impl Upstream {
         let file = self.open(partition)?;
         let len = match partition.manifest.bytes {
             Some(bytes) => bytes,
-            None => file
-                .stat()
-                .map_err(|error| Defect::storage("inspect", &partition.manifest.data_path, &error))?
-                .len,
+            None => {
+                file.stat()
+                    .map_err(|error| {
+                        Defect::storage("inspect", &partition.manifest.data_path, &error)
+                    })?
+                    .len
+            }
         };
         Ok(Lines::new(file, len))
     }
@@ -300,7 +306,8 @@ impl Upstream {
         prefer: &[String],
     ) -> Vec<Option<Hit>> {
         let slots = shelves.families.get(&family).map(|shelf| &shelf.slots);
-        let names: Vec<String> = slots.into_iter().flat_map(|slots| slots.keys().rev().cloned()).collect();
+        let names: Vec<String> =
+            slots.into_iter().flat_map(|slots| slots.keys().rev().cloned()).collect();
         let preferred = prefer.iter().filter(|name| names.contains(name));
         let order: Vec<&String> =
             preferred.chain(names.iter().filter(|name| !prefer.contains(name))).collect();

@@ -339,7 +339,8 @@ mod tests {
         found.push(here.to_owned());
         match value {
             Value::Object(map) => {
-                map.iter().for_each(|(key, value)| pointers(value, &format!("{here}/{key}"), found));
+                map.iter()
+                    .for_each(|(key, value)| pointers(value, &format!("{here}/{key}"), found));
             }
             Value::Array(list) => list
                 .iter()
@@ -362,8 +363,17 @@ mod tests {
 
     #[test]
     fn what_is_accepted_fast_is_accepted_by_the_schema() {
-        let replacements =
-            [json!(null), json!(""), json!("x"), json!(-1), json!(1.5), json!([]), json!({}), json!(true), json!([""])];
+        let replacements = [
+            json!(null),
+            json!(""),
+            json!("x"),
+            json!(-1),
+            json!(1.5),
+            json!([]),
+            json!({}),
+            json!(true),
+            json!([""]),
+        ];
         for stream in Stream::ALL {
             let line = rich(*stream);
             assert!(SummaryLine::accept(&line.to_string(), *stream).is_some(), "{stream}");
@@ -389,7 +399,12 @@ mod tests {
                     if SummaryLine::accept(&changed.to_string(), *stream).is_some() {
                         accepted += 1;
                         let found = schema::check(stream.item_version(), &changed);
-                        assert_eq!(found, [], "{stream} {place}: {}", changed.pointer(place).unwrap_or(&json!("gone")));
+                        assert_eq!(
+                            found,
+                            [],
+                            "{stream} {place}: {}",
+                            changed.pointer(place).unwrap_or(&json!("gone"))
+                        );
                     }
                 }
             }

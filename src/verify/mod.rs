@@ -8,8 +8,8 @@
 //! What this deliberately does not do: judge the quality of a summary, repair anything, or look at
 //! digests (their own checks do).
 
-pub mod rules;
 mod line;
+pub mod rules;
 mod runs;
 mod summaries;
 mod upstream;
@@ -135,10 +135,10 @@ pub fn verify_tree(
     options: Options,
     progress: &(dyn Fn(u64) + Sync),
 ) -> io::Result<Report> {
-    let upstream =
-        Upstream::new(Arc::clone(disk), root, Arc::new(MemoryIndex::default()));
+    let upstream = Upstream::new(Arc::clone(disk), root, Arc::new(MemoryIndex::default()));
     let mut report = Report::default();
-    let known = Family::ALL.iter().any(|family| is_dir(disk.as_ref(), &root.join(family.manifest_dir())));
+    let known =
+        Family::ALL.iter().any(|family| is_dir(disk.as_ref(), &root.join(family.manifest_dir())));
     if options.sources && !known {
         report.unchecked.push("sources: there is no upstream here".to_owned());
     }

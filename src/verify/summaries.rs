@@ -207,7 +207,8 @@ fn hierarchy_faults(outputs: &Value) -> Vec<(String, String)> {
     let mut children = HashSet::from([root]);
     for (index, node) in nodes.iter().enumerate() {
         for child in node["children"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-            let below = levels.get(child).is_some_and(|level| Some(*level) < node["level"].as_u64());
+            let below =
+                levels.get(child).is_some_and(|level| Some(*level) < node["level"].as_u64());
             if !below || !children.insert(child) {
                 faults.push((place(index, "children"), format!("{child} is no child to have")));
             }

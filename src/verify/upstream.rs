@@ -158,9 +158,7 @@ impl Checker<'_> {
                 IdKey::of(&head.event_id.0)
             }),
             Family::Sessions => self.session(number, bytes, report),
-            Family::Chunks => {
-                ChunkRecord::parse(bytes).map(|chunk| IdKey::of(&chunk.chunk_id.0))
-            }
+            Family::Chunks => ChunkRecord::parse(bytes).map(|chunk| IdKey::of(&chunk.chunk_id.0)),
         };
         match id {
             Ok(id) => {
@@ -175,10 +173,9 @@ impl Checker<'_> {
 
     fn event(&mut self, number: u64, head: &EventHead<'_>, report: &mut Report) {
         let Some(manifest) = self.manifest else { return };
-        for (field, allowed) in [
-            ("event_kind", &manifest.allowed_kinds),
-            ("event_subkind", &manifest.allowed_subkinds),
-        ] {
+        for (field, allowed) in
+            [("event_kind", &manifest.allowed_kinds), ("event_subkind", &manifest.allowed_subkinds)]
+        {
             if let (Some(allowed), Some(word)) = (allowed, head.field(field))
                 && word != "other"
                 && !allowed.iter().any(|one| one == word)
@@ -196,12 +193,7 @@ impl Checker<'_> {
         }
     }
 
-    fn session(
-        &self,
-        number: u64,
-        bytes: &[u8],
-        report: &mut Report,
-    ) -> Result<IdKey, BadRecord> {
+    fn session(&self, number: u64, bytes: &[u8], report: &mut Report) -> Result<IdKey, BadRecord> {
         let session = SessionRecord::parse_any(bytes)?;
         let mut broken = |rule, pointer: &str, message| {
             report.break_rule(rule, self.path, Some(number), pointer, message);

@@ -83,22 +83,39 @@ pub const MIDNIGHT: i64 = 1_770_768_000_000;
 
 /// Events on two days, a session across midnight, two documents, a plain file.
 pub fn home(root: &Path) {
-    events_day(root, "2026-02-10", &[
-        event("evt_1", MIDNIGHT - 2000, "Before midnight.\r\nTwo lines."),
-        event("evt_2", MIDNIGHT - 1000, ""),
-    ]);
-    events_day(root, "2026-02-11", &[
-        event("evt_4", MIDNIGHT + 2000, "Fourth."),
-        event("evt_3", MIDNIGHT + 1000, "After midnight: caf\u{65}\u{301}."),
-    ]);
-    sessions_day(root, "2026-02-10", false, &[
-        session("ses_1", "2026-02-10", MIDNIGHT - 2000, &["evt_3", "evt_1", "evt_2"]),
-        session("ses_0", "2026-02-10", MIDNIGHT + 2000, &["evt_4", "evt_3"]),
-    ]);
-    chunks(root, "books", &[
-        chunk("chk_b1", "doc_b", 0, "B one."),
-        chunk("chk_a2", "doc_a", 1, "A two."),
-        chunk("chk_a1", "doc_a", 0, "A one."),
-    ]);
+    events_day(
+        root,
+        "2026-02-10",
+        &[
+            event("evt_1", MIDNIGHT - 2000, "Before midnight.\r\nTwo lines."),
+            event("evt_2", MIDNIGHT - 1000, ""),
+        ],
+    );
+    events_day(
+        root,
+        "2026-02-11",
+        &[
+            event("evt_4", MIDNIGHT + 2000, "Fourth."),
+            event("evt_3", MIDNIGHT + 1000, "After midnight: caf\u{65}\u{301}."),
+        ],
+    );
+    sessions_day(
+        root,
+        "2026-02-10",
+        false,
+        &[
+            session("ses_1", "2026-02-10", MIDNIGHT - 2000, &["evt_3", "evt_1", "evt_2"]),
+            session("ses_0", "2026-02-10", MIDNIGHT + 2000, &["evt_4", "evt_3"]),
+        ],
+    );
+    chunks(
+        root,
+        "books",
+        &[
+            chunk("chk_b1", "doc_b", 0, "B one."),
+            chunk("chk_a2", "doc_a", 1, "A two."),
+            chunk("chk_a1", "doc_a", 0, "A one."),
+        ],
+    );
     write(root, "other/notes/a.md", "# Note\n\nText of the note.\n");
 }
