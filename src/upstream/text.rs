@@ -185,6 +185,15 @@ mod tests {
         let array =
             json!([{"id": "evt_001", "text": "Hello\nworld"}, {"id": "evt_002", "text": ""}]);
         assert_eq!(source_text_hash(two), jcs_hash(&array));
+        assert_eq!(
+            source_text_hash(two).hex(),
+            "6211b5ee2095e498db52990707c47d6290caa8703d2d43e797fab1c9e835a28b"
+        );
+        let composed = normalize("Cafe\u{301} \r\n\r\n\r\nEnd");
+        assert_eq!(
+            source_text_hash([("evt_001", composed.as_ref())]).hex(),
+            "887adc098fb6f59542f2d6f3392e287ae35a5d15ca8cec7ae261ab492b86d9bf"
+        );
     }
 
     proptest! {
