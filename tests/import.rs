@@ -66,7 +66,10 @@ fn every_import_gives_a_sound_tree_and_is_idempotent() {
         source("feed.json"),
         br#"{"items":[{"guid":"g1","title":"News","pubDate":"Wed, 11 Feb 2026 10:00:00 GMT","description":"<p>Some <b>text</b></p>"}]}"#,
     );
-    let lines = write(source("rows.jsonl"), br#"{"when":"2026-02-11T09:00:00-03:00","body":{"text":"row"}}"#);
+    let lines = write(
+        source("rows.jsonl"),
+        br#"{"when":"2026-02-11T09:00:00-03:00","body":{"text":"row"}}"#,
+    );
     write(source("docs/a.md"), b"# A\n\none\n\n## B\n\ntwo\n");
     write(source("docs/deep/b.html"), b"<title>B</title><p>three</p>");
     let docs = source("docs").display().to_string();
@@ -75,21 +78,43 @@ fn every_import_gives_a_sound_tree_and_is_idempotent() {
         vec!["import", "chat-export", &chat],
         vec!["import", "mail", &mbox],
         vec!["import", "rss-json", &feed],
-        vec!["import", "jsonl", &lines, "--time", "when", "--text", "body.text", "--kind", "work_session_logged/focus_block"],
+        vec![
+            "import",
+            "jsonl",
+            &lines,
+            "--time",
+            "when",
+            "--text",
+            "body.text",
+            "--kind",
+            "work_session_logged/focus_block",
+        ],
         vec!["import", "text", &docs],
     ];
     let first: Vec<_> = all.iter().map(|args| run(&home, args)).collect();
-    assert_eq!((&first[0]["added"], first[0]["rejected"].as_array().unwrap().len()), (&3.into(), 2));
-    assert_eq!((&first[1]["added"], &first[2]["added"], &first[3]["added"]), (&2.into(), &1.into(), &1.into()));
+    assert_eq!(
+        (&first[0]["added"], first[0]["rejected"].as_array().unwrap().len()),
+        (&3.into(), 2)
+    );
+    assert_eq!(
+        (&first[1]["added"], &first[2]["added"], &first[3]["added"]),
+        (&2.into(), &1.into(), &1.into())
+    );
     assert_eq!(first[4]["added"], 3);
     let before = tree(&home);
-    let data = String::from_utf8(before[&home.join("buses/eventbus/daily/2026-02-11.jsonl")].clone()).unwrap();
+    let data =
+        String::from_utf8(before[&home.join("buses/eventbus/daily/2026-02-11.jsonl")].clone())
+            .unwrap();
     assert!(data.contains("Some text") && data.contains("From here on"), "{data}");
     assert!(!data.contains("<b>") && !data.contains(">From"), "{data}");
 
     for args in &all {
         let again = run(&home, args);
-        assert_eq!((&again["added"], &again["partitions"]), (&0.into(), &serde_json::json!([])), "{args:?}");
+        assert_eq!(
+            (&again["added"], &again["partitions"]),
+            (&0.into(), &serde_json::json!([])),
+            "{args:?}"
+        );
     }
     assert_eq!(tree(&home), before);
 
@@ -97,10 +122,14 @@ fn every_import_gives_a_sound_tree_and_is_idempotent() {
     assert_eq!(report["violations_total"], 0, "{report}");
     assert!(report["lines"].as_u64().unwrap() >= 10);
 
-    let chosen = run(&home, &["select", "--bus", "event_bus", "--day", "2026-02-11", "--where", "role=user"]);
+    let chosen = run(
+        &home,
+        &["select", "--bus", "event_bus", "--day", "2026-02-11", "--where", "role=user"],
+    );
     assert_eq!(chosen["selected"], 1);
     let path = home.join("buses").join(chosen["manifest_path"].as_str().unwrap());
-    let manifest: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let manifest: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     assert_eq!(manifest["selection"]["items"][0]["id"], "u-1");
     assert_eq!(run(&home, &["verify"])["violations_total"], 0);
 }
@@ -111,7 +140,10 @@ fn partitions_of_others_are_never_touched() {
     let home = dir.path().join("home");
     let chat = write(dir.path().join("chat.jsonl"), CHAT.as_bytes());
     write(home.join("buses/eventbus/daily/2026-02-11.jsonl"), b"theirs\n");
-    write(home.join("buses/eventbus/manifest/2026-02-11.manifest.json"), br#"{"producer":{"name":"them"}}"#);
+    write(
+        home.join("buses/eventbus/manifest/2026-02-11.manifest.json"),
+        br#"{"producer":{"name":"them"}}"#,
+    );
     let before = tree(&home);
     Command::cargo_bin("summarizer")
         .unwrap()
@@ -137,6 +169,14 @@ fn verify_tells_what_is_wrong_and_exits_1() {
         .unwrap();
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("T006.upstream_manifest_missing") && text.contains("2026-02-11.jsonl:1"), "{text}");
-    Command::cargo_bin("summarizer").unwrap().env_clear().args(["verify", "/nowhere"]).assert().code(5);
+    assert!(
+        text.contains("T006.upstream_manifest_missing") && text.contains("2026-02-11.jsonl:1"),
+        "{text}"
+    );
+    Command::cargo_bin("summarizer")
+        .unwrap()
+        .env_clear()
+        .args(["verify", "/nowhere"])
+        .assert()
+        .code(5);
 }

@@ -9,6 +9,11 @@
 //! What this deliberately does not do: write upstream (only the import commands do), recompute an
 //! upstream day, or read anything that has no manifest, except the bus `other`, which has none.
 
+#![allow(
+    clippy::result_large_err,
+    reason = "an error ends a request, and its details are the point"
+)]
+
 pub mod defect;
 pub mod family;
 pub mod index;

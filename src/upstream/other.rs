@@ -35,8 +35,8 @@ pub struct OtherFile {
 pub fn read(disk: &dyn Disk, root: &Path, id: &str) -> Result<OtherFile, Defect> {
     let dir = root.join(OTHER_DIR);
     let relative = format!("{OTHER_DIR}/{id}");
-    let path =
-        inside(disk, &[dir.clone()], &dir.join(plain(id)?))?.ok_or_else(|| absent(&relative))?;
+    let path = inside(disk, std::slice::from_ref(&dir), &dir.join(plain(id)?))?
+        .ok_or_else(|| absent(&relative))?;
     let storage = |error| Defect::storage("read", &relative, &error);
     let stat = disk.stat(&path).map_err(storage)?.ok_or_else(|| absent(&relative))?;
     if stat.is_dir {

@@ -220,7 +220,9 @@ fn locate(upstream: &Upstream, roots: &Roots, path: &str) -> Result<Option<PathB
         return Err(outside(path));
     }
     for root in &allowed {
-        if let Some(found) = inside(upstream.disk(), &[root.clone()], &root.join(wanted))? {
+        if let Some(found) =
+            inside(upstream.disk(), std::slice::from_ref(root), &root.join(wanted))?
+        {
             return Ok(Some(found));
         }
     }
