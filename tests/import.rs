@@ -1,4 +1,9 @@
 //! Imports end in trees any reader accepts, and doing them again changes nothing.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "helpers of a test may panic, and it writes what it is about to break"
+)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

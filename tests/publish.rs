@@ -1,4 +1,9 @@
 //! Publishing as a reader sees it: never a data file without its manifest, whatever happens.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "helpers of a test may panic, and it writes what it is about to break"
+)]
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,4 +1,9 @@
 //! Resolving requests over whole bus homes, sound and broken.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "helpers of a test may panic, and it writes what it is about to break"
+)]
 
 mod bus_support;
 
