@@ -1,11 +1,13 @@
 //! `summarizer`: a summarizer service for one host.
 
+pub mod bus;
 pub mod cli;
 pub mod compaction;
 pub mod config;
 pub mod contract;
 pub mod export;
 pub mod flow;
+pub mod import;
 pub mod limits;
 pub mod log;
 pub mod model;
@@ -16,3 +18,5 @@ pub mod seam;
 pub mod service;
 pub mod state;
 pub mod synthesis;
+pub mod upstream;
+pub mod verify;

@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod failure;
 pub mod flow;
 pub mod home;
+pub mod import;
 pub mod inspect;
 pub mod log;
 pub mod operate;
@@ -19,13 +20,16 @@ pub mod queue;
 pub mod registry;
 pub mod replay;
 pub mod schema;
+pub mod select;
 pub mod serve;
 pub mod session;
 pub mod shell;
 pub mod submit;
 pub mod synthesis_common;
+pub mod trace;
 pub mod tune;
 pub mod ui;
+pub mod verify;
 pub mod wave;
 
 use std::path::PathBuf;
@@ -90,6 +94,10 @@ enum Command {
     Pause(operate::PauseArgs),
     Resume(operate::ResumeArgs),
     Reload(operate::ReloadArgs),
+    Import(import::ImportArgs),
+    Select(select::SelectArgs),
+    Verify(verify::VerifyArgs),
+    Trace(trace::TraceArgs),
     Quarantine(quarantine::QuarantineArgs),
     Queue(queue::QueueArgs),
     Log(log::LogArgs),
@@ -193,6 +201,10 @@ fn dispatch(command: &Command, context: &Context) -> Result<Exit, Failure> {
         Command::Pause(args) => args.run(context),
         Command::Resume(args) => args.run(context),
         Command::Reload(args) => args.run(context),
+        Command::Import(args) => args.run(context),
+        Command::Select(args) => args.run(context),
+        Command::Verify(args) => args.run(context),
+        Command::Trace(args) => args.run(context),
         Command::Quarantine(args) => args.run(context),
         Command::Queue(args) => args.run(context),
         Command::Log(args) => args.run(context),

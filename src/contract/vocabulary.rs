@@ -186,6 +186,18 @@ words! {
     }
 }
 
+words! {
+    /// The six classes of the shared error taxonomy; anything finer is a subtype.
+    ErrorClass {
+        InputMissing = 1 "INPUT_MISSING",
+        SchemaMismatch = 2 "SCHEMA_MISMATCH",
+        IntegrityMismatch = 3 "INTEGRITY_MISMATCH",
+        StorageUnavailable = 4 "STORAGE_UNAVAILABLE",
+        ModelFailure = 5 "MODEL_FAILURE",
+        PublishFailure = 6 "PUBLISH_FAILURE",
+    }
+}
+
 /// A set of warnings, listed in the order of the contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Warnings(pub u16);

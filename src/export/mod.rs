@@ -5,11 +5,16 @@
 //! stated, and nothing here reads a clock or asks the state.
 //!
 //! [`append_only`] keeps the two growing files (acks, quarantine) true across crashes; [`ack`] and
-//! [`quarantine`] say which line an event becomes.
+//! [`quarantine`] say which line an event becomes. [`item`], [`summary_bus`] and [`run_record`]
+//! render bus files, purely; [`publish`] shows a whole consistent tree at every instant.
 
 pub mod ack;
 pub mod append_only;
+pub mod item;
+pub mod publish;
 pub mod quarantine;
+pub mod run_record;
+pub mod summary_bus;
 
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;

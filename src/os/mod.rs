@@ -8,6 +8,7 @@
 //!
 //! `real` is the host; `sim` is a machine that can lose power, tear writes and run out of space.
 
+pub mod dir;
 pub mod process;
 pub mod real;
 pub mod sim;

@@ -1,0 +1,271 @@
+//! Reading the Summary Bus from another program.
+//!
+//! ```no_run
+//! use std::path::Path;
+//! use summarizer::bus::SummaryBus;
+//! use summarizer::contract::vocabulary::Stream;
+//!
+//! # fn main() -> Result<(), summarizer::bus::BusError> {
+//! let bus = SummaryBus::open(Path::new("buses"))?;
+//! for day in bus.days(Stream::Sessions)? {
+//!     for item in bus.partition(Stream::Sessions, day)?.items() {
+//!         println!("{}", item?.value["outputs"]["summary_text"]);
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Contract: a partition is read by its manifest, and only bytes whose hash and length are the
+//! manifest's are handed out. The reader opens `summaries` once and resolves everything relative to
+//! that descriptor; when what it finds there does not match (the tree it held has become the next
+//! shadow) it opens `summaries` again and retries, so a reader never waits for the service and
+//! never sees half a publication. Unknown fields are passed through; unknown versions are errors.
+
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::contract::hash::{Digest, sha256};
+use crate::contract::time::Day;
+use crate::contract::vocabulary::Stream;
+use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
+use crate::os::dir::DirHandle;
+
+/// Times a reader opens the tree again, at most.
+const REOPENS_MAX: usize = 100;
+/// The same two files contradicting each other this often in a row is a fault, not a race. Whether
+/// the tree is still the live one would prove nothing: it may have become live again meanwhile.
+const SAME_FAULT_MAX: usize = 5;
+/// Largest data file that is read into memory.
+const PARTITION_BYTES_MAX: u64 = 4 << 30;
+
+/// A partition that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum BusError {
+    /// The file system failed.
+    #[error("read {path}")]
+    Read {
+        /// What was read.
+        path: String,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+    /// A partition that was never published.
+    #[error("there is no partition {path}")]
+    Missing {
+        /// The file that is not there.
+        path: String,
+    },
+    /// A manifest or line that is not what it should be.
+    #[error("{path}{}: {what}", line.map(|line| format!(":{line}")).unwrap_or_default())]
+    Malformed {
+        /// The file.
+        path: String,
+        /// The line, where there is one.
+        line: Option<u64>,
+        /// What is wrong.
+        what: String,
+    },
+    /// A version this reader does not know.
+    #[error("{path}: version {seen} is not supported")]
+    Version {
+        /// The file.
+        path: String,
+        /// The version.
+        seen: String,
+    },
+    /// Data that is not its manifest's.
+    #[error("{path} does not match its manifest")]
+    Mismatch {
+        /// The data file.
+        path: String,
+    },
+}
+
+/// The Summary Bus under a bus home.
+#[derive(Debug, Clone)]
+pub struct SummaryBus {
+    summaries: PathBuf,
+}
+
+impl SummaryBus {
+    /// Opens the bus under a bus home, the folder that holds `summaries`.
+    pub fn open(bus_home: &Path) -> Result<SummaryBus, BusError> {
+        let bus = SummaryBus { summaries: bus_home.join(SUMMARIES_DIR) };
+        bus.handle()?;
+        Ok(bus)
+    }
+
+    /// The days of a stream that have a manifest, sorted.
+    pub fn days(&self, stream: Stream) -> Result<Vec<Day>, BusError> {
+        let names = match self.handle()?.list("manifest") {
+            Ok(names) => names,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(source) => return Err(BusError::Read { path: "manifest".to_owned(), source }),
+        };
+        let keys = names.iter().filter_map(|name| PartitionKey::of_manifest(name));
+        let mut days: Vec<Day> =
+            keys.filter(|key| key.stream == stream).map(|key| key.day).collect();
+        days.sort();
+        Ok(days)
+    }
+
+    /// One verified partition.
+    pub fn partition(&self, stream: Stream, day: Day) -> Result<Partition, BusError> {
+        let key = PartitionKey { stream, day };
+        let mut last = None;
+        let mut repeated = 0;
+        for _ in 1..REOPENS_MAX {
+            let attempt = read_partition(&self.handle()?, key)?;
+            let fault = match attempt {
+                Attempt::Whole(partition) => return Ok(*partition),
+                Attempt::Gap(fault) | Attempt::Mismatch(fault) => fault,
+            };
+            repeated = if last.as_ref() == Some(&fault) { repeated + 1 } else { 1 };
+            if repeated == SAME_FAULT_MAX {
+                break;
+            }
+            last = Some(fault);
+        }
+        match read_partition(&self.handle()?, key)? {
+            Attempt::Whole(partition) => Ok(*partition),
+            Attempt::Gap(fault) => Err(BusError::Missing { path: fault.path }),
+            Attempt::Mismatch(fault) => Err(BusError::Mismatch { path: fault.path }),
+        }
+    }
+
+    fn handle(&self) -> Result<DirHandle, BusError> {
+        DirHandle::open(&self.summaries).map_err(|source| self.error(source))
+    }
+
+    fn error(&self, source: io::Error) -> BusError {
+        BusError::Read { path: self.summaries.display().to_string(), source }
+    }
+}
+
+/// A partition whose bytes match its manifest.
+#[derive(Debug, Clone)]
+pub struct Partition {
+    /// Which one.
+    pub key: PartitionKey,
+    /// Its manifest.
+    pub manifest: Value,
+    /// Hash of its data.
+    pub sha256: Digest,
+    data: Vec<u8>,
+}
+
+impl Partition {
+    /// The bytes, exactly as published.
+    pub fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// Its items, in order.
+    pub fn items(&self) -> impl Iterator<Item = Result<Item, BusError>> + '_ {
+        let lines = self.data.split(|byte| *byte == b'\n').enumerate();
+        lines.filter(|(_, line)| !line.is_empty()).map(|(index, line)| self.item(index, line))
+    }
+
+    fn item(&self, index: usize, line: &[u8]) -> Result<Item, BusError> {
+        let (path, line_number) = (self.key.data_file(), index as u64 + 1);
+        let value: Value = serde_json::from_slice(line).map_err(|error| BusError::Malformed {
+            path: path.clone(),
+            line: Some(line_number),
+            what: error.to_string(),
+        })?;
+        let seen = value["schema_version"].as_str().unwrap_or_default();
+        if seen != self.key.stream.item_version() {
+            return Err(BusError::Version { path, seen: seen.to_owned() });
+        }
+        Ok(Item { line: line_number, value })
+    }
+}
+
+/// One summary.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Item {
+    /// Its 1-based line.
+    pub line: u64,
+    /// The object, unknown fields included.
+    pub value: Value,
+}
+
+impl Item {
+    /// Its id.
+    pub fn summary_id(&self) -> &str {
+        self.value["summary_id"].as_str().unwrap_or_default()
+    }
+
+    /// Its text.
+    pub fn summary_text(&self) -> &str {
+        self.value["outputs"]["summary_text"].as_str().unwrap_or_default()
+    }
+
+    /// Every upstream id it names, wherever a summary may name one.
+    pub fn upstream_ids(&self) -> impl Iterator<Item = &str> {
+        let lists =
+            ["/source_ids", "/event_ids", "/chunk_ids", "/document_ids", "/selection/session_ids"];
+        let listed = lists
+            .into_iter()
+            .filter_map(|pointer| self.value.pointer(pointer)?.as_array())
+            .flatten()
+            .filter_map(Value::as_str);
+        listed.chain(self.value["document_id"].as_str())
+    }
+}
+
+/// What one look at the tree showed.
+enum Attempt {
+    Whole(Box<Partition>),
+    Gap(Fault),
+    Mismatch(Fault),
+}
+
+/// A fault, told apart from others by what was there.
+#[derive(PartialEq, Eq)]
+struct Fault {
+    path: String,
+    manifest: Option<Digest>,
+    data: Option<Digest>,
+}
+
+fn read_partition(handle: &DirHandle, key: PartitionKey) -> Result<Attempt, BusError> {
+    let (manifest_path, data_path) = (key.manifest_file(), key.data_file());
+    let gap =
+        |path: &str| Attempt::Gap(Fault { path: path.to_owned(), manifest: None, data: None });
+    let Some(manifest_bytes) = read(handle, &manifest_path)? else {
+        return Ok(gap(&manifest_path));
+    };
+    let manifest: Value = serde_json::from_slice(&manifest_bytes).map_err(|error| {
+        let path = manifest_path.clone();
+        BusError::Malformed { path, line: None, what: error.to_string() }
+    })?;
+    let seen = manifest["schema_version"].as_str().unwrap_or_default();
+    if seen != key.stream.manifest_version() {
+        return Err(BusError::Version { path: manifest_path, seen: seen.to_owned() });
+    }
+    let declared = manifest["integrity"]["sha256"].as_str().unwrap_or_default().parse::<Digest>();
+    let Some(data) = read(handle, &data_path)? else { return Ok(gap(&data_path)) };
+    let observed = sha256(&data);
+    if declared != Ok(observed) || manifest["integrity"]["bytes"] != data.len() as u64 {
+        let (manifest, data) = (Some(sha256(&manifest_bytes)), Some(observed));
+        return Ok(Attempt::Mismatch(Fault { path: data_path, manifest, data }));
+    }
+    Ok(Attempt::Whole(Box::new(Partition { key, manifest, sha256: observed, data })))
+}
+
+fn read(handle: &DirHandle, path: &str) -> Result<Option<Vec<u8>>, BusError> {
+    let mut bytes = Vec::new();
+    let outcome = handle
+        .open_file(path)
+        .and_then(|file| file.take(PARTITION_BYTES_MAX).read_to_end(&mut bytes));
+    match outcome {
+        Ok(_) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(BusError::Read { path: path.to_owned(), source }),
+    }
+}

@@ -1,0 +1,244 @@
+//! `import`: own data onto the upstream buses within a minute.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+
+use super::Context;
+use super::failure::{Exit, Failure};
+use super::session::load_config;
+use crate::import::{self, ImportError, Report, Target, documents, fields, mail};
+
+const REJECTED_SHOWN: usize = 10;
+
+/// Put your own data on the upstream buses: chats, mail, feeds, JSON lines, folders of text
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Day files of chat events, one JSON object a line, to the event bus
+    ChatExport {
+        /// A file, or a folder of .jsonl files
+        path: PathBuf,
+    },
+    /// A folder of .md, .txt and .html files to the chunk bus
+    Text {
+        /// The folder, or one file
+        path: PathBuf,
+        /// The chunk partition to append to [default: the folder's name]
+        #[arg(long, value_name = "NAME")]
+        partition: Option<String>,
+    },
+    /// Mail, .mbox or .eml, to the event bus
+    Mail {
+        /// A file, or a folder of them
+        path: PathBuf,
+    },
+    /// Feed items as JSON to the event bus
+    RssJson {
+        /// A file, or a folder of .json and .jsonl files
+        path: PathBuf,
+    },
+    /// JSON lines of any shape to the event bus, by naming their fields
+    Jsonl(JsonlArgs),
+}
+
+/// Which fields mean what; a dotted path, several separated by commas, the first found counts.
+#[derive(Debug, Args)]
+struct JsonlArgs {
+    /// A file, or a folder of .jsonl and .json files
+    path: PathBuf,
+    /// Field with the time: milliseconds, seconds, ISO 8601 or RFC 2822
+    #[arg(long, value_name = "FIELD", value_delimiter = ',', required = true)]
+    time: Vec<String>,
+    /// Field with the text
+    #[arg(long, value_name = "FIELD", value_delimiter = ',', required = true)]
+    text: Vec<String>,
+    /// Field with the id [default: derived from the content]
+    #[arg(long, value_name = "FIELD", value_delimiter = ',')]
+    id: Vec<String>,
+    /// Field with the title
+    #[arg(long, value_name = "FIELD", value_delimiter = ',')]
+    title: Vec<String>,
+    /// Field with the role
+    #[arg(long, value_name = "FIELD", value_delimiter = ',')]
+    role: Vec<String>,
+    /// Field with the conversation
+    #[arg(long, value_name = "FIELD", value_delimiter = ',')]
+    conversation: Vec<String>,
+    /// What the source is called in provenance
+    #[arg(long, value_name = "NAME", default_value = "jsonl")]
+    source: String,
+    /// event_kind/event_subkind of every record [default: chat turns by role]
+    #[arg(long, value_name = "KIND/SUBKIND")]
+    kind: Option<String>,
+    /// The texts are HTML
+    #[arg(long)]
+    html: bool,
+}
+
+impl ImportArgs {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        let config = load_config(context)?;
+        let root = context.home.join(&config.bus_home);
+        let target = Target {
+            disk: context.machine.disk.as_ref(),
+            root: &root,
+            zone: config.timezone,
+            now: context.machine.clock.now(),
+        };
+        let mut report = Report::default();
+        let outcome = match &self.what {
+            What::ChatExport { path } => {
+                by_fields(context, target, path, &fields::Mapping::chat_export(), &mut report)
+            }
+            What::RssJson { path } => {
+                by_fields(context, target, path, &fields::Mapping::feed(), &mut report)
+            }
+            What::Jsonl(args) => {
+                by_fields(context, target, &args.path, &args.mapping(), &mut report)
+            }
+            What::Text { path, partition } => {
+                let partition = match partition {
+                    Some(name) => name.clone(),
+                    None => partition_name(path),
+                };
+                check_partition(&partition)?;
+                let bar = context.ui.progress("reading", 0);
+                documents::import_folder(target, path, &partition, &mut report, || {
+                    bar.inc_length(1);
+                    bar.inc(1);
+                })
+            }
+            What::Mail { path } => each(context, target, path, &["eml", "mbox"], |file| {
+                mail::import_file(target, file, &mut report)
+            }),
+        };
+        outcome.map_err(|error| failure(&error))?;
+        Ok(show(context, &report))
+    }
+}
+
+impl JsonlArgs {
+    fn mapping(&self) -> fields::Mapping {
+        let kind = self.kind.as_deref().map(|kind| match kind.split_once('/') {
+            Some((kind, subkind)) => (kind.to_owned(), subkind.to_owned()),
+            None => (kind.to_owned(), "other".to_owned()),
+        });
+        fields::Mapping {
+            source_system: self.source.clone(),
+            id: self.id.clone(),
+            time: self.time.clone(),
+            text: self.text.clone(),
+            title: self.title.clone(),
+            role: self.role.clone(),
+            conversation: self.conversation.clone(),
+            kind,
+            html: self.html,
+        }
+    }
+}
+
+fn by_fields(
+    context: &Context,
+    target: Target<'_>,
+    path: &Path,
+    mapping: &fields::Mapping,
+    report: &mut Report,
+) -> Result<(), ImportError> {
+    each(context, target, path, &["jsonl", "json", "ndjson"], |file| {
+        fields::import_file(target, mapping, file, report)
+    })
+}
+
+fn each(
+    context: &Context,
+    target: Target<'_>,
+    path: &Path,
+    extensions: &[&str],
+    mut import: impl FnMut(&Path) -> Result<(), ImportError>,
+) -> Result<(), ImportError> {
+    let files = import::files(target.disk, path, extensions)?;
+    let bar = context.ui.progress("importing", files.len() as u64);
+    for file in &files {
+        import(file)?;
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+/// The folder's name in the letters partition names may have.
+fn partition_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    let safe: String = name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '-' })
+        .collect();
+    let safe = safe.trim_matches('-');
+    if safe.is_empty() { "imported".to_owned() } else { safe.to_owned() }
+}
+
+fn check_partition(name: &str) -> Result<(), Failure> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if !name.is_empty() && !name.starts_with('.') && name.len() <= 120 && name.chars().all(plain) {
+        return Ok(());
+    }
+    Err(Failure::new(Exit::Usage, format!("`{name}` cannot name a partition"))
+        .hint("use letters, digits, `-`, `_` and `.`"))
+}
+
+fn failure(error: &ImportError) -> Failure {
+    let exit = match error {
+        ImportError::Disk { source, .. } if source.kind() != std::io::ErrorKind::NotFound => {
+            Exit::Storage
+        }
+        _ => Exit::Input,
+    };
+    let failure = Failure::new(exit, "cannot import").because(error);
+    match error {
+        ImportError::Foreign { .. } => {
+            failure.hint("only partitions that an import made are ever appended to")
+        }
+        ImportError::Nothing { .. } => failure.hint("check the path and the file endings"),
+        _ => failure,
+    }
+}
+
+fn show(context: &Context, report: &Report) -> Exit {
+    if context.ui.json {
+        context.ui.json(report);
+    } else {
+        for partition in &report.partitions {
+            context.ui.out(partition);
+        }
+        let (added, known) = (report.added, report.known);
+        context.ui.talk(format!("{} files: {added} added, {known} known already", report.files));
+        for one in report.rejected.iter().take(REJECTED_SHOWN) {
+            context.ui.complain(format!("{}:{}: left out: {}", one.file, one.number, one.why));
+        }
+        if report.rejected.len() > REJECTED_SHOWN {
+            let more = report.rejected.len() - REJECTED_SHOWN;
+            context.ui.complain(format!("and {more} more; `--json` lists all"));
+        }
+    }
+    if report.rejected.is_empty() { Exit::Done } else { Exit::Wrong }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_get_plain_names() {
+        assert_eq!(partition_name(Path::new("/x/My Notes (2026)")), "my-notes--2026");
+        assert_eq!(partition_name(Path::new("..")), "imported");
+        assert!(check_partition("../x").is_err());
+        assert!(check_partition("notes.2026_a-b").is_ok());
+    }
+}

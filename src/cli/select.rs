@@ -1,0 +1,188 @@
+//! `select`: a query becomes a selection manifest that requests can point to.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use serde_json::json;
+
+use super::Context;
+use super::failure::{Exit, Failure};
+use super::session::load_config;
+use crate::contract::json::to_file;
+use crate::contract::vocabulary::{Bus, SummaryKind};
+use crate::upstream::selection::{self, Draft, Ordering};
+use crate::upstream::{FileIndex, InputSpec, Options, Upstream, resolve};
+
+/// Choose upstream records and write a selection manifest
+#[derive(Debug, Args)]
+pub struct SelectArgs {
+    /// The bus: event_bus, session_bus or chunk_bus
+    #[arg(long, value_parser = parse_bus)]
+    bus: Bus,
+    /// One day
+    #[arg(long, conflicts_with_all = ["from", "to"], required_unless_present = "from")]
+    day: Option<String>,
+    /// First day of a range
+    #[arg(long, requires = "to")]
+    from: Option<String>,
+    /// Last day of a range, inclusive
+    #[arg(long, requires = "from")]
+    to: Option<String>,
+    /// A field that must have a value; may be repeated
+    #[arg(long = "where", value_name = "FIELD=VALUE")]
+    filters: Vec<String>,
+    /// Most records; more is an error
+    #[arg(long)]
+    limit: Option<u64>,
+    /// Name of the selection [default: made of bus and days]
+    #[arg(long)]
+    name: Option<String>,
+    /// File to write [default: selection_manifests/NAME.json in the bus home]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+fn parse_bus(text: &str) -> Result<Bus, String> {
+    match Bus::parse(text) {
+        Some(Bus::Other) | None => Err("expected event_bus, session_bus or chunk_bus".to_owned()),
+        Some(bus) => Ok(bus),
+    }
+}
+
+impl SelectArgs {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        let config = load_config(context)?;
+        let root = context.home.join(&config.bus_home);
+        let disk = &context.machine.disk;
+        let cache = context.home.join("run/upstream-index");
+        let index = FileIndex::new(Arc::clone(disk), cache);
+        let upstream = Upstream::new(Arc::clone(disk), &root, Arc::new(index));
+        let input = InputSpec::Query { bus: self.bus, query: self.query()? };
+        let resolved = resolve(&upstream, &input, SummaryKind::Other, &Options::default())
+            .map_err(|error| Failure::new(Exit::Input, "cannot select").because(&error))?;
+        let items = items(&resolved);
+        let name = self.name.clone().unwrap_or_else(|| self.default_name());
+        check_name(&name)?;
+        let upstream_refs = resolved
+            .upstream
+            .iter()
+            .filter(|one| one.bus == self.bus)
+            .map(|one| {
+                let key = if self.bus == Bus::ChunkBus { "partition" } else { "day" };
+                json!({
+                    "bus": one.bus, key: one.partition, "manifest_path": one.manifest_path,
+                    "manifest_sha256": one.manifest_sha256.map(|hash| hash.hex()),
+                    "data_sha256": one.data_sha256.hex(),
+                })
+            })
+            .collect();
+        let manifest = selection::build(Draft {
+            bus: self.bus,
+            items: &items,
+            ordering: Ordering::ByTime,
+            selection_id: Some(&name),
+            created_at: context.machine.clock.now().to_string(),
+            created_by: json!({
+                "repo": "summarizer", "component": "select", "version": env!("CARGO_PKG_VERSION"),
+            }),
+            upstream: upstream_refs,
+        });
+        let relative = format!("selection_manifests/{name}.json");
+        let path = self.out.clone().unwrap_or_else(|| root.join(&relative));
+        write(context, &path, &manifest)?;
+        let shown = if self.out.is_some() { path.display().to_string() } else { relative };
+        let hash = manifest["selection_hash"].as_str().unwrap_or_default();
+        if context.ui.json {
+            context.ui.json(&json!({
+                "manifest_path": shown, "selection_hash": hash, "selected": items.len(),
+            }));
+        } else {
+            context.ui.out(format!("{shown} {hash}"));
+            context.ui.talk(format!("{} selected", items.len()));
+        }
+        Ok(Exit::Done)
+    }
+
+    fn query(&self) -> Result<serde_json::Value, Failure> {
+        let mut query = json!({"schema_version": "summary_request_query.v1"});
+        for (key, value) in [("day", &self.day), ("day_from", &self.from), ("day_to", &self.to)] {
+            if let Some(value) = value {
+                query[key] = json!(value);
+            }
+        }
+        if let Some(limit) = self.limit {
+            query["limit"] = json!(limit);
+        }
+        for filter in &self.filters {
+            let Some((field, value)) = filter.split_once('=') else {
+                let what = format!("`{filter}` is no FIELD=VALUE");
+                return Err(Failure::new(Exit::Usage, what));
+            };
+            query["where"][field] = json!(value);
+        }
+        Ok(query)
+    }
+
+    fn default_name(&self) -> String {
+        let days = match (&self.day, &self.from, &self.to) {
+            (Some(day), ..) => day.clone(),
+            (None, Some(from), Some(to)) => format!("{from}_{to}"),
+            _ => String::new(),
+        };
+        let filters: Vec<String> = self
+            .filters
+            .iter()
+            .map(|filter| filter.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "-"))
+            .collect();
+        let mut name = format!("{days}.{}", self.bus);
+        for filter in filters {
+            name.push('.');
+            name.push_str(&filter);
+        }
+        name
+    }
+}
+
+/// What was selected, in canonical order, with the partition it lies in.
+fn items(resolved: &crate::upstream::Resolved) -> Vec<(String, String)> {
+    match resolved.bus {
+        Bus::SessionBus => resolved
+            .session_ids
+            .iter()
+            .cloned()
+            .zip(resolved.session_partitions.iter().cloned())
+            .collect(),
+        _ => resolved
+            .sources
+            .iter()
+            .map(|source| (source.id.clone(), source.partition.clone()))
+            .collect(),
+    }
+}
+
+fn check_name(name: &str) -> Result<(), Failure> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if !name.is_empty() && !name.starts_with('.') && name.chars().all(plain) {
+        return Ok(());
+    }
+    Err(Failure::new(Exit::Usage, format!("`{name}` cannot name a selection"))
+        .hint("use letters, digits, `-`, `_` and `.`"))
+}
+
+fn write(
+    context: &Context,
+    path: &std::path::Path,
+    manifest: &serde_json::Value,
+) -> Result<(), Failure> {
+    let failed = |error: &dyn std::error::Error| {
+        Failure::new(Exit::Storage, format!("cannot write {}", path.display())).because(error)
+    };
+    let text = to_file(manifest).map_err(|error| failed(&error))?;
+    let disk = context.machine.disk.as_ref();
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        disk.create_dir_all(folder).map_err(|error| failed(&error))?;
+    }
+    disk.replace(path, text.as_bytes(), 0o640).map_err(|error| failed(&error))
+}

@@ -1,0 +1,107 @@
+//! `verify`: is a bus home what the contracts say it is?
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::failure::{Exit, Failure};
+use super::session::load_config;
+use super::{Context, ui};
+use crate::verify::{Options, Report, Violation, rules, verify_tree};
+
+/// Check a bus home, ours or somebody else's, from its files alone
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// The bus home [default: the configured one]
+    dir: Option<PathBuf>,
+    /// Do not recompute texts and references from upstream
+    #[arg(long)]
+    no_sources: bool,
+    /// Threads [default: the number of cores]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// List the rules instead
+    #[arg(long)]
+    rules: bool,
+}
+
+impl VerifyArgs {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        if self.rules {
+            show_rules(context);
+            return Ok(Exit::Done);
+        }
+        let dir = match &self.dir {
+            Some(dir) => dir.clone(),
+            None => context.home.join(&load_config(context)?.bus_home),
+        };
+        let disk = &context.machine.disk;
+        let there = disk.stat(&dir).is_ok_and(|stat| stat.is_some_and(|stat| stat.is_dir));
+        if !there {
+            let what = format!("there is no bus home {}", dir.display());
+            return Err(Failure::new(Exit::Input, what));
+        }
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let options = Options { threads: self.threads.unwrap_or(cores), sources: !self.no_sources };
+        let bar = context.ui.progress("verifying bytes", 0);
+        let report = verify_tree(disk, &dir, options, &|bytes| {
+            bar.set_length(bytes);
+            bar.set_position(bytes);
+        });
+        bar.finish_and_clear();
+        let report = report.map_err(|error| {
+            let what = format!("cannot verify {}", dir.display());
+            Failure::new(Exit::Storage, what).because(&error)
+        })?;
+        show(context, &report);
+        Ok(if report.violations_total == 0 { Exit::Done } else { Exit::Wrong })
+    }
+}
+
+fn show_rules(context: &Context) {
+    if context.ui.json {
+        for rule in rules::ALL {
+            context.ui.json(&serde_json::json!({
+                "rule": rule.id, "class": rule.class, "holds": rule.holds,
+            }));
+        }
+        return;
+    }
+    let rows: Vec<Vec<String>> = rules::ALL
+        .iter()
+        .map(|rule| vec![rule.id.to_owned(), rule.class.to_string(), rule.holds.to_owned()])
+        .collect();
+    context.ui.table(&["RULE", "CLASS", "WHAT HOLDS"], &rows);
+}
+
+fn show(context: &Context, report: &Report) {
+    if context.ui.json {
+        context.ui.json(report);
+        return;
+    }
+    for violation in &report.violations {
+        context.ui.out(place(violation));
+    }
+    for unchecked in &report.unchecked {
+        context.ui.talk(format!("{} {unchecked}", ui::yellow("not checked:")));
+    }
+    let (files, lines, bytes) = (report.files, report.lines, report.bytes);
+    let verdict = match report.violations_total {
+        0 => ui::green("nothing wrong"),
+        1 => ui::red("1 violation"),
+        count => ui::red(&format!("{count} violations")),
+    };
+    context.ui.talk(format!("{verdict} in {files} files, {lines} lines, {bytes} bytes"));
+}
+
+fn place(violation: &Violation) -> String {
+    let mut text = violation.file.clone();
+    if let Some(line) = violation.line {
+        text.push_str(&format!(":{line}"));
+    }
+    if !violation.pointer.is_empty() {
+        text.push_str(&format!(" {}", violation.pointer));
+    }
+    format!("{text}: {} ({}): {}", violation.rule, violation.class, violation.message)
+}

@@ -1,0 +1,380 @@
+//! One summary as it is published: the contract's fields, and beside them the additive ones real
+//! readers rely on. Also its id, which depends on what was summarized and how, never on the output,
+//! the time, the run or the request.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::contract::hash::Digest;
+use crate::contract::json::to_jcs;
+use crate::contract::stable_id::{Part, list_hash, stable_id};
+use crate::contract::time::{Day, Timestamp};
+use crate::contract::vocabulary::{Stream, SummaryKind};
+
+/// The engine in every summary id. It changes only with a decision record, not with a release.
+pub const ENGINE: &str = "engine_v1";
+
+impl Stream {
+    /// The version of its items.
+    pub fn item_version(self) -> &'static str {
+        match self {
+            Stream::Events => "event_summary.v1",
+            Stream::Sessions => "session_summary.v1",
+            Stream::Documents => "document_summary.v1",
+            Stream::ChunkSets => "chunk_set_summary.v1",
+        }
+    }
+
+    /// The version of its manifests.
+    pub fn manifest_version(self) -> &'static str {
+        match self {
+            Stream::Events => "events_summary_manifest.v1",
+            Stream::Sessions => "sessions_summary_manifest.v1",
+            Stream::Documents => "documents_summary_manifest.v1",
+            Stream::ChunkSets => "chunk_sets_summary_manifest.v1",
+        }
+    }
+
+    /// The `source_type` of its items.
+    pub fn source_type(self) -> &'static str {
+        match self {
+            Stream::Events => "event",
+            Stream::Sessions => "session",
+            Stream::Documents => "document",
+            Stream::ChunkSets => "chunk_set",
+        }
+    }
+}
+
+/// What a summary id is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct SummaryIdentity<'a> {
+    /// The stream.
+    pub stream: Stream,
+    /// The kind that was asked for.
+    pub kind: SummaryKind,
+    /// The subkind that was asked for.
+    pub subkind: &'a str,
+    /// All resolved ids, in order.
+    pub primary_ids: &'a [String],
+    /// Hash of the text.
+    pub source_text_hash: &'a Digest,
+    /// Hash of the prompt, bare hex.
+    pub prompt_hash: &'a str,
+    /// The model's provider.
+    pub provider: &'a str,
+    /// The model's name.
+    pub model: &'a str,
+}
+
+/// The id of a summary.
+pub fn summary_id(identity: &SummaryIdentity<'_>) -> String {
+    let sources = list_hash(identity.primary_ids);
+    let checksum = identity.source_text_hash.hex();
+    stable_id(
+        "sum",
+        &[
+            Part::Text("summary"),
+            Part::Labelled("type", identity.stream.as_str()),
+            Part::Labelled("kind", identity.kind.as_str()),
+            Part::Labelled("subkind", identity.subkind),
+            Part::Labelled("sources_hash", &sources),
+            Part::Labelled("selection_checksum", &checksum),
+            Part::Labelled("prompt_hash", identity.prompt_hash),
+            Part::Labelled("summarizer", ENGINE),
+            Part::Labelled("provider", identity.provider),
+            Part::Labelled("model", identity.model),
+        ],
+    )
+}
+
+/// Which model wrote a summary.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ModelIdentity {
+    /// Who serves it.
+    pub provider: String,
+    /// Its name.
+    pub name: String,
+    /// Its version, empty when unknown.
+    pub version: String,
+    /// Sampling temperature, where there is one.
+    pub temperature: Option<f64>,
+    /// Output limit, where there is one.
+    pub max_tokens: Option<u64>,
+    /// Whether the provider was asked to be deterministic, where it can be.
+    pub deterministic_mode: Option<bool>,
+    /// The seed, where it takes one.
+    pub seed: Option<i64>,
+}
+
+/// Which prompt was used.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PromptIdentity {
+    /// Hash of everything the prompt is made of, bare hex.
+    pub hash: String,
+    /// The flow, with its variant.
+    pub template_id: String,
+    /// The version suffix of the flow.
+    pub version: String,
+}
+
+/// One line of the Summary Bus.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SummaryItem {
+    /// The stream.
+    pub stream: Stream,
+    /// The partition day.
+    pub day: Day,
+    /// The id.
+    pub summary_id: String,
+    /// What was summarized.
+    pub source_ids: Vec<String>,
+    /// The events of a session summary.
+    pub event_ids: Vec<String>,
+    /// The documents of a document or chunk-set summary.
+    pub document_ids: Vec<String>,
+    /// The chunks of a document summary.
+    pub chunk_ids: Vec<String>,
+    /// The `selection` object, as resolved.
+    pub selection: Value,
+    /// The model.
+    pub model: ModelIdentity,
+    /// The prompt.
+    pub prompt: PromptIdentity,
+    /// Version of this program.
+    pub summarizer_version: String,
+    /// The run that produced it.
+    pub run_id: String,
+    /// `outputs`: `summary_text`, `model_generated` and what else the flow gave.
+    pub outputs: Map<String, Value>,
+    /// A title for people; falls back to the source ids.
+    pub title: Option<String>,
+    /// Source time.
+    pub source_time: Timestamp,
+    /// Scalars to filter by, such as `summary_kind`; never empty.
+    pub meta: Map<String, Value>,
+}
+
+impl SummaryItem {
+    /// The line as a JSON object.
+    pub fn to_value(&self) -> Value {
+        let mut line = json!({
+            "schema_version": self.stream.item_version(),
+            "summary_id": self.summary_id,
+            "id": self.summary_id,
+            "source_ref": self.summary_id,
+            "day": self.day.to_string(),
+            "source_type": self.stream.source_type(),
+            "source_ids": self.source_ids,
+            "selection": self.selection,
+            "model": self.model_value(),
+            "prompt": {
+                "prompt_hash": self.prompt.hash,
+                "template_id": self.prompt.template_id,
+                "prompt_version": self.prompt.version,
+            },
+            "producer": {
+                "name": "summarizer",
+                "summarizer_version": self.summarizer_version,
+                "run_id": self.run_id,
+            },
+            "outputs": self.outputs,
+            "title": self.title.clone().or_else(|| self.source_ids.first().cloned()),
+            "ts_abs_ms": self.source_time.0,
+            "ts_abs": self.source_time.to_string(),
+            "meta": self.meta_value(),
+        });
+        match self.stream {
+            Stream::Events => {}
+            Stream::Sessions => line["event_ids"] = json!(self.event_ids),
+            Stream::Documents => {
+                line["document_id"] = json!(self.document_ids.first());
+                line["chunk_ids"] = json!(self.chunk_ids);
+            }
+            Stream::ChunkSets => line["document_ids"] = json!(self.document_ids),
+        }
+        line
+    }
+
+    /// The line as it is published, without the line end.
+    pub fn to_line(&self) -> serde_json::Result<String> {
+        to_jcs(&self.to_value())
+    }
+
+    fn model_value(&self) -> Value {
+        let model = &self.model;
+        let mut value = json!({
+            "provider": model.provider,
+            "model_name": model.name,
+            "model_version": model.version,
+            "temperature": model.temperature,
+            "max_tokens": model.max_tokens,
+        });
+        if let Some(deterministic) = model.deterministic_mode {
+            value["deterministic_mode"] = json!(deterministic);
+        }
+        if let Some(seed) = model.seed {
+            value["seed"] = json!(seed);
+        }
+        value
+    }
+
+    fn meta_value(&self) -> Value {
+        let mut meta = self.meta.clone();
+        meta.insert("provenance".to_owned(), json!({"source_ref": self.summary_id}));
+        Value::Object(meta)
+    }
+}
+
+/// What a manifest needs to know of a line, so that a line is rendered once and read again cheaply.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct ItemFacts {
+    /// The id: lines are sorted by it.
+    pub summary_id: String,
+    /// Source time in milliseconds.
+    #[serde(rename = "ts_abs_ms")]
+    pub source_time_ms: Option<i64>,
+    pub(super) model: ModelFact,
+    pub(super) prompt: PromptFact,
+    pub(super) selection: SelectionFact,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(super) struct ModelFact {
+    pub model_name: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(super) struct PromptFact {
+    pub prompt_hash: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(super) struct SelectionFact {
+    #[serde(default)]
+    pub counts: SourceCounts,
+    #[serde(default)]
+    pub skip_reasons: std::collections::BTreeMap<String, u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+pub(super) struct SourceCounts {
+    pub sources: u64,
+    pub used: u64,
+    pub skipped: u64,
+}
+
+impl ItemFacts {
+    /// Reads them from a line.
+    pub fn of(line: &[u8]) -> serde_json::Result<ItemFacts> {
+        serde_json::from_slice(line)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::contract::hash::sha256;
+    use crate::contract::schema;
+
+    /// A complete item, for tests of everything that handles items.
+    pub(crate) fn sample(stream: Stream, number: u32) -> SummaryItem {
+        let ids = vec![format!("src_{number}")];
+        let hash = sha256(format!("text {number}"));
+        let identity = SummaryIdentity {
+            stream,
+            kind: SummaryKind::ALL[usize::from(stream as u8) - 1],
+            subkind: "brief",
+            primary_ids: &ids,
+            source_text_hash: &hash,
+            prompt_hash: &sha256("prompt").hex(),
+            provider: "builtin",
+            model: "extractive",
+        };
+        let selection_type = match stream {
+            Stream::Events => "single_event",
+            Stream::Sessions => "session_full",
+            Stream::Documents => "document_full",
+            Stream::ChunkSets => "chunk_set",
+        };
+        let mut outputs = Map::new();
+        outputs.insert("summary_text".to_owned(), json!(format!("Summary {number}.")));
+        outputs.insert("model_generated".to_owned(), json!(false));
+        let mut meta = Map::new();
+        meta.insert("summary_kind".to_owned(), json!(identity.kind));
+        meta.insert("summary_subkind".to_owned(), json!("brief"));
+        SummaryItem {
+            stream,
+            day: "2026-02-11".parse().unwrap(),
+            summary_id: summary_id(&identity),
+            source_ids: ids.clone(),
+            event_ids: vec![format!("evt_{number}")],
+            document_ids: ids.clone(),
+            chunk_ids: ids,
+            selection: json!({
+                "selection_type": selection_type,
+                "source_text_hash": hash.hex(),
+                "normalization": {"name": "summarizer.text", "version": "1"},
+                "counts": {"sources": 1, "used": 1, "skipped": 0},
+                "skip_reasons": {},
+            }),
+            model: ModelIdentity {
+                provider: "builtin".to_owned(),
+                name: "extractive".to_owned(),
+                version: "1".to_owned(),
+                ..ModelIdentity::default()
+            },
+            prompt: PromptIdentity {
+                hash: sha256("prompt").hex(),
+                template_id: "docs.brief.v1".to_owned(),
+                version: "v1".to_owned(),
+            },
+            summarizer_version: "0.1.0".to_owned(),
+            run_id: "run_20260211T000000Z_00000000".to_owned(),
+            outputs,
+            title: None,
+            source_time: Timestamp(1_770_764_400_000 + i64::from(number)),
+            meta,
+        }
+    }
+
+    #[test]
+    fn frozen_summary_id() {
+        let ids = vec!["ses_001".to_owned()];
+        let identity = SummaryIdentity {
+            stream: Stream::Sessions,
+            kind: SummaryKind::SessionSummary,
+            subkind: "brief",
+            primary_ids: &ids,
+            source_text_hash: &sha256("hello"),
+            prompt_hash: &sha256("prompt").hex(),
+            provider: "builtin",
+            model: "extractive",
+        };
+        assert_eq!(summary_id(&identity), "sum_3f62f2b2ca32d2afc30d036e59d29852");
+        let other = SummaryIdentity { model: "other", ..identity };
+        assert_ne!(summary_id(&identity), summary_id(&other));
+    }
+
+    #[test]
+    fn every_stream_satisfies_its_schema_and_knows_its_facts() {
+        for stream in Stream::ALL {
+            let item = sample(*stream, 7);
+            let line = item.to_line().unwrap();
+            let value: Value = serde_json::from_str(&line).unwrap();
+            assert_eq!(schema::check(stream.item_version(), &value), [], "{stream}");
+            let facts = ItemFacts::of(line.as_bytes()).unwrap();
+            assert_eq!(facts.summary_id, item.summary_id);
+            assert_eq!(facts.selection.counts.used, 1);
+        }
+    }
+
+    #[test]
+    fn real_readers_find_what_they_need() {
+        let line = sample(Stream::Events, 1).to_value();
+        assert_eq!(line["id"], line["summary_id"]);
+        assert_eq!(line["meta"]["provenance"]["source_ref"], line["summary_id"]);
+        assert!(line["ts_abs_ms"].is_i64());
+        assert_eq!(line["title"], "src_1");
+    }
+}

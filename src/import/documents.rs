@@ -1,0 +1,203 @@
+//! Folders of text to chunks: Markdown by headings, HTML stripped to text, plain text by
+//! paragraphs.
+//!
+//! Contract: a document is identified by its relative path and the hash of its bytes, a chunk by
+//! its document, its position and its text. An edited file is a new document beside the old one,
+//! so whatever was summarized before stays traceable.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::{ImportError, NewRecord, Rejected, Report, Target, append_chunks, disk_error, files};
+use crate::contract::hash::sha256;
+use crate::contract::stable_id::{Part, stable_id};
+use crate::upstream::markup::{html_title, html_to_text, markdown_heading, markdown_title};
+
+/// The name of the rule below, in manifests.
+pub const CHUNKING_POLICY: &str = "headings_or_paragraphs.4000.v1";
+/// A chunk is closed before it would grow beyond this many bytes, where there is a place to cut.
+const CHUNK_BYTES: usize = 4000;
+const EXTENSIONS: &[&str] = &["md", "markdown", "txt", "html", "htm"];
+
+/// Imports every text file under a folder into one partition.
+pub fn import_folder(
+    target: Target<'_>,
+    folder: &Path,
+    partition: &str,
+    report: &mut Report,
+    mut progress: impl FnMut(),
+) -> Result<(), ImportError> {
+    let mut records = Vec::new();
+    for file in files(target.disk, folder, EXTENSIONS)? {
+        let relative = file.strip_prefix(folder).ok().filter(|path| *path != Path::new(""));
+        let relative = relative.unwrap_or(Path::new(file.file_name().unwrap_or_default()));
+        let uri = relative.to_string_lossy().replace('\\', "/");
+        let bytes = target.disk.read(&file).map_err(disk_error("read", &file))?;
+        report.files += 1;
+        match document(&uri, &bytes, records.len() as i64) {
+            Ok(chunks) => records.extend(chunks),
+            Err(why) => report.rejected.push(Rejected { file: uri, number: 1, why }),
+        }
+        progress();
+    }
+    append_chunks(target, partition, records, report)
+}
+
+/// One piece of a document.
+struct Piece<'a> {
+    start: usize,
+    text: &'a str,
+    headings: Vec<String>,
+}
+
+fn document(uri: &str, bytes: &[u8], order: i64) -> Result<Vec<NewRecord>, String> {
+    let raw = std::str::from_utf8(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes))
+        .map_err(|error| format!("not UTF-8: {error}"))?;
+    let extension = uri.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
+    let (kind, text, title) = match extension.as_str() {
+        "md" | "markdown" => ("md", raw.to_owned(), markdown_title(raw)),
+        "html" | "htm" => ("html", html_to_text(raw), html_title(raw)),
+        _ => ("txt", raw.to_owned(), None),
+    };
+    let name = uri.rsplit('/').next().unwrap_or(uri);
+    let title = title.unwrap_or_else(|| name.to_owned());
+    let checksum = sha256(bytes).hex();
+    let document_id = stable_id(
+        "doc",
+        &[
+            Part::Text("document"),
+            Part::Labelled("uri", uri),
+            Part::Labelled("checksum", &checksum),
+        ],
+    );
+    let pieces = if kind == "md" { by_headings(&text) } else { by_paragraphs(&text, 0, &[]) };
+    let mut records = Vec::with_capacity(pieces.len());
+    let mut chars_before = (0, 0);
+    for (index, piece) in (0_i64..).zip(&pieces) {
+        let text_hash = sha256(piece.text).hex();
+        let id = stable_id(
+            "chk",
+            &[
+                Part::Text("chunk"),
+                Part::Opaque(&document_id),
+                Part::Integer(index),
+                Part::Labelled("text", &text_hash),
+            ],
+        );
+        // Spans are in characters; counted on from the piece before.
+        let start = chars_before.1 + text[chars_before.0..piece.start].chars().count();
+        let end = start + piece.text.chars().count();
+        chars_before = (piece.start + piece.text.len(), end);
+        let value = json!({
+            "schema_version": "chunks.v1",
+            "chunk_id": id,
+            "document_id": document_id,
+            "text": piece.text,
+            "span": {"char_range": {"char_start": start, "char_end": end}},
+            "source": {"source_uri": uri, "source_type": kind},
+            "metadata": {"title": title, "chunk_index": index, "header_path": piece.headings},
+            "hashes": {"text_hash": text_hash},
+            "provenance": provenance(uri, &checksum, kind),
+        });
+        records.push(NewRecord { order: order + index, id, value });
+    }
+    Ok(records)
+}
+
+fn provenance(uri: &str, checksum: &str, kind: &str) -> Value {
+    let version = env!("CARGO_PKG_VERSION");
+    json!({
+        "source_uri": uri,
+        "source_checksum": checksum,
+        "parser": {"parser_name": format!("summarizer-{kind}"), "parser_version": version},
+        "canonicalizer": {"canonicalizer_name": CHUNKING_POLICY, "canonicalizer_version": version},
+        "inputs": [{"path": uri, "checksum": checksum}],
+    })
+}
+
+/// Sections under their headings; a long section is cut further, by paragraphs.
+fn by_headings(text: &str) -> Vec<Piece<'_>> {
+    let mut pieces = Vec::new();
+    let mut path: Vec<(usize, String)> = Vec::new();
+    let (mut start, mut offset, mut fenced) = (0, 0, false);
+    let names = |path: &[(usize, String)]| -> Vec<String> {
+        path.iter().map(|(_, title)| title.clone()).collect()
+    };
+    for line in text.split_inclusive('\n') {
+        if line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~") {
+            fenced = !fenced;
+        }
+        let heading = if fenced { None } else { markdown_heading(line.trim_end()) };
+        if let Some((level, title)) = heading {
+            pieces.extend(by_paragraphs(&text[start..offset], start, &names(&path)));
+            path.retain(|(above, _)| *above < level);
+            path.push((level, title.to_owned()));
+            start = offset;
+        }
+        offset += line.len();
+    }
+    pieces.extend(by_paragraphs(&text[start..], start, &names(&path)));
+    pieces
+}
+
+/// Paragraphs joined up to the size of a chunk. `base` is where `text` begins in the document.
+fn by_paragraphs<'a>(text: &'a str, base: usize, headings: &[String]) -> Vec<Piece<'a>> {
+    let mut pieces = Vec::new();
+    let (mut start, mut offset) = (0, 0);
+    let mut push = |from: usize, to: usize| {
+        let inner = text[from..to].trim();
+        if !inner.is_empty() {
+            let lead = text[from..to].len() - text[from..to].trim_start().len();
+            let start = base + from + lead;
+            pieces.push(Piece { start, text: inner, headings: headings.to_vec() });
+        }
+    };
+    for line in text.split_inclusive('\n') {
+        let long = offset + line.len() - start > CHUNK_BYTES;
+        if long && offset > start && (line.trim().is_empty() || offset - start > CHUNK_BYTES / 2) {
+            push(start, offset);
+            start = offset;
+        }
+        offset += line.len();
+    }
+    push(start, text.len());
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::schema;
+
+    #[test]
+    fn markdown_is_cut_at_headings_but_not_in_code() {
+        let text = "intro é\n\n# One\nbody\n```\n# not a heading\n```\n## Two\nmore\n";
+        let chunks = document("a/b.md", text.as_bytes(), 0).unwrap();
+        let texts: Vec<_> =
+            chunks.iter().map(|chunk| chunk.value["text"].as_str().unwrap()).collect();
+        assert_eq!(texts, ["intro é", "# One\nbody\n```\n# not a heading\n```", "## Two\nmore"]);
+        assert_eq!(chunks[2].value["metadata"]["header_path"], json!(["One", "Two"]));
+        for chunk in &chunks {
+            assert_eq!(schema::check("chunks.v1", &chunk.value), []);
+            let range = &chunk.value["span"]["char_range"];
+            let (start, end) =
+                (range["char_start"].as_u64().unwrap(), range["char_end"].as_u64().unwrap());
+            let cut: String =
+                text.chars().skip(start as usize).take((end - start) as usize).collect();
+            assert_eq!(cut, chunk.value["text"].as_str().unwrap());
+        }
+    }
+
+    #[test]
+    fn long_text_is_cut_at_paragraphs_and_ids_depend_on_content() {
+        let text = "word ".repeat(300) + "\n\n" + &"more ".repeat(700) + "\n\n" + "end";
+        let chunks = document("a.txt", text.as_bytes(), 0).unwrap();
+        assert!(chunks.len() >= 2, "{}", chunks.len());
+        let again = document("a.txt", text.as_bytes(), 0).unwrap();
+        assert_eq!(chunks, again);
+        let edited = document("a.txt", (text + "!").as_bytes(), 0).unwrap();
+        assert_ne!(chunks[0].id, edited[0].id);
+        assert!(document("a.txt", b"\xff", 0).is_err());
+    }
+}

@@ -1,0 +1,160 @@
+//! Own data onto the upstream buses: chat exports, mail, feeds, JSON lines and folders of text
+//! become event days and chunk partitions that any reader of those buses accepts.
+//!
+//! Contract: these are the only writers of upstream files in this crate, and they touch only
+//! partitions whose manifest names them. A partition is only ever appended to, so ids, hashes and
+//! texts that a summary refers to stay where they are; importing the same thing again changes no
+//! byte. Data is replaced before its manifest: a reader in between sees bytes appended after the
+//! manifest and ignores them.
+
+pub mod documents;
+pub mod fields;
+pub mod mail;
+mod partition;
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::contract::time::Timestamp;
+use crate::os::Disk;
+
+pub use partition::{NewRecord, append_chunks, append_events};
+
+/// The producer named in manifests of imported partitions.
+pub const PRODUCER: &str = "summarizer-import";
+/// Deepest folder that is walked.
+const FOLDER_DEPTH_MAX: usize = 32;
+/// Largest file that is imported.
+pub const IMPORT_BYTES_MAX: u64 = 1 << 30;
+
+/// An import that could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// The disk failed.
+    #[error("{operation} {path}")]
+    Disk {
+        /// What was tried.
+        operation: &'static str,
+        /// On which path.
+        path: String,
+        /// Why it failed.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A partition somebody else wrote.
+    #[error("{path} was written by somebody else")]
+    Foreign {
+        /// The partition's file.
+        path: String,
+    },
+    /// A partition of ours that is not what its manifest says.
+    #[error("{path} does not match its manifest")]
+    Damaged {
+        /// The data file.
+        path: String,
+    },
+    /// Nothing to import.
+    #[error("{path} holds nothing that can be imported")]
+    Nothing {
+        /// Where it was looked for.
+        path: String,
+    },
+}
+
+pub(crate) fn disk_error(
+    operation: &'static str,
+    path: &Path,
+) -> impl FnOnce(std::io::Error) -> ImportError + use<> {
+    let path = path.display().to_string();
+    move |source| ImportError::Disk { operation, path, source }
+}
+
+/// Something that could not be imported, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Rejected {
+    /// The file.
+    pub file: String,
+    /// The line or message, counted from 1.
+    pub number: u64,
+    /// Why.
+    pub why: String,
+}
+
+/// What an import did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Files read.
+    pub files: u64,
+    /// Records put on a bus.
+    pub added: u64,
+    /// Records that were there already.
+    pub known: u64,
+    /// Partitions that changed.
+    pub partitions: Vec<String>,
+    /// What was left out.
+    pub rejected: Vec<Rejected>,
+}
+
+impl Report {
+    pub(crate) fn changed(&mut self, partition: String) {
+        if !self.partitions.contains(&partition) {
+            self.partitions.push(partition);
+        }
+    }
+}
+
+/// Where to and when.
+#[derive(Clone, Copy)]
+pub struct Target<'a> {
+    /// The disk.
+    pub disk: &'a dyn Disk,
+    /// The bus home.
+    pub root: &'a Path,
+    /// The zone days are cut in.
+    pub zone: chrono_tz::Tz,
+    /// The time written into manifests of partitions that change.
+    pub now: Timestamp,
+}
+
+/// The files under a path with one of the extensions, sorted; a file is taken as it is.
+pub fn files(
+    disk: &dyn Disk,
+    path: &Path,
+    extensions: &[&str],
+) -> Result<Vec<PathBuf>, ImportError> {
+    let mut found = Vec::new();
+    walk(disk, path, extensions, 0, &mut found)?;
+    match found.is_empty() {
+        true => Err(ImportError::Nothing { path: path.display().to_string() }),
+        false => Ok(found),
+    }
+}
+
+fn walk(
+    disk: &dyn Disk,
+    path: &Path,
+    extensions: &[&str],
+    depth: usize,
+    found: &mut Vec<PathBuf>,
+) -> Result<(), ImportError> {
+    let stat = disk.stat(path).map_err(disk_error("inspect", path))?;
+    match stat {
+        Some(stat) if stat.is_dir && depth < FOLDER_DEPTH_MAX => {
+            for name in disk.list(path).map_err(disk_error("list", path))? {
+                if !name.starts_with('.') {
+                    walk(disk, &path.join(name), extensions, depth + 1, found)?;
+                }
+            }
+        }
+        Some(stat) if !stat.is_dir && stat.len <= IMPORT_BYTES_MAX => {
+            let extension = path.extension().and_then(|ext| ext.to_str()).unwrap_or_default();
+            let named = extensions.contains(&extension.to_ascii_lowercase().as_str());
+            if depth == 0 || named {
+                found.push(path.to_owned());
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! What can be wrong with upstream data, in the shared error taxonomy: a class, a subtype, and
+//! the details each class must carry. A defect stops the requests that need the partition it was
+//! found in and nothing else.
+
+use std::fmt;
+use std::io;
+
+use serde_json::{Value, json};
+
+use crate::contract::vocabulary::{AckStatus, ErrorClass, ReasonCode};
+
+/// One thing wrong with upstream data.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Defect {
+    /// One of the six classes.
+    pub class: ErrorClass,
+    /// The finer code, such as `MALFORMED_JSONL`.
+    pub subtype: String,
+    /// What is wrong, for people.
+    pub message: String,
+    /// What the class requires to be recorded.
+    pub details: Value,
+    /// How a request that needs this ends.
+    #[serde(skip)]
+    pub reason: ReasonCode,
+}
+
+impl fmt::Display for Defect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.subtype, self.message)
+    }
+}
+
+impl std::error::Error for Defect {}
+
+impl Defect {
+    /// A file that should be there and is not.
+    pub fn missing(
+        subtype: &str,
+        name: &str,
+        path: &str,
+        manifest_path: &str,
+        reason: ReasonCode,
+    ) -> Defect {
+        Defect {
+            class: ErrorClass::InputMissing,
+            subtype: subtype.to_owned(),
+            message: format!("{name} is missing: expected {path}"),
+            details: json!({
+                "input_name": name, "expected_path": path,
+                "expected_manifest_path": manifest_path, "resolution": "missing",
+            }),
+            reason,
+        }
+    }
+
+    /// A record or manifest that does not have the shape its contract demands.
+    pub fn schema(
+        subtype: &str,
+        family: &str,
+        seen: Option<&str>,
+        supported: &[&str],
+        summary: String,
+        evidence: String,
+    ) -> Defect {
+        Defect {
+            class: ErrorClass::SchemaMismatch,
+            subtype: subtype.to_owned(),
+            message: format!("{evidence}: {summary}"),
+            details: json!({
+                "artifact_family": family, "schema_version_seen": seen,
+                "schema_version_supported": supported,
+                "validation_error_summary": summary, "sample_evidence": evidence,
+            }),
+            reason: ReasonCode::ManifestMismatch,
+        }
+    }
+
+    /// A hash, count or reference that does not hold.
+    pub fn integrity(
+        subtype: &str,
+        manifest_path: &str,
+        hashes: (Option<String>, Option<String>),
+        counts: (Option<u64>, Option<u64>),
+        message: String,
+    ) -> Defect {
+        Defect {
+            class: ErrorClass::IntegrityMismatch,
+            subtype: subtype.to_owned(),
+            message,
+            details: json!({
+                "manifest_path": manifest_path,
+                "observed_hash": hashes.0, "declared_hash": hashes.1,
+                "observed_counts": counts.0, "declared_counts": counts.1,
+            }),
+            reason: ReasonCode::ManifestMismatch,
+        }
+    }
+
+    /// The disk would not give us what is there.
+    pub fn storage(operation: &str, location: &str, error: &io::Error) -> Defect {
+        Defect {
+            class: ErrorClass::StorageUnavailable,
+            subtype: "STORAGE_UNAVAILABLE".to_owned(),
+            message: format!("{operation} {location}: {error}"),
+            details: json!({
+                "storage_kind": "filesystem", "storage_location": location,
+                "operation": operation, "retryable": true,
+            }),
+            reason: ReasonCode::Unavailable,
+        }
+    }
+
+    /// The same defect, ending requests with another reason.
+    #[must_use]
+    pub fn with_reason(mut self, reason: ReasonCode) -> Defect {
+        self.reason = reason;
+        self
+    }
+}
+
+/// Why a request could not be resolved: how it ends, and what is recorded.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct ResolveError {
+    /// The outcome of the request.
+    pub status: AckStatus,
+    /// The finer outcome.
+    pub reason_code: ReasonCode,
+    /// The class in the shared taxonomy.
+    pub class: ErrorClass,
+    /// The finer class.
+    pub subtype: String,
+    /// What is wrong, for people.
+    pub message: String,
+    /// What the class requires to be recorded.
+    pub details: Value,
+}
+
+impl From<Defect> for ResolveError {
+    fn from(defect: Defect) -> ResolveError {
+        let status = match defect.reason {
+            ReasonCode::Unavailable => AckStatus::FailedTransient,
+            _ => AckStatus::RejectedInvalidInput,
+        };
+        ResolveError {
+            status,
+            reason_code: defect.reason,
+            class: defect.class,
+            subtype: defect.subtype,
+            message: defect.message,
+            details: defect.details,
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Text out of HTML, Markdown and mail. Mail and character sets are read by `mail-parser`; nothing
+//! here renders, fetches or executes anything.
+
+use mail_parser::decoders::html::html_to_text as strip_tags;
+use mail_parser::{Address, MessageParser};
+
+/// The readable text of an HTML page: tags gone, entities decoded, scripts and styles dropped.
+pub fn html_to_text(html: &str) -> String {
+    let mut html = html.to_owned();
+    for name in ["script", "style", "template", "noscript"] {
+        html = without_element(&html, name);
+    }
+    strip_tags(&html).trim().to_owned()
+}
+
+/// The `<title>` of an HTML page.
+pub fn html_title(html: &str) -> Option<String> {
+    let (start, end) = element(html, "title", 0)?;
+    let inner = &html[start..end];
+    let open = inner.find('>')? + 1;
+    let close = inner.rfind("</")?;
+    let title = strip_tags(inner.get(open..close)?);
+    let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
+    (!title.is_empty()).then_some(title)
+}
+
+/// The first heading of a Markdown document.
+pub fn markdown_title(text: &str) -> Option<String> {
+    let heading = text.lines().find_map(|line| markdown_heading(line).map(|(_, title)| title))?;
+    (!heading.is_empty()).then(|| heading.to_owned())
+}
+
+/// Level and title of an ATX heading line.
+pub fn markdown_heading(line: &str) -> Option<(usize, &str)> {
+    let level = line.bytes().take_while(|byte| *byte == b'#').count();
+    let rest = &line[level..];
+    if !(1..=6).contains(&level) || !(rest.is_empty() || rest.starts_with([' ', '\t'])) {
+        return None;
+    }
+    Some((level, rest.trim().trim_end_matches('#').trim_end()))
+}
+
+fn without_element(html: &str, name: &str) -> String {
+    let mut out = String::with_capacity(html.len());
+    let mut from = 0;
+    while let Some((start, end)) = element(html, name, from) {
+        out.push_str(&html[from..start]);
+        from = end;
+    }
+    out.push_str(&html[from..]);
+    out
+}
+
+/// The byte range of the next element of a name, tags included; to the end when it never closes.
+fn element(html: &str, name: &str, from: usize) -> Option<(usize, usize)> {
+    let lower = html[from..].to_ascii_lowercase();
+    let open = format!("<{name}");
+    let mut search = 0;
+    loop {
+        let start = search + lower[search..].find(&open)?;
+        let after = lower.as_bytes().get(start + open.len());
+        if after.is_none_or(|byte| byte.is_ascii_whitespace() || matches!(byte, b'>' | b'/')) {
+            let close = format!("</{name}");
+            let end = lower[start..].find(&close).and_then(|close_at| {
+                let tail = start + close_at;
+                lower[tail..].find('>').map(|end| tail + end + 1)
+            });
+            return Some((from + start, from + end.unwrap_or(lower.len())));
+        }
+        search = start + open.len();
+    }
+}
+
+/// A mail message: the headers people read, and the text body.
+pub struct Mail {
+    /// `Message-ID`, without brackets.
+    pub message_id: Option<String>,
+    /// The thread it belongs to: the first reference, else itself.
+    pub thread_id: Option<String>,
+    /// Sender.
+    pub from: Option<String>,
+    /// Receivers.
+    pub to: Option<String>,
+    /// Subject, decoded.
+    pub subject: Option<String>,
+    /// Milliseconds since the epoch of `Date`.
+    pub date_ms: Option<i64>,
+    /// `Date` as written, RFC 3339.
+    pub date: Option<String>,
+    /// Text body; an HTML body is stripped.
+    pub body: String,
+}
+
+impl Mail {
+    /// Headers and body as one text.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        for (name, value) in [
+            ("From", &self.from),
+            ("To", &self.to),
+            ("Date", &self.date),
+            ("Subject", &self.subject),
+        ] {
+            if let Some(value) = value {
+                out.push_str(&format!("{name}: {value}\n"));
+            }
+        }
+        out.push('\n');
+        out.push_str(&self.body);
+        out
+    }
+}
+
+/// Reads one message; `None` when it has no headers at all.
+pub fn mail_to_text(bytes: &[u8]) -> Option<Mail> {
+    let message = MessageParser::default().parse(bytes)?;
+    if message.headers().is_empty() {
+        return None;
+    }
+    let body = match message.body_text(0) {
+        Some(text) => text.into_owned(),
+        None => message.body_html(0).map(|html| html_to_text(&html)).unwrap_or_default(),
+    };
+    let references = message.references().as_text_list().map(<[_]>::to_vec);
+    let first_reference = references.and_then(|list| list.first().map(|id| id.to_string()));
+    let message_id = message.message_id().map(str::to_owned);
+    Some(Mail {
+        thread_id: first_reference
+            .or_else(|| message.in_reply_to().as_text().map(str::to_owned))
+            .or_else(|| message_id.clone()),
+        message_id,
+        from: message.from().map(addresses),
+        to: message.to().map(addresses),
+        subject: message.subject().map(str::to_owned),
+        date_ms: message.date().map(|date| date.to_timestamp().saturating_mul(1000)),
+        date: message.date().map(mail_parser::DateTime::to_rfc3339),
+        body,
+    })
+}
+
+fn addresses(list: &Address<'_>) -> String {
+    let shown: Vec<String> = list
+        .iter()
+        .map(|one| match (one.name(), one.address()) {
+            (Some(name), Some(address)) => format!("{name} <{address}>"),
+            (name, address) => name.or(address).unwrap_or_default().to_owned(),
+        })
+        .collect();
+    shown.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markup_that_never_closes_is_dropped_to_the_end() {
+        assert_eq!(html_to_text("<p>a</p><script>var x = '</p>'"), "a");
+        assert_eq!(html_to_text("a &lt;b&gt; <scripted>c</scripted>"), "a <b> c");
+        assert_eq!(html_title("<TITLE lang=en>\n A\n b </TITLE>").as_deref(), Some("A b"));
+        assert_eq!(html_title("<title>"), None);
+    }
+
+    #[test]
+    fn headings_are_atx_only() {
+        assert_eq!(markdown_heading("## Two ##"), Some((2, "Two")));
+        assert_eq!(markdown_heading("#hashtag"), None);
+        assert_eq!(markdown_heading("####### seven"), None);
+        assert_eq!(markdown_title("text\n\n# First\n"), Some("First".to_owned()));
+    }
+
+    #[test]
+    fn multipart_mail_prefers_plain_text_and_knows_its_thread() {
+        let raw = b"Message-ID: <2@x>\r\nReferences: <1@x> <9@x>\r\nFrom: A B <a@x>\r\nSubject: Re: hi\r\nDate: Wed, 11 Feb 2026 10:00:00 -0300\r\nMIME-Version: 1.0\r\nContent-Type: multipart/alternative; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain; charset=iso-8859-1\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\ncaf=E9\r\n--b\r\nContent-Type: text/html\r\n\r\n<p>html</p>\r\n--b--\r\n";
+        let mail = mail_to_text(raw).unwrap();
+        assert_eq!(mail.body.trim(), "caf\u{e9}");
+        assert_eq!(mail.thread_id.as_deref(), Some("1@x"));
+        assert_eq!(mail.from.as_deref(), Some("A B <a@x>"));
+        assert_eq!(mail.date_ms, Some(1_770_814_800_000));
+    }
+}

@@ -1,0 +1,38 @@
+//! Upstream in: events, sessions, chunks and other files become the exact text of one request.
+//!
+//! Contract: partitions are read by manifest, never guessed around; whatever is wrong ends the
+//! requests that need it with a status, a reason and the class of the shared taxonomy. Resolving
+//! the same input over the same upstream gives the same sources, order and hash, whatever the
+//! order of the ids in the request. A day file is verified in one streamed pass and from then on
+//! read by byte range.
+//!
+//! What this deliberately does not do: write upstream (only the import commands do), recompute an
+//! upstream day, or read anything that has no manifest, except the bus `other`, which has none.
+
+#![allow(
+    clippy::result_large_err,
+    reason = "an error ends a request, and its details are the point"
+)]
+
+pub mod defect;
+pub mod family;
+pub mod index;
+pub mod lines;
+pub mod manifest;
+pub mod markup;
+pub mod other;
+pub mod partition;
+pub mod query;
+pub mod recompute;
+pub mod record;
+pub mod resolve;
+pub mod selection;
+mod sources;
+pub mod text;
+pub mod view;
+
+pub use defect::{Defect, ResolveError};
+pub use family::Family;
+pub use index::{FileIndex, IndexStore, MemoryIndex};
+pub use resolve::{InputSpec, Options, Resolved, Source, UpstreamRef, resolve};
+pub use view::Upstream;

@@ -1,0 +1,252 @@
+//! Verifying one partition: manifest first, then every byte and every line of its data, in one
+//! pass that also builds the id table.
+//!
+//! Contract: what comes out is either a table over bytes that match their manifest, or the defect
+//! that stops every request needing the partition. Bytes appended after the manifest are ignored
+//! with a warning; any other difference is a defect.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::defect::Defect;
+use super::family::Family;
+use super::index::{FileMark, IdKey, PartitionIndex, RecordAt};
+use super::lines::{LineAt, Lines};
+use super::manifest::PartitionManifest;
+use super::record::{BadRecord, ChunkRecord, EventHead, SessionRecord};
+use crate::contract::vocabulary::ReasonCode;
+use crate::os::{Disk, DiskFile, Open};
+
+/// Verifies the data of a manifest and indexes its ids.
+pub fn verify(
+    disk: &dyn Disk,
+    root: &Path,
+    manifest: &PartitionManifest,
+) -> Result<PartitionIndex, Defect> {
+    let (file, mark, len) = open(disk, root, manifest)?;
+    if let Some(declared) = manifest.bytes
+        && len < declared
+    {
+        let message =
+            format!("{} has {len} bytes, its manifest declares {declared}", manifest.data_path);
+        return Err(mismatch(manifest, None, (Some(len), Some(declared)), message));
+    }
+    let readable = manifest.bytes.unwrap_or(len);
+    let storage = |error| Defect::storage("read", &manifest.data_path, &error);
+
+    let mut lines = Lines::new(file, readable);
+    let mut check = Checker::new(manifest);
+    while check.first.is_none() {
+        match lines.next_line().map_err(storage)? {
+            Some((at, line)) => check.line(at, line),
+            None => break,
+        }
+    }
+    let (read, observed) = lines.finish().map_err(storage)?;
+    // The hash is the stronger statement: bytes that are not the manifest's explain everything.
+    if read != readable || observed != manifest.data_sha256 {
+        let message = format!("{} does not match its manifest", manifest.data_path);
+        let hash = Some(observed.hex());
+        return Err(mismatch(manifest, hash, (Some(read), manifest.bytes), message));
+    }
+    check.counts()?;
+    Ok(check.index(mark, observed, len > readable))
+}
+
+fn open(
+    disk: &dyn Disk,
+    root: &Path,
+    manifest: &PartitionManifest,
+) -> Result<(Arc<dyn DiskFile>, FileMark, u64), Defect> {
+    let path = root.join(&manifest.data_path);
+    let file = disk.open(&path, Open::Read).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Defect::missing(
+            manifest.family.missing_data_subtype(),
+            "data file",
+            &manifest.data_path,
+            &manifest.path,
+            ReasonCode::ManifestMismatch,
+        ),
+        _ => Defect::storage("open", &manifest.data_path, &error),
+    })?;
+    let stat =
+        file.stat().map_err(|error| Defect::storage("inspect", &manifest.data_path, &error))?;
+    Ok((file, stat.into(), stat.len))
+}
+
+fn mismatch(
+    manifest: &PartitionManifest,
+    observed_hash: Option<String>,
+    counts: (Option<u64>, Option<u64>),
+    message: String,
+) -> Defect {
+    let hashes = (observed_hash, Some(manifest.data_sha256.hex()));
+    Defect::integrity(manifest.family.mismatch_subtype(), &manifest.path, hashes, counts, message)
+}
+
+struct Checker<'a> {
+    manifest: &'a PartitionManifest,
+    records: Vec<(IdKey, RecordAt)>,
+    documents: Vec<(IdKey, RecordAt)>,
+    seen: HashSet<IdKey>,
+    lines: u64,
+    breakdowns: BTreeMap<&'a str, BTreeMap<String, u64>>,
+    first: Option<Defect>,
+}
+
+impl<'a> Checker<'a> {
+    fn new(manifest: &'a PartitionManifest) -> Checker<'a> {
+        let breakdowns = manifest.breakdowns.keys().map(|field| (field.as_str(), BTreeMap::new()));
+        Checker {
+            manifest,
+            records: Vec::new(),
+            documents: Vec::new(),
+            seen: HashSet::new(),
+            lines: 0,
+            breakdowns: breakdowns.collect(),
+            first: None,
+        }
+    }
+
+    fn line(&mut self, at: LineAt, line: &[u8]) {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return;
+        }
+        self.lines += 1;
+        if let Err(defect) = self.record(at, line) {
+            self.first = Some(defect);
+        }
+    }
+
+    fn record(&mut self, at: LineAt, line: &[u8]) -> Result<(), Defect> {
+        let bad = |error| bad_record(self.manifest, at.line, error);
+        let place = RecordAt {
+            offset: at.offset,
+            len: u32::try_from(at.len).unwrap_or(u32::MAX),
+            line: u32::try_from(at.line).unwrap_or(u32::MAX),
+        };
+        let key = match self.manifest.family {
+            Family::Events => {
+                let head = EventHead::parse(line).map_err(bad)?;
+                self.check_kind(&head, at.line)?;
+                for (field, counts) in &mut self.breakdowns {
+                    if let Some(word) = head.field(field) {
+                        match counts.get_mut(word) {
+                            Some(count) => *count += 1,
+                            None => drop(counts.insert(word.to_owned(), 1)),
+                        }
+                    }
+                }
+                IdKey::of(&head.event_id.0)
+            }
+            Family::Sessions => {
+                let session = SessionRecord::parse(line, &self.manifest.partition).map_err(bad)?;
+                IdKey::of(&session.session_id.0)
+            }
+            Family::Chunks => {
+                let chunk = ChunkRecord::parse(line).map_err(bad)?;
+                self.documents.push((IdKey::of(&chunk.document_id.0), place));
+                IdKey::of(&chunk.chunk_id.0)
+            }
+        };
+        if !self.seen.insert(key) {
+            let subtype = self.manifest.family.duplicate_subtype();
+            let message = format!("{}:{}: repeats an id", self.manifest.data_path, at.line);
+            let (none, path) = ((None, None), &self.manifest.path);
+            return Err(Defect::integrity(subtype, path, none, (None, None), message));
+        }
+        self.records.push((key, place));
+        Ok(())
+    }
+
+    fn check_kind(&self, head: &EventHead<'_>, line: u64) -> Result<(), Defect> {
+        for (field, allowed) in [
+            ("event_kind", &self.manifest.allowed_kinds),
+            ("event_subkind", &self.manifest.allowed_subkinds),
+        ] {
+            if let (Some(allowed), Some(word)) = (allowed, head.field(field))
+                && word != "other"
+                && !allowed.iter().any(|one| one == word)
+            {
+                let summary = format!("{field} {word} is not in the manifest's kind registry");
+                return Err(bad_record(self.manifest, line, BadRecord::Shape(summary)));
+            }
+        }
+        Ok(())
+    }
+
+    fn counts(&mut self) -> Result<(), Defect> {
+        if let Some(defect) = self.first.take() {
+            return Err(defect);
+        }
+        for (what, declared) in [("records", self.manifest.records), ("lines", self.manifest.lines)]
+        {
+            if let Some(declared) = declared
+                && declared != self.lines
+            {
+                let path = &self.manifest.data_path;
+                let message =
+                    format!("{path} holds {} {what}, its manifest declares {declared}", self.lines);
+                return Err(mismatch(
+                    self.manifest,
+                    None,
+                    (Some(self.lines), Some(declared)),
+                    message,
+                ));
+            }
+        }
+        for (field, observed) in &self.breakdowns {
+            // A manifest may list words that do not occur.
+            let mut declared = self.manifest.breakdowns[*field].clone();
+            declared.retain(|_, count| *count > 0);
+            if declared != *observed {
+                let message = format!(
+                    "{}: counts by {field} are {observed:?}, its manifest declares {declared:?}",
+                    self.manifest.data_path
+                );
+                return Err(mismatch(self.manifest, None, (None, None), message));
+            }
+        }
+        Ok(())
+    }
+
+    fn index(
+        self,
+        mark: FileMark,
+        data: crate::contract::hash::Digest,
+        appended: bool,
+    ) -> PartitionIndex {
+        let manifest = self.manifest.sha256;
+        PartitionIndex::build(manifest, data, mark, appended, self.records, self.documents)
+    }
+}
+
+/// The defect of one line.
+pub fn bad_record(manifest: &PartitionManifest, line: u64, error: BadRecord) -> Defect {
+    let family = manifest.family;
+    let (subtype, seen, summary) = match error {
+        BadRecord::Malformed(summary) => (family.malformed_subtype().to_owned(), None, summary),
+        BadRecord::Shape(summary) => (family.schema_subtype().to_owned(), None, summary),
+        BadRecord::Time(ms) => {
+            ("TIMESTAMP_OUT_OF_RANGE".to_owned(), None, format!("timestamp_ms is {ms}"))
+        }
+        BadRecord::Provenance(what) => {
+            (format!("PROVENANCE_INVALID:{what}"), None, what.replace('_', " "))
+        }
+        BadRecord::Version(seen) => {
+            let summary = format!("record version {seen} is not supported");
+            ("SCHEMA_VERSION_UNSUPPORTED".to_owned(), Some(seen), summary)
+        }
+    };
+    let evidence = format!("{}:{line}", manifest.data_path);
+    let supported = family.record_versions();
+    Defect::schema(
+        &subtype,
+        family.artifact_family(),
+        seen.as_deref(),
+        supported,
+        summary,
+        evidence,
+    )
+}

@@ -1,0 +1,667 @@
+//! From the input of a request to the exact, ordered, hashed text that is summarized.
+//!
+//! Contract: same input and same upstream give the same [`Resolved`], byte for byte. Ids given in
+//! a request or found by a query are put in canonical order (events by time and id, sessions by
+//! start and id, chunks by document, position and id); a selection manifest may ask for its own.
+//! Sources without text stay in their place and are counted as skipped. `primary_ids` is what the
+//! summary id is made of.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::defect::{Defect, ResolveError};
+use super::family::Family;
+use super::index::Section;
+use super::query::Query;
+use super::record::ChunkOrder;
+use super::selection::{self, Ordering, Roots, Selection};
+use super::sources::{Gathered, Session, by_time, found, order_chunks};
+use super::text::{NORMALIZATION_NAME, NORMALIZATION_VERSION, SourceTextHasher};
+use super::view::{CHANGED_WHILE_READ, Hit, Upstream};
+use crate::contract::hash::Digest;
+use crate::contract::time::Day;
+use crate::contract::vocabulary::{
+    AckStatus, Bus, ErrorClass, ReasonCode, Stream, SummaryKind, Warning, Warnings,
+};
+
+/// Most ids one request may name.
+pub const RESOLVE_IDS_MAX: usize = 200_000;
+/// Most text one request may bring together.
+pub const RESOLVE_TEXT_BYTES_MAX: usize = 256 << 20;
+
+/// Times a request starts over when upstream changes under it, before it is put off.
+const RACES_MAX: usize = 4;
+
+/// Where the input of a request is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum InputSpec {
+    /// These ids on this bus.
+    Ids {
+        /// The bus.
+        bus: Bus,
+        /// The ids, byte for byte.
+        ids: Vec<String>,
+    },
+    /// A selection manifest.
+    SelectionManifest {
+        /// Its path, relative to the bus home or absolute in an allowed root.
+        path: String,
+        /// The hash the request expects in it.
+        hash: String,
+    },
+    /// A `summary_request_query.v1`.
+    Query {
+        /// The bus.
+        bus: Bus,
+        /// The query.
+        query: Value,
+    },
+}
+
+/// What the flow and the configuration allow.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// An event without other text may be summarized by its title.
+    pub title_as_text: bool,
+    /// Where selection manifests may lie.
+    pub roots: Roots,
+}
+
+/// One piece of text with its place upstream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// The id, byte for byte.
+    pub id: String,
+    /// The normalized text, possibly empty.
+    pub text: String,
+    /// The bus it came from.
+    pub bus: Bus,
+    /// The file, relative to the bus home.
+    pub file: String,
+    /// 1-based line in the file.
+    pub line: u64,
+    /// First byte of the line.
+    pub offset: u64,
+    /// Bytes of the line.
+    pub len: u64,
+    /// The partition.
+    pub partition: String,
+    /// How prompts name the speaker.
+    pub label: Option<String>,
+    /// Its title upstream.
+    pub title: Option<String>,
+    /// Its conversation.
+    pub conversation_id: Option<String>,
+    /// Its document.
+    pub document_id: Option<String>,
+    /// Its time.
+    pub time_ms: Option<i64>,
+    /// The index upstream says it is in.
+    pub index_id: Option<String>,
+}
+
+/// A partition or file that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpstreamRef {
+    /// The bus.
+    pub bus: Bus,
+    /// The partition; `other` for files without one.
+    pub partition: String,
+    /// Its manifest, relative to the bus home.
+    pub manifest_path: Option<String>,
+    /// Hash of the manifest file.
+    pub manifest_sha256: Option<Digest>,
+    /// The data file, relative to the bus home.
+    pub data_path: String,
+    /// Hash of the data that was read.
+    pub data_sha256: Digest,
+    /// Length of the data that was read.
+    pub data_bytes: u64,
+    /// Version of its records.
+    pub schema_version: Option<String>,
+    /// Whether bytes after the manifest's were ignored.
+    pub appended: bool,
+}
+
+/// What all sources have in common, copied, never invented.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Common {
+    /// The first title there is.
+    pub title: Option<String>,
+    /// The conversation, when there is only one.
+    pub conversation_id: Option<String>,
+    /// The project, when there is only one.
+    pub project: Option<String>,
+    /// Labels of the sessions, in order, each once.
+    pub labels: Vec<String>,
+    /// Earliest source time.
+    pub start_ms: Option<i64>,
+    /// Latest source time.
+    pub end_ms: Option<i64>,
+}
+
+/// The input of one request, ready to be summarized.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Resolved {
+    /// What was asked for.
+    pub kind: SummaryKind,
+    /// The bus the ids belong to.
+    pub bus: Bus,
+    /// The stream the summary goes to.
+    pub stream: Stream,
+    /// The text, in order.
+    pub sources: Vec<Source>,
+    /// What the summary id is made of.
+    pub primary_ids: Vec<String>,
+    /// `source_ids` of the summary.
+    pub source_ids: Vec<String>,
+    /// All sessions, in order.
+    pub session_ids: Vec<String>,
+    /// The partition of each of them.
+    pub session_partitions: Vec<String>,
+    /// All events, in order.
+    pub event_ids: Vec<String>,
+    /// All documents, in order.
+    pub document_ids: Vec<String>,
+    /// All chunks, in order.
+    pub chunk_ids: Vec<String>,
+    /// The `selection` object of the summary.
+    pub selection: Value,
+    /// The anchor of what was summarized.
+    pub source_text_hash: Digest,
+    /// What was read, by data path.
+    pub upstream: Vec<UpstreamRef>,
+    /// The selection manifest, when there was one.
+    pub selection_manifest: Option<Selection>,
+    /// Upstream days of the primary sources, sorted; empty when none is dated.
+    pub days: Vec<Day>,
+    /// Sources that have text.
+    pub used: u64,
+    /// Sources left out of the summary, by reason.
+    pub skip_reasons: BTreeMap<String, u64>,
+    /// Why there is nothing to summarize, when there is not.
+    pub skip: Option<ReasonCode>,
+    /// Warnings for the ack.
+    pub warnings: Warnings,
+    /// Warnings for the run record.
+    pub notes: Vec<String>,
+    /// What the sources have in common.
+    pub common: Common,
+}
+
+impl Resolved {
+    /// The latest upstream day, which is the summary's unless the request says otherwise.
+    pub fn day(&self) -> Option<Day> {
+        self.days.last().copied()
+    }
+}
+
+/// Resolves the input of a request.
+pub fn resolve(
+    upstream: &Upstream,
+    input: &InputSpec,
+    kind: SummaryKind,
+    options: &Options,
+) -> Result<Resolved, ResolveError> {
+    let mut outcome = resolve_once(upstream, input, kind, options);
+    for _ in 1..RACES_MAX {
+        match &outcome {
+            Err(error) if error.subtype == CHANGED_WHILE_READ => {}
+            _ => break,
+        }
+        outcome = resolve_once(upstream, input, kind, options);
+    }
+    outcome
+}
+
+fn resolve_once(
+    upstream: &Upstream,
+    input: &InputSpec,
+    kind: SummaryKind,
+    options: &Options,
+) -> Result<Resolved, ResolveError> {
+    let located = locate(upstream, input, kind, options)?;
+    if !kind.fits(located.bus) {
+        return Err(kind_bus_mismatch(kind, located.bus));
+    }
+    let mut work = Work { upstream, kind, options, located, gathered: Gathered::default() };
+    Ok(work.run()?)
+}
+
+/// The ids of a request before anything was looked up.
+struct Located {
+    bus: Bus,
+    ids: Vec<String>,
+    prefer: Vec<String>,
+    ordering: Ordering,
+    selection: Option<Selection>,
+    warnings: Warnings,
+}
+
+fn locate(
+    upstream: &Upstream,
+    input: &InputSpec,
+    kind: SummaryKind,
+    options: &Options,
+) -> Result<Located, ResolveError> {
+    let plain = |bus, ids| Located {
+        bus,
+        ids,
+        prefer: Vec::new(),
+        ordering: Ordering::ByTime,
+        selection: None,
+        warnings: Warnings::default(),
+    };
+    let mut located = match input {
+        InputSpec::Ids { bus, ids } => plain(*bus, ids.clone()),
+        InputSpec::Query { bus, query } => {
+            // A misfit is told before a scan is paid for.
+            if !kind.fits(*bus) {
+                return Err(kind_bus_mismatch(kind, *bus));
+            }
+            plain(*bus, Query::parse(*bus, query)?.run(upstream, *bus)?)
+        }
+        InputSpec::SelectionManifest { path, hash } => {
+            let bus = default_bus(kind);
+            let selection = selection::load(upstream, &options.roots, path, hash, bus)?;
+            let mut located = plain(selection.bus, selection.ids.clone());
+            located.prefer = selection.partitions.clone();
+            located.ordering = selection.ordering;
+            if selection.foreign {
+                located.warnings = located.warnings.with(Warning::ForeignSelectionManifest);
+            }
+            located.selection = Some(selection);
+            located
+        }
+    };
+    let before = located.ids.len();
+    let mut seen = std::collections::HashSet::new();
+    located.ids.retain(|id| seen.insert(id.clone()));
+    if located.ids.len() < before {
+        located.warnings = located.warnings.with(Warning::RepeatedIds);
+    }
+    if located.ids.len() > RESOLVE_IDS_MAX {
+        return Err(too_much(format!("{} ids", located.ids.len())).into());
+    }
+    Ok(located)
+}
+
+fn default_bus(kind: SummaryKind) -> Bus {
+    match kind {
+        SummaryKind::EventSummary => Bus::EventBus,
+        SummaryKind::SessionSummary => Bus::SessionBus,
+        SummaryKind::DocumentSummary | SummaryKind::ChunkSetSummary => Bus::ChunkBus,
+        SummaryKind::Other => Bus::Other,
+    }
+}
+
+struct Work<'a> {
+    upstream: &'a Upstream,
+    kind: SummaryKind,
+    options: &'a Options,
+    located: Located,
+    gathered: Gathered,
+}
+
+/// What differs from stream to stream.
+#[derive(Default)]
+struct Shape {
+    selection_type: &'static str,
+    primary_ids: Vec<String>,
+    source_ids: Vec<String>,
+    session_ids: Vec<String>,
+    event_ids: Vec<String>,
+    document_ids: Vec<String>,
+    chunk_ids: Vec<String>,
+    partitions: Vec<String>,
+    extra: Vec<(&'static str, Value)>,
+    common: Common,
+}
+
+impl Work<'_> {
+    fn run(&mut self) -> Result<Resolved, Defect> {
+        let stream = self.kind.stream(self.located.bus);
+        let shape = match self.located.bus {
+            Bus::EventBus => self.events()?,
+            Bus::SessionBus => self.sessions()?,
+            Bus::ChunkBus if stream == Stream::Documents => self.documents()?,
+            Bus::ChunkBus => self.chunk_set()?,
+            Bus::Other => self.other()?,
+        };
+        self.finish(stream, shape)
+    }
+
+    fn ids(&self) -> Vec<String> {
+        self.located.ids.clone()
+    }
+
+    fn events(&mut self) -> Result<Shape, Defect> {
+        let ids = self.ids();
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let prefer = self.located.prefer.clone();
+        let title = self.options.title_as_text;
+        let mut sources = self.gathered.events(self.upstream, &ids, &prefer, title)?;
+        match self.located.ordering {
+            Ordering::ByTime => by_time(&mut sources),
+            Ordering::ById => sources.sort_by(|a, b| a.id.cmp(&b.id)),
+            Ordering::AsListed => {}
+        }
+        let ids: Vec<String> = sources.iter().map(|source| source.id.clone()).collect();
+        let shape = Shape {
+            selection_type: if ids.len() == 1 { "single_event" } else { "event_slice" },
+            primary_ids: ids.clone(),
+            source_ids: ids,
+            partitions: sources.iter().map(|source| source.partition.clone()).collect(),
+            common: common(&sources),
+            ..Shape::default()
+        };
+        self.gathered.sources = sources;
+        Ok(shape)
+    }
+
+    fn sessions(&mut self) -> Result<Shape, Defect> {
+        let ids = self.ids();
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let prefer = self.located.prefer.clone();
+        let mut sessions = self.gathered.sessions(self.upstream, &ids, &prefer)?;
+        match self.located.ordering {
+            Ordering::ByTime => {
+                sessions.sort_by(|a, b| (a.start_ms, &a.id).cmp(&(b.start_ms, &b.id)))
+            }
+            Ordering::ById => sessions.sort_by(|a, b| a.id.cmp(&b.id)),
+            Ordering::AsListed => {}
+        }
+        let mut sources: Vec<Source> = Vec::new();
+        let mut seen = std::collections::HashSet::new();
+        for session in &sessions {
+            let title = self.options.title_as_text;
+            let events = self.gathered.session_events(self.upstream, session, title)?;
+            sources.extend(events.into_iter().filter(|event| seen.insert(event.id.clone())));
+        }
+        let session_ids: Vec<String> = sessions.iter().map(|session| session.id.clone()).collect();
+        let several = session_ids.len() > 1;
+        let shape = Shape {
+            selection_type: if several { "session_slice" } else { "session_full" },
+            primary_ids: session_ids.clone(),
+            source_ids: session_ids.iter().take(1).cloned().collect(),
+            event_ids: sources.iter().map(|source| source.id.clone()).collect(),
+            partitions: sessions.iter().map(|session| session.partition.clone()).collect(),
+            extra: vec![("session_ids", json!(session_ids))],
+            common: common_of_sessions(&sessions, &sources),
+            session_ids,
+            ..Shape::default()
+        };
+        self.gathered.sources = sources;
+        Ok(shape)
+    }
+
+    fn documents(&mut self) -> Result<Shape, Defect> {
+        let hits = self.chunk_hits(Section::Documents)?;
+        let (chosen, rules) = self.read_chunks(&hits)?;
+        let document_ids = distinct(chosen.iter().filter_map(|one| one.document_id.as_deref()));
+        let ids: Vec<&str> = document_ids.iter().map(String::as_str).collect();
+        let whole = found(self.upstream, Family::Chunks, Section::Documents, &ids, &[])?;
+        let total: usize = whole.iter().map(|hit| hit.places.len()).sum();
+        let chunk_ids: Vec<String> = chosen.iter().map(|one| one.id.clone()).collect();
+        let full = total == chunk_ids.len();
+        let shape = Shape {
+            selection_type: if full { "document_full" } else { "document_slice" },
+            primary_ids: document_ids.clone(),
+            source_ids: document_ids.clone(),
+            partitions: chosen.iter().map(|source| source.partition.clone()).collect(),
+            extra: vec![("chunk_order", json!(rules)), ("chunks_total", json!(total))],
+            common: common(&chosen),
+            document_ids,
+            chunk_ids,
+            ..Shape::default()
+        };
+        self.gathered.sources = chosen;
+        Ok(shape)
+    }
+
+    fn chunk_set(&mut self) -> Result<Shape, Defect> {
+        let hits = self.chunk_hits(Section::Records)?;
+        let (chosen, rules) = self.read_chunks(&hits)?;
+        let document_ids = distinct(chosen.iter().filter_map(|one| one.document_id.as_deref()));
+        let chunk_ids: Vec<String> = chosen.iter().map(|one| one.id.clone()).collect();
+        let selection_type = match (&self.located.selection, document_ids.len()) {
+            (Some(_), _) => "selection_manifest",
+            (None, 1) => "document_subset",
+            (None, _) => "chunk_set",
+        };
+        let shape = Shape {
+            selection_type,
+            primary_ids: chunk_ids.clone(),
+            source_ids: chunk_ids.clone(),
+            partitions: chosen.iter().map(|source| source.partition.clone()).collect(),
+            extra: vec![("chunk_order", json!(rules))],
+            common: common(&chosen),
+            document_ids,
+            chunk_ids,
+            ..Shape::default()
+        };
+        self.gathered.sources = chosen;
+        Ok(shape)
+    }
+
+    /// Every id as document or chunk, whichever the kind of summary prefers.
+    fn chunk_hits(&self, first: Section) -> Result<Vec<Hit>, Defect> {
+        let second = match first {
+            Section::Records => Section::Documents,
+            Section::Documents => Section::Records,
+        };
+        let ids: Vec<&str> = self.located.ids.iter().map(String::as_str).collect();
+        let prefer = &self.located.prefer;
+        let mut hits = self.upstream.find(Family::Chunks, first, &ids, prefer)?;
+        let open: Vec<usize> = (0..hits.len()).filter(|index| hits[*index].is_none()).collect();
+        if !open.is_empty() {
+            let left: Vec<&str> = open.iter().map(|index| ids[*index]).collect();
+            let rest = found(self.upstream, Family::Chunks, second, &left, prefer)?;
+            for (index, hit) in open.into_iter().zip(rest) {
+                hits[index] = Some(hit);
+            }
+        }
+        Ok(hits.into_iter().flatten().collect())
+    }
+
+    fn read_chunks(&mut self, hits: &[Hit]) -> Result<(Vec<Source>, Vec<&'static str>), Defect> {
+        let mut chunks = self.gathered.chunks(self.upstream, hits)?;
+        let mut seen = std::collections::HashSet::new();
+        chunks.retain(|chunk| seen.insert(chunk.source.id.clone()));
+        let listed: Vec<String> = chunks.iter().map(|chunk| chunk.source.id.clone()).collect();
+        let rules: std::collections::BTreeSet<ChunkOrder> =
+            order_chunks(&mut chunks).into_iter().collect();
+        let mut sources: Vec<Source> = chunks.into_iter().map(|chunk| chunk.source).collect();
+        match self.located.ordering {
+            Ordering::ByTime => {}
+            Ordering::ById => sources.sort_by(|a, b| a.id.cmp(&b.id)),
+            Ordering::AsListed => {
+                // Documents expand in their own order; what was listed chunk by chunk stays so.
+                let whole = hits.iter().any(|hit| hit.places.len() > 1);
+                if !whole {
+                    let rank: BTreeMap<&String, usize> =
+                        listed.iter().enumerate().map(|(rank, id)| (id, rank)).collect();
+                    sources.sort_by_key(|source| rank.get(&source.id).copied());
+                }
+            }
+        }
+        Ok((sources, rules.into_iter().map(ChunkOrder::as_str).collect()))
+    }
+
+    fn other(&mut self) -> Result<Shape, Defect> {
+        let mut ids = self.ids();
+        if self.located.ordering != Ordering::AsListed {
+            ids.sort();
+        }
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let sources = self.gathered.other(self.upstream, &ids)?;
+        let ids: Vec<String> = sources.iter().map(|source| source.id.clone()).collect();
+        let shape = Shape {
+            selection_type: "document_full",
+            primary_ids: ids.clone(),
+            source_ids: ids.clone(),
+            document_ids: ids,
+            extra: vec![("anchor", json!("other"))],
+            common: common(&sources),
+            ..Shape::default()
+        };
+        self.gathered.sources = sources;
+        Ok(shape)
+    }
+
+    fn finish(&mut self, stream: Stream, shape: Shape) -> Result<Resolved, Defect> {
+        let sources = std::mem::take(&mut self.gathered.sources);
+        let bytes: usize = sources.iter().map(|source| source.text.len()).sum();
+        if bytes > RESOLVE_TEXT_BYTES_MAX {
+            return Err(too_much(format!("{bytes} bytes of text")));
+        }
+        let mut hasher = SourceTextHasher::new();
+        sources.iter().for_each(|source| hasher.push(&source.id, &source.text));
+        let hash = hasher.finish();
+
+        let used = sources.iter().filter(|source| !source.text.is_empty()).count() as u64;
+        let skipped = sources.len() as u64 - used;
+        let mut skip_reasons = BTreeMap::new();
+        if skipped > 0 {
+            skip_reasons.insert("empty_content".to_owned(), skipped);
+        }
+        let skip = match (used, self.located.ids.is_empty()) {
+            (_, true) => Some(ReasonCode::SkippedEmptySelection),
+            (0, false) => Some(ReasonCode::SkippedEmptyContent),
+            _ => None,
+        };
+        let upstream: Vec<UpstreamRef> =
+            std::mem::take(&mut self.gathered.upstream).into_values().collect();
+        let notes = upstream
+            .iter()
+            .filter(|one| one.appended)
+            .map(|one| format!("UPSTREAM_APPENDED_AFTER_MANIFEST: {}", one.data_path))
+            .collect();
+        let mut days: Vec<Day> =
+            shape.partitions.iter().filter_map(|name| name.parse().ok()).collect();
+        days.sort();
+        days.dedup();
+        Ok(Resolved {
+            kind: self.kind,
+            bus: self.located.bus,
+            stream,
+            selection: self.selection(&shape, hash, sources.len() as u64, used, &skip_reasons),
+            sources,
+            primary_ids: shape.primary_ids,
+            source_ids: shape.source_ids,
+            session_partitions: match shape.session_ids.is_empty() {
+                true => Vec::new(),
+                false => shape.partitions,
+            },
+            session_ids: shape.session_ids,
+            event_ids: shape.event_ids,
+            document_ids: shape.document_ids,
+            chunk_ids: shape.chunk_ids,
+            source_text_hash: hash,
+            upstream,
+            selection_manifest: self.located.selection.clone(),
+            days,
+            used,
+            skip_reasons,
+            skip,
+            warnings: self.located.warnings,
+            notes,
+            common: shape.common,
+        })
+    }
+
+    fn selection(
+        &self,
+        shape: &Shape,
+        hash: Digest,
+        sources: u64,
+        used: u64,
+        skip_reasons: &BTreeMap<String, u64>,
+    ) -> Value {
+        let mut selection = json!({
+            "selection_type": shape.selection_type,
+            "source_text_hash": hash.hex(),
+            "normalization": {"name": NORMALIZATION_NAME, "version": NORMALIZATION_VERSION},
+            "counts": {"sources": sources, "used": used, "skipped": sources - used},
+            "skip_reasons": skip_reasons,
+        });
+        for (key, value) in &shape.extra {
+            selection[*key] = value.clone();
+        }
+        if let Some(manifest) = &self.located.selection {
+            selection["selection_hash"] = json!(manifest.hash);
+            selection["selection_manifest_path"] = json!(manifest.path);
+        }
+        if self.options.title_as_text {
+            // Whoever recomputes the hash needs to know that titles counted as text.
+            selection["title_as_text"] = json!(true);
+        }
+        selection
+    }
+}
+
+fn distinct<'a>(ids: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut seen = std::collections::HashSet::new();
+    ids.filter(|id| seen.insert(*id)).map(str::to_owned).collect()
+}
+
+fn common(sources: &[Source]) -> Common {
+    let times = || sources.iter().filter_map(|source| source.time_ms);
+    Common {
+        title: sources.iter().find_map(|source| source.title.clone()),
+        conversation_id: only(sources.iter().map(|source| source.conversation_id.as_deref())),
+        project: None,
+        labels: Vec::new(),
+        start_ms: times().min(),
+        end_ms: times().max(),
+    }
+}
+
+fn common_of_sessions(sessions: &[Session], sources: &[Source]) -> Common {
+    let events = common(sources);
+    // 0 stands for an unknown time.
+    let known = |ms: i64| (ms > 0).then_some(ms);
+    let conversation = only(sessions.iter().map(|session| session.conversation_id.as_deref()));
+    Common {
+        title: sessions.iter().find_map(|session| session.title.clone()).or(events.title),
+        conversation_id: conversation.or(events.conversation_id),
+        project: only(sessions.iter().map(|session| session.project.as_deref())),
+        labels: distinct(sessions.iter().flat_map(|session| &session.labels).map(String::as_str)),
+        start_ms: sessions.iter().filter_map(|one| known(one.start_ms)).min().or(events.start_ms),
+        end_ms: sessions.iter().filter_map(|one| known(one.end_ms)).max().or(events.end_ms),
+    }
+}
+
+/// The one value all have, if they all have it.
+fn only<'a>(mut values: impl Iterator<Item = Option<&'a str>>) -> Option<String> {
+    let first = values.next()??;
+    values.all(|value| value == Some(first)).then(|| first.to_owned())
+}
+
+fn kind_bus_mismatch(kind: SummaryKind, bus: Bus) -> ResolveError {
+    let message = format!("{kind} cannot be made from {bus}");
+    ResolveError {
+        status: AckStatus::RejectedInvalidInput,
+        reason_code: ReasonCode::KindBusMismatch,
+        class: ErrorClass::SchemaMismatch,
+        subtype: "KIND_BUS_MISMATCH".to_owned(),
+        details: json!({
+            "artifact_family": bus.as_str(), "schema_version_seen": null,
+            "schema_version_supported": [], "validation_error_summary": message.clone(),
+            "sample_evidence": "input.bus",
+        }),
+        message,
+    }
+}
+
+fn too_much(what: String) -> Defect {
+    Defect::integrity(
+        "INPUT_TOO_LARGE",
+        "",
+        (None, None),
+        (None, None),
+        format!("{what} are more than one request may bring together"),
+    )
+    .with_reason(ReasonCode::QueryTooWide)
+}

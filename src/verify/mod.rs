@@ -1,0 +1,265 @@
+//! Checking a bus home from its files alone: ours or somebody else's, with no log and no service.
+//!
+//! Contract: every violation is listed with its file, line, JSON pointer, rule and class; nothing
+//! stops at the first. Files are streamed, partitions are spread over threads, and the report is in
+//! the order of files and lines whatever thread found what. What is absent is not checked, and the
+//! report says so.
+//!
+//! What this deliberately does not do: judge the quality of a summary, repair anything, or look at
+//! digests (their own checks do).
+
+mod line;
+pub mod rules;
+mod runs;
+mod summaries;
+mod upstream;
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use serde::Serialize;
+
+use crate::contract::vocabulary::ErrorClass;
+use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
+use crate::os::Disk;
+use crate::upstream::{Family, MemoryIndex, Upstream};
+use rules::Rule;
+
+/// Violations that are listed; the rest are counted.
+pub const VIOLATIONS_LISTED_MAX: usize = 10_000;
+
+/// One thing that does not hold.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Violation {
+    /// The file, relative to the bus home.
+    pub file: String,
+    /// 1-based line, where there is one.
+    pub line: Option<u64>,
+    /// JSON pointer into the record, empty for the record itself.
+    pub pointer: String,
+    /// The rule.
+    pub rule: &'static str,
+    /// Its class.
+    pub class: ErrorClass,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// What was checked and what does not hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Files looked at.
+    pub files: u64,
+    /// Lines looked at.
+    pub lines: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Violations found, also those not listed.
+    pub violations_total: u64,
+    /// Violations, by file and line.
+    pub violations: Vec<Violation>,
+    /// What could not be checked, and why.
+    pub unchecked: Vec<String>,
+}
+
+impl Report {
+    fn file(&mut self, bytes: u64) {
+        self.files += 1;
+        self.bytes += bytes;
+    }
+
+    fn break_rule(
+        &mut self,
+        rule: &'static Rule,
+        file: &str,
+        line: Option<u64>,
+        pointer: &str,
+        message: String,
+    ) {
+        self.violations_total += 1;
+        if self.violations.len() < VIOLATIONS_LISTED_MAX {
+            self.violations.push(Violation {
+                file: file.to_owned(),
+                line,
+                pointer: pointer.to_owned(),
+                rule: rule.id,
+                class: rule.class,
+                message,
+            });
+        }
+    }
+
+    fn merge(&mut self, other: Report) {
+        self.files += other.files;
+        self.lines += other.lines;
+        self.bytes += other.bytes;
+        self.violations_total += other.violations_total;
+        let room = VIOLATIONS_LISTED_MAX - self.violations.len();
+        self.violations.extend(other.violations.into_iter().take(room));
+        self.unchecked.extend(other.unchecked);
+    }
+}
+
+/// How much to check.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Threads to use.
+    pub threads: usize,
+    /// Whether text hashes and references are recomputed from upstream.
+    pub sources: bool,
+}
+
+enum Task {
+    Upstream(Family, String),
+    Summaries(PartitionKey),
+    StrayManifest(String),
+    Run(String),
+    RunDay(String),
+    Selection(String),
+}
+
+/// What every check is given.
+struct Tree<'a> {
+    disk: &'a dyn Disk,
+    root: &'a Path,
+    upstream: Option<&'a Upstream>,
+}
+
+/// Checks everything under a bus home. `progress` is told the bytes read so far.
+pub fn verify_tree(
+    disk: &Arc<dyn Disk>,
+    root: &Path,
+    options: Options,
+    progress: &(dyn Fn(u64) + Sync),
+) -> io::Result<Report> {
+    let upstream = Upstream::new(Arc::clone(disk), root, Arc::new(MemoryIndex::default()));
+    let mut report = Report::default();
+    let known =
+        Family::ALL.iter().any(|family| is_dir(disk.as_ref(), &root.join(family.manifest_dir())));
+    if options.sources && !known {
+        report.unchecked.push("sources: there is no upstream here".to_owned());
+    }
+    let tree = Tree {
+        disk: disk.as_ref(),
+        root,
+        upstream: (options.sources && known).then_some(&upstream),
+    };
+    let tasks = tasks(&tree, &upstream)?;
+    let next = AtomicUsize::new(0);
+    let read = Mutex::new(0_u64);
+    let reports: Mutex<Vec<(usize, io::Result<Report>)>> = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..options.threads.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(task) = tasks.get(index) else { break };
+                    let outcome = check(&tree, task);
+                    let bytes = outcome.as_ref().map_or(0, |report| report.bytes);
+                    let total = {
+                        let mut read = read.lock();
+                        *read += bytes;
+                        *read
+                    };
+                    progress(total);
+                    reports.lock().push((index, outcome));
+                }
+            });
+        }
+    });
+    let mut reports = reports.into_inner();
+    reports.sort_by_key(|(index, _)| *index);
+    for (_, outcome) in reports {
+        report.merge(outcome?);
+    }
+    runs::check_rows(&tree, &mut report)?;
+    report.violations.sort();
+    Ok(report)
+}
+
+/// Checks one partition of a `summaries` tree that need not be the live one. This is the gate
+/// before anything is published.
+pub fn verify_summary_partition(
+    disk: &dyn Disk,
+    summaries: &Path,
+    key: PartitionKey,
+) -> io::Result<Report> {
+    let mut report = Report::default();
+    summaries::check(disk, summaries, key, None, &mut report)?;
+    Ok(report)
+}
+
+fn check(tree: &Tree<'_>, task: &Task) -> io::Result<Report> {
+    let mut report = Report::default();
+    match task {
+        Task::Upstream(family, partition) => {
+            upstream::check(tree, *family, partition, &mut report)?;
+        }
+        Task::Summaries(key) => {
+            let summaries = tree.root.join(SUMMARIES_DIR);
+            summaries::check(tree.disk, &summaries, *key, tree.upstream, &mut report)?;
+        }
+        Task::StrayManifest(path) => {
+            let message = "this name belongs to no partition".to_owned();
+            report.file(0);
+            report.break_rule(&rules::MANIFEST_NAME, path, None, "", message);
+        }
+        Task::Run(path) => runs::check_record(tree, path, &mut report)?,
+        Task::RunDay(name) => runs::check_day(tree, name, &mut report)?,
+        Task::Selection(path) => runs::check_selection(tree, path, &mut report)?,
+    }
+    Ok(report)
+}
+
+fn tasks(tree: &Tree<'_>, upstream: &Upstream) -> io::Result<Vec<Task>> {
+    let mut tasks = Vec::new();
+    let mut keys = std::collections::BTreeSet::new();
+    for stream in crate::contract::vocabulary::Stream::ALL {
+        for name in names(tree, &format!("{SUMMARIES_DIR}/{stream}"))? {
+            keys.extend(PartitionKey::of_data(&name).filter(|key| key.stream == *stream));
+        }
+    }
+    for name in names(tree, &format!("{SUMMARIES_DIR}/manifest"))? {
+        match PartitionKey::of_manifest(&name) {
+            Some(key) => drop(keys.insert(key)),
+            None if name.starts_with('.') => {}
+            None => tasks.push(Task::StrayManifest(format!("{SUMMARIES_DIR}/manifest/{name}"))),
+        }
+    }
+    tasks.extend(keys.into_iter().map(Task::Summaries));
+    for family in Family::ALL {
+        let partitions = upstream.partitions(family).map_err(io::Error::other)?;
+        tasks.extend(partitions.into_iter().map(|name| Task::Upstream(family, name)));
+    }
+    for name in names(tree, crate::export::run_record::RUN_RECORDS_DIR)? {
+        if name.ends_with(".run_record.json") && !name.starts_with('.') {
+            tasks.push(Task::Run(format!("{}/{name}", crate::export::run_record::RUN_RECORDS_DIR)));
+        }
+    }
+    let mut days = std::collections::BTreeSet::new();
+    for name in names(tree, crate::export::run_record::RUN_ROWS_DIR)? {
+        let stem = name.strip_suffix(".manifest.json").or_else(|| name.strip_suffix(".jsonl"));
+        days.extend(stem.filter(|stem| !stem.starts_with('.')).map(str::to_owned));
+    }
+    tasks.extend(days.into_iter().map(Task::RunDay));
+    for name in names(tree, "selection_manifests")? {
+        if name.ends_with(".json") && !name.starts_with('.') {
+            tasks.push(Task::Selection(format!("selection_manifests/{name}")));
+        }
+    }
+    Ok(tasks)
+}
+
+fn names(tree: &Tree<'_>, folder: &str) -> io::Result<Vec<String>> {
+    match tree.disk.list(&tree.root.join(folder)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        other => other,
+    }
+}
+
+fn is_dir(disk: &dyn Disk, path: &Path) -> bool {
+    disk.stat(path).is_ok_and(|stat| stat.is_some_and(|stat| stat.is_dir))
+}

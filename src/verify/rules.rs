@@ -1,0 +1,73 @@
+//! The rules `verify` checks, each with the class its violation belongs to. Ids follow the
+//! published contract tests (T001 events, T002 sessions, T003 summaries, T006 manifests, T007 ids,
+//! T008 run records); `CB` are the chunk bus rules, `SM` those of selection manifests.
+
+use crate::contract::vocabulary::ErrorClass;
+
+/// One thing that must hold.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Its id.
+    pub id: &'static str,
+    /// The class of a violation.
+    pub class: ErrorClass,
+    /// What must hold.
+    pub holds: &'static str,
+}
+
+macro_rules! rules {
+    ($($name:ident = $id:literal $class:ident $holds:literal;)+) => {
+        $(#[doc = $holds] pub static $name: Rule =
+            Rule { id: $id, class: ErrorClass::$class, holds: $holds };)+
+
+        /// Every rule.
+        pub static ALL: &[&Rule] = &[$(&$name,)+];
+    };
+}
+
+rules! {
+    EVENT_LINE_JSON = "T001.line_json" SchemaMismatch "every line of an event day is a JSON object";
+    EVENT_LINE_SCHEMA = "T001.line_schema" SchemaMismatch "every event satisfies event.v1";
+    EVENT_DUPLICATE = "T001.duplicate_id" IntegrityMismatch "an event id occurs once in its day";
+    EVENT_KIND = "T001.kind_registry" SchemaMismatch "kinds are in the set the manifest closes";
+    EVENT_BREAKDOWN = "T001.breakdown" IntegrityMismatch "counts by role, kind and domain are those of the lines";
+    SESSION_LINE_JSON = "T002.line_json" SchemaMismatch "every line of a sessions day is a JSON object";
+    SESSION_LINE_SCHEMA = "T002.line_schema" SchemaMismatch "every session satisfies session.v1";
+    SESSION_DUPLICATE = "T002.duplicate_id" IntegrityMismatch "a session id occurs once in its day";
+    SESSION_EVENTS = "T002.unknown_event_id" IntegrityMismatch "every event of a session exists";
+    SESSION_COUNT = "T002.event_count" IntegrityMismatch "event_count is the number of event_ids";
+    SESSION_DAY = "T002.day" IntegrityMismatch "a session lies in the partition of its day";
+    CHUNK_LINE_JSON = "CB.line_json" SchemaMismatch "every line of a chunk partition is a JSON object";
+    CHUNK_LINE_SCHEMA = "CB.line_schema" SchemaMismatch "every chunk satisfies chunks.v1";
+    CHUNK_DUPLICATE = "CB.duplicate_id" IntegrityMismatch "a chunk id occurs once in its partition";
+    SUMMARY_LINE_JSON = "T003.line_json" SchemaMismatch "every line of a summary day is a JSON object";
+    SUMMARY_LINE_SCHEMA = "T003.line_schema" SchemaMismatch "every summary satisfies the schema of its stream";
+    SUMMARY_DUPLICATE = "T003.duplicate_id" IntegrityMismatch "a summary id occurs once in its partition";
+    SUMMARY_DAY = "T003.day" IntegrityMismatch "a summary lies in the partition of its day";
+    SUMMARY_SOURCES = "T003.source_missing" IntegrityMismatch "the sources of a summary exist upstream";
+    SUMMARY_HASH = "T003.source_text_hash" IntegrityMismatch "source_text_hash recomputes from upstream";
+    SUMMARY_HIERARCHY = "T003.hierarchy" SchemaMismatch "a hierarchy has the structure its version promises";
+    SUMMARY_RECONCILE = "T003.reconcile" IntegrityMismatch "eligible = produced + skipped + failed";
+    SUMMARY_SKIPS = "T003.skip_reasons" IntegrityMismatch "skip reasons add up to skipped";
+    SUMMARY_FAILS = "T003.fail_reasons" IntegrityMismatch "fail reasons add up to failed";
+    UPSTREAM_NO_MANIFEST = "T006.upstream_manifest_missing" InputMissing "upstream data has a manifest";
+    UPSTREAM_NO_DATA = "T006.upstream_data_missing" InputMissing "the data of an upstream manifest exists";
+    NO_MANIFEST = "T006.manifest_missing" PublishFailure "a published data file has a manifest";
+    NO_DATA = "T006.data_missing" PublishFailure "the data of a published manifest exists";
+    MANIFEST_SCHEMA = "T006.manifest_schema" SchemaMismatch "a manifest satisfies its schema";
+    MANIFEST_NAME = "T006.partition" IntegrityMismatch "a manifest speaks of the partition its name says";
+    MANIFEST_HASH = "T006.hash" IntegrityMismatch "the hash in a manifest is that of the data";
+    MANIFEST_BYTES = "T006.bytes" IntegrityMismatch "the length in a manifest is that of the data";
+    MANIFEST_COUNTS = "T006.counts" IntegrityMismatch "the counts in a manifest are those of the lines";
+    MANIFEST_TWINS = "T006.twins" IntegrityMismatch "fields that say the same thing agree";
+    SUMMARY_ID = "T007.summary_id" IntegrityMismatch "a summary id is the stable id of what it names";
+    RUN_SCHEMA = "T008.record_schema" SchemaMismatch "a run record satisfies run_record.v1";
+    RUN_NAME = "T008.record_name" IntegrityMismatch "a run record lies under its run id";
+    RUN_COUNTERS = "T008.counters" IntegrityMismatch "errors_count and warnings_count are what is listed";
+    RUN_STATUS = "T008.status" IntegrityMismatch "a run that failed says why";
+    RUN_PATHS = "T008.paths" IntegrityMismatch "paths in a run record are relative and stay inside";
+    ROW_SCHEMA = "T008.row_schema" SchemaMismatch "every row of the run-records bus satisfies its schema";
+    ROW_RECORD = "T008.row_without_record" IntegrityMismatch "every row has its run record";
+    SELECTION_SCHEMA = "SM.schema" SchemaMismatch "a selection manifest satisfies its schema";
+    SELECTION_HASH = "SM.hash" IntegrityMismatch "selection_hash is the hash of the selection";
+}

@@ -1,0 +1,187 @@
+//! Imports end in trees any reader accepts, and doing them again changes nothing.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "helpers of a test may panic, and it writes what it is about to break"
+)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+
+fn run(home: &Path, args: &[&str]) -> serde_json::Value {
+    let output = Command::cargo_bin("summarizer")
+        .unwrap()
+        .env_clear()
+        .env("SUMMARIZER_TEST_NOW", "2026-02-20T00:00:00Z")
+        .args(["--json", "--home"])
+        .arg(home)
+        .args(args)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.code().is_some_and(|code| code < 2),
+        "{args:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn write(path: PathBuf, text: &[u8]) -> String {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+fn tree(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![root.to_owned()];
+    while let Some(dir) = open.pop() {
+        for entry in std::fs::read_dir(dir).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                let bytes = std::fs::read(&path).unwrap();
+                found.insert(path, bytes);
+            }
+        }
+    }
+    found
+}
+
+const CHAT: &str = r#"{"id":"u-1","conversation_id":"c","title":"T","timestamp":1770800000000,"role":"user","content":"Hello"}
+{"id":"u-2","conversation_id":"c","title":"T","timestamp":1770800001000,"role":"assistant","content":""}
+{"id":"u-3","conversation_id":"c","timestamp":1770900000,"role":"tool","content":"next day, in seconds"}
+not json
+{"id":"u-4","role":"user","content":"no time"}
+"#;
+
+const MBOX: &str = "From a@x Wed Feb 11 10:00:00 2026\nMessage-ID: <1@x>\nFrom: A <a@x>\nSubject: One\nDate: Wed, 11 Feb 2026 10:00:00 +0000\n\nBody\n>From here on\n\nFrom b@x Wed Feb 11 11:00:00 2026\nMessage-ID: <2@x>\nIn-Reply-To: <1@x>\nFrom: B <b@x>\nSubject: Re: One\nDate: Wed, 11 Feb 2026 11:00:00 +0000\n\nAnswer\n";
+
+#[test]
+fn every_import_gives_a_sound_tree_and_is_idempotent() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("home");
+    let source = |name: &str| dir.path().join("in").join(name);
+    let chat = write(source("chat/2026-02-11.jsonl"), CHAT.as_bytes());
+    let mbox = write(source("box.mbox"), MBOX.as_bytes());
+    let feed = write(
+        source("feed.json"),
+        br#"{"items":[{"guid":"g1","title":"News","pubDate":"Wed, 11 Feb 2026 10:00:00 GMT","description":"<p>Some <b>text</b></p>"}]}"#,
+    );
+    let lines = write(
+        source("rows.jsonl"),
+        br#"{"when":"2026-02-11T09:00:00-03:00","body":{"text":"row"}}"#,
+    );
+    write(source("docs/a.md"), b"# A\n\none\n\n## B\n\ntwo\n");
+    write(source("docs/deep/b.html"), b"<title>B</title><p>three</p>");
+    let docs = source("docs").display().to_string();
+
+    let all: Vec<Vec<&str>> = vec![
+        vec!["import", "chat-export", &chat],
+        vec!["import", "mail", &mbox],
+        vec!["import", "rss-json", &feed],
+        vec![
+            "import",
+            "jsonl",
+            &lines,
+            "--time",
+            "when",
+            "--text",
+            "body.text",
+            "--kind",
+            "work_session_logged/focus_block",
+        ],
+        vec!["import", "text", &docs],
+    ];
+    let first: Vec<_> = all.iter().map(|args| run(&home, args)).collect();
+    assert_eq!(
+        (&first[0]["added"], first[0]["rejected"].as_array().unwrap().len()),
+        (&3.into(), 2)
+    );
+    assert_eq!(
+        (&first[1]["added"], &first[2]["added"], &first[3]["added"]),
+        (&2.into(), &1.into(), &1.into())
+    );
+    assert_eq!(first[4]["added"], 3);
+    let before = tree(&home);
+    let data =
+        String::from_utf8(before[&home.join("buses/eventbus/daily/2026-02-11.jsonl")].clone())
+            .unwrap();
+    assert!(data.contains("Some text") && data.contains("From here on"), "{data}");
+    assert!(!data.contains("<b>") && !data.contains(">From"), "{data}");
+
+    for args in &all {
+        let again = run(&home, args);
+        assert_eq!(
+            (&again["added"], &again["partitions"]),
+            (&0.into(), &serde_json::json!([])),
+            "{args:?}"
+        );
+    }
+    assert_eq!(tree(&home), before);
+
+    let report = run(&home, &["verify"]);
+    assert_eq!(report["violations_total"], 0, "{report}");
+    assert!(report["lines"].as_u64().unwrap() >= 10);
+
+    let chosen = run(
+        &home,
+        &["select", "--bus", "event_bus", "--day", "2026-02-11", "--where", "role=user"],
+    );
+    assert_eq!(chosen["selected"], 1);
+    let path = home.join("buses").join(chosen["manifest_path"].as_str().unwrap());
+    let manifest: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    assert_eq!(manifest["selection"]["items"][0]["id"], "u-1");
+    assert_eq!(run(&home, &["verify"])["violations_total"], 0);
+}
+
+#[test]
+fn partitions_of_others_are_never_touched() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("home");
+    let chat = write(dir.path().join("chat.jsonl"), CHAT.as_bytes());
+    write(home.join("buses/eventbus/daily/2026-02-11.jsonl"), b"theirs\n");
+    write(
+        home.join("buses/eventbus/manifest/2026-02-11.manifest.json"),
+        br#"{"producer":{"name":"them"}}"#,
+    );
+    let before = tree(&home);
+    Command::cargo_bin("summarizer")
+        .unwrap()
+        .env_clear()
+        .arg("--home")
+        .arg(&home)
+        .args(["import", "chat-export", &chat])
+        .assert()
+        .code(5);
+    assert_eq!(tree(&home), before);
+}
+
+#[test]
+fn verify_tells_what_is_wrong_and_exits_1() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path().join("eventbus/daily/2026-02-11.jsonl"), b"{}\n");
+    let output = Command::cargo_bin("summarizer")
+        .unwrap()
+        .env_clear()
+        .arg("verify")
+        .arg(dir.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("T006.upstream_manifest_missing") && text.contains("2026-02-11.jsonl:1"),
+        "{text}"
+    );
+    Command::cargo_bin("summarizer")
+        .unwrap()
+        .env_clear()
+        .args(["verify", "/nowhere"])
+        .assert()
+        .code(5);
+}

@@ -1,0 +1,327 @@
+//! Publishing as a reader sees it: never a data file without its manifest, whatever happens.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "helpers of a test may panic, and it writes what it is about to break"
+)]
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use summarizer::bus::{BusError, SummaryBus};
+use summarizer::contract::hash::sha256;
+use summarizer::contract::vocabulary::Stream;
+use summarizer::export::publish::{Fallback, Mode, PublishError, Publisher};
+use summarizer::os::real::HostDisk;
+use summarizer::os::{Disk, DiskFile, Open, Stat};
+
+/// The host's disk that stops working at a chosen operation, or cannot swap two names.
+struct Rigged {
+    inner: HostDisk,
+    can_swap: bool,
+    left: AtomicU64,
+}
+
+impl Rigged {
+    fn new(can_swap: bool, operations: u64) -> Arc<Rigged> {
+        Arc::new(Rigged { inner: HostDisk, can_swap, left: AtomicU64::new(operations) })
+    }
+
+    fn step(&self) -> io::Result<()> {
+        let left = self.left.load(Ordering::SeqCst);
+        if left == 0 {
+            return Err(io::Error::other("the power is gone"));
+        }
+        self.left.store(left - 1, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+impl Disk for Rigged {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
+        if how != Open::Read {
+            self.step()?;
+        }
+        self.inner.open(path, how)
+    }
+    fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
+        self.inner.stat(path)
+    }
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.inner.list(dir)
+    }
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.step()?;
+        self.inner.create_dir_all(dir)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.step()?;
+        self.inner.rename(from, to)
+    }
+    fn exchange(&self, a: &Path, b: &Path) -> io::Result<()> {
+        self.step()?;
+        match self.can_swap {
+            true => self.inner.exchange(a, b),
+            false => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+    fn hard_link(&self, existing: &Path, new: &Path) -> io::Result<()> {
+        self.step()?;
+        self.inner.hard_link(existing, new)
+    }
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.step()?;
+        self.inner.remove_file(path)
+    }
+    fn remove_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.step()?;
+        self.inner.remove_dir_all(dir)
+    }
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.step()?;
+        self.inner.sync_dir(dir)
+    }
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        self.inner.free_bytes(path)
+    }
+}
+
+fn manifest_of(data: &[u8]) -> Vec<u8> {
+    let manifest = serde_json::json!({
+        "schema_version": "events_summary_manifest.v1",
+        "integrity": {"sha256": sha256(data).hex(), "bytes": data.len()},
+    });
+    manifest.to_string().into_bytes()
+}
+
+const DAYS: [&str; 3] = ["2026-02-09", "2026-02-10", "2026-02-11"];
+
+fn files(day: &str) -> (String, String) {
+    (
+        format!("events/{day}.events.summary.jsonl"),
+        format!("manifest/{day}.events.summary.manifest.json"),
+    )
+}
+
+fn line(day: &str, version: u64) -> Vec<u8> {
+    format!(
+        "{{\"schema_version\":\"event_summary.v1\",\"summary_id\":\"{day}\",\"n\":{version}}}\n"
+    )
+    .into_bytes()
+}
+
+fn publish(publisher: &mut Publisher, version: u64, days: &[&str]) -> Result<(), PublishError> {
+    let mut publication = publisher.begin()?;
+    for day in days {
+        let (data, manifest) = files(day);
+        let bytes = line(day, version);
+        publication.put(&data, &bytes)?;
+        publication.put(&manifest, &manifest_of(&bytes))?;
+    }
+    publication.commit(|_| Ok::<(), io::Error>(()))
+}
+
+fn tree(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    fn walk(root: &Path, dir: &Path, found: &mut BTreeMap<PathBuf, Vec<u8>>) {
+        for name in HostDisk.list(dir).unwrap_or_default() {
+            let path = dir.join(name);
+            if path.is_dir() {
+                walk(root, &path, found);
+            } else {
+                found.insert(
+                    path.strip_prefix(root).unwrap().to_owned(),
+                    std::fs::read(&path).unwrap(),
+                );
+            }
+        }
+    }
+    let mut found = BTreeMap::new();
+    walk(root, root, &mut found);
+    found
+}
+
+/// Every partition that is visible is whole, and all are of the same publication.
+fn consistent_version(home: &Path) -> Option<u64> {
+    let bus = SummaryBus::open(home).ok()?;
+    let mut versions = Vec::new();
+    for day in bus.days(Stream::Events).unwrap() {
+        let partition = bus.partition(Stream::Events, day).unwrap();
+        let item = partition.items().next().unwrap().unwrap();
+        versions.push(item.value["n"].as_u64().unwrap());
+    }
+    let visible = versions.len();
+    versions.dedup();
+    assert!(visible == 0 || (visible == DAYS.len() && versions.len() == 1), "{versions:?}");
+    versions.first().copied()
+}
+
+#[test]
+fn a_watcher_never_sees_a_mismatch() {
+    let home = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(HostDisk);
+    let mut publisher =
+        Publisher::open(disk, home.path(), "summaries", Fallback::DataThenManifest).unwrap();
+    if publisher.mode() != Mode::Exchange {
+        // Without the swap there is no such promise, and the publisher says so.
+        return;
+    }
+    publish(&mut publisher, 0, &DAYS).unwrap();
+    let stop = AtomicBool::new(false);
+    let seen = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let bus = SummaryBus::open(home.path()).unwrap();
+            while !stop.load(Ordering::Relaxed) {
+                for day in DAYS {
+                    let partition = bus.partition(Stream::Events, day.parse().unwrap()).unwrap();
+                    let item = partition.items().next().unwrap().unwrap();
+                    assert_eq!(item.summary_id(), day);
+                    seen.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+        let mut version = 0;
+        while version < 2000 || seen.load(Ordering::Relaxed) < 1000 {
+            version += 1;
+            let day = DAYS[(version % 3) as usize];
+            publish(&mut publisher, version, &[day]).unwrap();
+            if watcher.is_finished() {
+                break;
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        watcher.join().unwrap();
+    });
+}
+
+#[test]
+fn a_crash_at_any_step_leaves_the_old_tree_or_the_new_one() {
+    for can_swap in [true, false] {
+        let mut survived = false;
+        for operations in 0..400 {
+            let home = tempfile::tempdir().unwrap();
+            let open = |disk: Arc<Rigged>| {
+                Publisher::open(disk, home.path(), "summaries", Fallback::DataThenManifest)
+            };
+            let mut publisher = open(Rigged::new(can_swap, u64::MAX)).unwrap();
+            publish(&mut publisher, 1, &DAYS).unwrap();
+            drop(publisher);
+
+            let rigged = Rigged::new(can_swap, operations);
+            let outcome = open(Arc::clone(&rigged))
+                .and_then(|mut publisher| publish(&mut publisher, 2, &DAYS));
+            if can_swap {
+                let version = consistent_version(home.path());
+                assert!(matches!(version, Some(1 | 2)), "step {operations}: {version:?}");
+            }
+            survived = outcome.is_ok();
+
+            // The next start brings everything into a consistent state, with or without a swap.
+            let mut publisher = open(Rigged::new(can_swap, u64::MAX)).unwrap();
+            let version = consistent_version(home.path());
+            assert!(matches!(version, Some(1 | 2)), "step {operations}: {version:?}");
+            publish(&mut publisher, 3, &DAYS).unwrap();
+            assert_eq!(consistent_version(home.path()), Some(3));
+            assert_eq!(tree(&home.path().join("summaries")).len(), 2 * DAYS.len());
+            if survived {
+                break;
+            }
+        }
+        assert!(survived, "the run never got through: raise the bound");
+    }
+}
+
+#[test]
+fn readers_of_an_old_tree_keep_it_until_the_next_publication() {
+    let home = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(HostDisk);
+    let mut publisher =
+        Publisher::open(disk, home.path(), "summaries", Fallback::DataThenManifest).unwrap();
+    publish(&mut publisher, 1, &DAYS).unwrap();
+    if publisher.mode() != Mode::Exchange {
+        return;
+    }
+    let handle = summarizer::os::dir::DirHandle::open(&home.path().join("summaries")).unwrap();
+    publish(&mut publisher, 2, &DAYS[..1]).unwrap();
+    let (data, manifest) = files(DAYS[0]);
+    assert_eq!(handle.read(&data).unwrap(), line(DAYS[0], 1));
+    assert_eq!(handle.read(&manifest).unwrap(), manifest_of(&line(DAYS[0], 1)));
+}
+
+#[test]
+fn unchanged_files_keep_their_inode_and_removed_ones_go() {
+    let home = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(HostDisk);
+    let mut publisher =
+        Publisher::open(disk, home.path(), "summaries", Fallback::DataThenManifest).unwrap();
+    publish(&mut publisher, 1, &DAYS).unwrap();
+    let inode = |day| {
+        let path = home.path().join("summaries").join(files(day).0);
+        HostDisk.stat(&path).unwrap().map(|stat| stat.inode)
+    };
+    let before = DAYS.map(inode);
+    publish(&mut publisher, 2, &DAYS[..1]).unwrap();
+    publish(&mut publisher, 3, &DAYS[..1]).unwrap();
+    assert_eq!([inode(DAYS[1]), inode(DAYS[2])], [before[1], before[2]]);
+
+    let mut publication = publisher.begin().unwrap();
+    publication.remove(&files(DAYS[2]).0).unwrap();
+    publication.remove(&files(DAYS[2]).1).unwrap();
+    publication.commit(|_| Ok::<(), io::Error>(())).unwrap();
+    assert_eq!(inode(DAYS[2]), None);
+    publish(&mut publisher, 4, &DAYS[..1]).unwrap();
+    assert_eq!(inode(DAYS[2]), None, "what was removed must not come back from the shadow");
+}
+
+#[test]
+fn a_refused_publication_shows_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(HostDisk);
+    let mut publisher =
+        Publisher::open(disk, home.path(), "summaries", Fallback::DataThenManifest).unwrap();
+    publish(&mut publisher, 1, &DAYS).unwrap();
+    let before = tree(&home.path().join("summaries"));
+    let mut publication = publisher.begin().unwrap();
+    publication.put(&files(DAYS[0]).0, b"junk\n").unwrap();
+    let error = publication.commit(|_| Err("no")).unwrap_err();
+    assert!(matches!(error, PublishError::Invalid(_)), "{error}");
+    assert_eq!(tree(&home.path().join("summaries")), before);
+    publish(&mut publisher, 2, &DAYS).unwrap();
+    assert_eq!(consistent_version(home.path()), Some(2));
+}
+
+#[test]
+fn paths_stay_inside_and_weak_file_systems_can_be_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Disk> = Rigged::new(false, u64::MAX);
+    let refused = Publisher::open(Arc::clone(&disk), home.path(), "index", Fallback::Refuse);
+    assert!(matches!(refused, Err(PublishError::NotAtomic { .. })));
+    let mut publisher =
+        Publisher::open(disk, home.path(), "index", Fallback::DataThenManifest).unwrap();
+    assert_eq!(publisher.mode(), Mode::DataThenManifest);
+    let mut publication = publisher.begin().unwrap();
+    for path in ["../x", "/x", "", "a/../../x"] {
+        let error = publication.put(path, b"").unwrap_err();
+        assert!(matches!(error, PublishError::BadPath { .. }), "{path}");
+    }
+}
+
+#[test]
+fn a_real_mismatch_is_an_error_not_an_endless_retry() {
+    let home = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(HostDisk);
+    let mut publisher =
+        Publisher::open(disk, home.path(), "summaries", Fallback::DataThenManifest).unwrap();
+    publish(&mut publisher, 1, &DAYS).unwrap();
+    let path = home.path().join("summaries").join(files(DAYS[0]).0);
+    let disk: &dyn Disk = &HostDisk;
+    disk.replace(&path, b"edited\n", 0o640).unwrap();
+    let bus = SummaryBus::open(home.path()).unwrap();
+    let error = bus.partition(Stream::Events, DAYS[0].parse().unwrap()).unwrap_err();
+    assert!(matches!(error, BusError::Mismatch { .. }), "{error}");
+    let error = bus.partition(Stream::Events, "2020-01-01".parse().unwrap()).unwrap_err();
+    assert!(matches!(error, BusError::Missing { .. }), "{error}");
+}
