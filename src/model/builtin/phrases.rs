@@ -104,7 +104,8 @@ fn joined(gap: &str) -> bool {
 
 fn is_content(text: &Text<'_>, sentence: usize, token: &Token) -> bool {
     let word = text.token_text(sentence, token);
-    text.term(token).is_some() && word.chars().any(char::is_alphabetic) && word.len() <= 40
+    let plain = text.term(token).is_some() && word.chars().any(char::is_alphabetic) && word.len() <= 40;
+    plain && !super::extract::dates::is_calendar_word(text.folded(token))
 }
 
 fn note(text: &Text<'_>, sentence: usize, run: &[Token], found: &mut HashMap<Vec<u32>, usize, Fast>, phrases: &mut Vec<Phrase>) {

@@ -325,6 +325,20 @@ impl Scanner<'_, '_> {
     }
 }
 
+/// `a las 15:30, de 15:30 a 16:30`: a range that repeats the start of a date only adds its end.
+fn repeats_start(found: &mut [When], at: usize) -> bool {
+    let (clock, until, end) = (found[at].clock, found[at].until, found[at].mention.end);
+    let started = found.iter_mut().find(|when| when.date.is_some() && when.clock == clock && when.until.is_none());
+    match (started, until) {
+        (Some(when), Some(until)) => {
+            when.until = Some(until);
+            when.mention.end = when.mention.end.max(end);
+            true
+        }
+        _ => false,
+    }
+}
+
 /// Gives a date the clock that stands near it; what is joined disappears as a mention of its own.
 fn join_clocks(text: &Text<'_>, sentence: usize, first: usize, found: &mut Vec<When>) {
     let tokens = text.tokens_of(sentence);
@@ -333,6 +347,10 @@ fn join_clocks(text: &Text<'_>, sentence: usize, first: usize, found: &mut Vec<W
     while at < found.len() {
         let bare_clock = found[at].date.is_none();
         let here = position(found[at].mention.start);
+        if bare_clock && repeats_start(&mut found[first..], at - first) {
+            found.remove(at);
+            continue;
+        }
         let near = (first..found.len()).filter(|&other| found[other].date.is_some() && found[other].clock.is_none()).min_by_key(|&other| position(found[other].mention.start).abs_diff(here));
         match near {
             Some(date) if bare_clock && position(found[date].mention.start).abs_diff(here) <= NEAR_TOKENS => {
@@ -346,6 +364,11 @@ fn join_clocks(text: &Text<'_>, sentence: usize, first: usize, found: &mut Vec<W
             _ => at += 1,
         }
     }
+}
+
+/// Whether a folded word names a month or a weekday.
+pub fn is_calendar_word(word: &str) -> bool {
+    month(word).is_some() || weekday(word).is_some()
 }
 
 fn month(word: &str) -> Option<u32> {

@@ -35,7 +35,7 @@ struct Requirement {
 
 /// One result of the comparison.
 pub fn requirements(scene: &Scene<'_, '_>, give: RequirementPart, profile: &str, focus: &Focus) -> Filled {
-    let known = words(&scene.input_text(profile, focus).unwrap_or_default());
+    let known = words(&affirmed(&scene.input_text(profile, focus).unwrap_or_default()));
     let found = find(scene, focus, &known);
     let judged = found.iter().filter(|requirement| requirement.met.is_some()).count();
     let met = found.iter().filter(|requirement| requirement.met == Some(true)).count();
@@ -99,6 +99,8 @@ fn find(scene: &Scene<'_, '_>, focus: &Focus, known: &BTreeSet<String>) -> Vec<R
     let mut sentences: Vec<usize> = listed.collect();
     if sentences.is_empty() {
         sentences = scene.saying(&cues(&ASKS), focus);
+        let formal = scene.saying(&cues(&["visa", "right to work", "permiso de trabajo"]), focus);
+        sentences.retain(|at| !formal.contains(at));
         sentences.retain(|&at| !matches!(scene.text.block_of(at).kind, Kind::Heading(_) | Kind::Header));
     }
     sentences.truncate(REQUIREMENTS_MAX);
@@ -112,6 +114,13 @@ fn met(requirement: &str, known: &BTreeSet<String>) -> Option<bool> {
     }
     let shared = asked.iter().filter(|word| known.contains(*word)).count();
     Some(shared * 2 >= asked.len())
+}
+
+/// The profile without the clauses that deny something.
+fn affirmed(profile: &str) -> String {
+    const DENIALS: [&str; 9] = ["no", "not", "without", "never", "sin", "nunca", "ningun", "ninguna", "lack"];
+    let denies = |clause: &&str| fold(clause).split(|c: char| !c.is_alphanumeric()).any(|word| DENIALS.contains(&word));
+    profile.split(['.', ';', '\n', ',']).filter(|clause| !denies(clause)).collect::<Vec<_>>().join(". ")
 }
 
 /// Content words, folded, plural endings off.

@@ -43,6 +43,11 @@ impl Scene<'_, '_> {
                 self.best_of(self.select(over, focus, *who), 1).first().map_or(Filled::Nothing, |&at| Filled::quoted(self.quote(at, *bytes)))
             }
             Rule::When { part, cues, only } => self.when(*part, cues, *only, focus),
+            Rule::LastDay { names } => {
+                let days = self.items.iter().rev().flat_map(|item| names.iter().filter_map(|name| item.members.get(name)));
+                let day = days.filter_map(Value::as_str).find_map(dates::parse_anchor);
+                day.map_or(Filled::Nothing, |day| Filled::text(day.to_string()))
+            }
             Rule::Duration => {
                 let found = focus.sentences.iter().find_map(|&at| dates::duration(self.text, at));
                 found.map_or(Filled::Nothing, |(minutes, _)| Filled::Value(json!(minutes)))
@@ -97,7 +102,8 @@ impl Scene<'_, '_> {
             return subject;
         }
         let of_kind = |wanted: fn(&Kind) -> bool| focus.sentences.iter().copied().find(|&at| wanted(&self.text.block_of(at).kind));
-        if let Some(heading) = of_kind(|kind| matches!(kind, Kind::Heading(_))) {
+        let opens = |at: &usize| focus.sentences.iter().take(2).any(|first| first == at);
+        if let Some(heading) = of_kind(|kind| matches!(kind, Kind::Heading(_))).filter(opens) {
             return Filled::quoted(self.quote_trimmed(heading, bytes));
         }
         let said: Vec<usize> = self.select(&Default::default(), focus, Some(Who::User)).into_iter().take(12).collect();
@@ -208,9 +214,9 @@ impl Scene<'_, '_> {
         let inside = |mention: &Mention| focus.whole || focus.sentences.binary_search(&mention.sentence).is_ok();
         let said: Vec<_> = self.whens().iter().filter(|when| inside(&when.mention) && self.is_said(when.mention.sentence)).collect();
         if matches!(part, Part::FirstClock | Part::LastClock) {
-            let mut clocks = self.whens().iter().filter(|when| inside(&when.mention)).filter_map(|when| when.clock);
-            let clock = if part == Part::FirstClock { clocks.next() } else { clocks.next_back() };
-            return clock.map_or(Filled::Nothing, |clock| Filled::text(format!("{:02}:{:02}", clock.hour, clock.minute)));
+            let mut stamps = self.text.parts.iter().flat_map(|part| part.text.lines()).filter_map(lines::stamped_clock);
+            let stamp = if part == Part::FirstClock { stamps.next() } else { stamps.last() };
+            return stamp.map_or(Filled::Nothing, Filled::text);
         }
         let cued = self.saying(cues, focus);
         let dated = |when: &&&dates::When| when.date.is_some();
