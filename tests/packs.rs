@@ -8,7 +8,9 @@ use serde_json::{Map, Value, json};
 use summarizer::flow::{self, FlowOutcome, LoadedPack, RunOptions};
 use summarizer::model::builtin::Builtin;
 use summarizer::model::builtin::fill::hints::Hints;
-use summarizer::model::{ModelCall, ModelError, ModelIdentity, ModelReply, Provider, Role, SourceText, StopReason, Usage};
+use summarizer::model::{
+    ModelCall, ModelError, ModelIdentity, ModelReply, Provider, Role, SourceText, StopReason, Usage,
+};
 use summarizer::os::Machine;
 use summarizer::registry::{FlowPackRecord, PackFiles, Registry};
 
@@ -22,8 +24,13 @@ struct Pack {
 
 impl Pack {
     fn json(&self, name: &str) -> Value {
-        let bytes = self.files.get(name).expect("a plain path").unwrap_or_else(|| panic!("{} lacks {name}", self.record.flow_id));
-        serde_json::from_slice(bytes).unwrap_or_else(|error| panic!("{}/{name}: {error}", self.record.flow_id))
+        let bytes = self
+            .files
+            .get(name)
+            .expect("a plain path")
+            .unwrap_or_else(|| panic!("{} lacks {name}", self.record.flow_id));
+        serde_json::from_slice(bytes)
+            .unwrap_or_else(|error| panic!("{}/{name}: {error}", self.record.flow_id))
     }
 
     fn main_input(&self) -> &summarizer::registry::IoInput {
@@ -38,7 +45,8 @@ fn packs() -> Vec<Pack> {
     let load = |record: &FlowPackRecord| {
         let files = registry.files(machine.disk.as_ref(), record).expect("the pack reads");
         record.verify(&files).expect("the recorded hash is the pack's");
-        let loaded = LoadedPack::load(record, &files).unwrap_or_else(|error| panic!("{}: {error}", record.flow_id));
+        let loaded = LoadedPack::load(record, &files)
+            .unwrap_or_else(|error| panic!("{}: {error}", record.flow_id));
         Pack { record: record.clone(), files, loaded }
     };
     registry.records().iter().map(load).collect()
@@ -55,25 +63,48 @@ fn golden_input(pack: &Pack) -> Map<String, Value> {
     value.as_object().expect("input.json is an object").clone()
 }
 
-fn run_on(pack: &Pack, inputs: Map<String, Value>, sources: &[SourceText], provider: &dyn Provider) -> FlowOutcome {
+fn run_on(
+    pack: &Pack,
+    inputs: Map<String, Value>,
+    sources: &[SourceText],
+    provider: &dyn Provider,
+) -> FlowOutcome {
     let id = &pack.record.flow_id;
-    flow::run(&pack.loaded, inputs, sources, provider, &RunOptions::default()).unwrap_or_else(|error| panic!("{id}: {error:?}"))
+    flow::run(&pack.loaded, inputs, sources, provider, &RunOptions::default())
+        .unwrap_or_else(|error| panic!("{id}: {error:?}"))
 }
 
 /// Runs a pack on the embedded provider and checks what must hold for any input.
 fn run(pack: &Pack, inputs: Map<String, Value>, sources: &[SourceText]) -> FlowOutcome {
-    let some_text = says_something(&Value::Object(inputs.clone())) || sources.iter().any(|source| !source.text.trim().is_empty());
+    let some_text = says_something(&Value::Object(inputs.clone()))
+        || sources.iter().any(|source| !source.text.trim().is_empty());
     let outcome = run_on(pack, inputs, sources, &Builtin);
     let id = &pack.record.flow_id;
-    let validator = jsonschema::validator_for(&pack.json("output.schema.json")).expect("the schema compiles");
-    let errors: Vec<String> = validator.iter_errors(&outcome.structured).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    let validator =
+        jsonschema::validator_for(&pack.json("output.schema.json")).expect("the schema compiles");
+    let errors: Vec<String> = validator
+        .iter_errors(&outcome.structured)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
     assert!(errors.is_empty(), "{id}: {errors:#?}\n{:#}", outcome.structured);
-    assert!(!some_text || !outcome.summary.summary_text.trim().is_empty(), "{id}: no summary of {:#}", outcome.structured);
+    assert!(
+        !some_text || !outcome.summary.summary_text.trim().is_empty(),
+        "{id}: no summary of {:#}",
+        outcome.structured
+    );
     assert!(!outcome.quality.repaired && !outcome.model_generated, "{id}");
-    for evidence in outcome.evidence.iter().filter(|evidence| evidence.located && !sources.is_empty()) {
-        let source = sources.iter().find(|source| Some(&source.id) == evidence.source_id.as_ref()).expect("a source of the call");
+    for evidence in
+        outcome.evidence.iter().filter(|evidence| evidence.located && !sources.is_empty())
+    {
+        let source = sources
+            .iter()
+            .find(|source| Some(&source.id) == evidence.source_id.as_ref())
+            .expect("a source of the call");
         let (start, end) = (evidence.start.expect("located"), evidence.end.expect("located"));
-        assert!(source.text.get(start..end).is_some_and(|said| !said.is_empty()), "{id}: {evidence:?}");
+        assert!(
+            source.text.get(start..end).is_some_and(|said| !said.is_empty()),
+            "{id}: {evidence:?}"
+        );
     }
     outcome
 }
@@ -95,7 +126,8 @@ fn all_packs_are_in_the_dataset_with_what_they_need() {
     for pack in &packs {
         let id = &pack.record.flow_id;
         assert_eq!(pack.loaded.warnings(), [""; 0], "{id}");
-        let hints: Hints = serde_json::from_value(pack.json("hints.json")).unwrap_or_else(|error| panic!("{id}: {error}"));
+        let hints: Hints = serde_json::from_value(pack.json("hints.json"))
+            .unwrap_or_else(|error| panic!("{id}: {error}"));
         let schema = pack.json("output.schema.json");
         let properties = schema["properties"].as_object().expect("properties");
         for name in hints.fields.keys() {
@@ -105,7 +137,10 @@ fn all_packs_are_in_the_dataset_with_what_they_need() {
             assert!(hints.fields.contains_key(name), "{id}: no hint for {name}");
         }
         for name in schema["required"].as_array().into_iter().flatten() {
-            assert!(properties.contains_key(name.as_str().expect("a name")), "{id}: {name} is required but not declared");
+            assert!(
+                properties.contains_key(name.as_str().expect("a name")),
+                "{id}: {name} is required but not declared"
+            );
         }
     }
 }
@@ -132,7 +167,11 @@ struct Says(String);
 
 impl Provider for Says {
     fn identity(&self) -> ModelIdentity {
-        ModelIdentity { provider: "says".into(), model_name: "fixed".into(), ..ModelIdentity::default() }
+        ModelIdentity {
+            provider: "says".into(),
+            model_name: "fixed".into(),
+            ..ModelIdentity::default()
+        }
     }
 
     fn context_tokens(&self) -> usize {
@@ -140,8 +179,17 @@ impl Provider for Says {
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
-        let data = call.messages.iter().find(|message| message.role == Role::User).map(|message| message.text.as_str()).unwrap_or_default();
-        assert!(call.node.starts_with('#') || data.contains("BEGIN"), "{}: the data stands in the user message", call.flow_id);
+        let data = call
+            .messages
+            .iter()
+            .find(|message| message.role == Role::User)
+            .map(|message| message.text.as_str())
+            .unwrap_or_default();
+        assert!(
+            call.node.starts_with('#') || data.contains("BEGIN"),
+            "{}: the data stands in the user message",
+            call.flow_id
+        );
         Ok(ModelReply {
             text: self.0.clone(),
             stop: StopReason::End,
@@ -158,11 +206,20 @@ impl Provider for Says {
 fn a_model_shaped_answer_passes_through_every_pack() {
     for pack in packs().iter().filter(|pack| pack.record.variant.is_none()) {
         let path = golden(&pack.record.flow_id, "recorded.txt");
-        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let text = std::fs::read_to_string(&path)
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let outcome = run_on(pack, golden_input(pack), &[], &Says(text));
-        assert!(!outcome.quality.repaired, "{}: the recorded answer needed repair", pack.record.flow_id);
+        assert!(
+            !outcome.quality.repaired,
+            "{}: the recorded answer needed repair",
+            pack.record.flow_id
+        );
         assert!(!outcome.summary.summary_text.is_empty(), "{}", pack.record.flow_id);
-        assert!(!outcome.warnings.iter().any(|warning| warning == "summary_text_from_source"), "{}: the projection gave no summary", pack.record.flow_id);
+        assert!(
+            !outcome.warnings.iter().any(|warning| warning == "summary_text_from_source"),
+            "{}: the projection gave no summary",
+            pack.record.flow_id
+        );
         assert!(outcome.model_generated);
         let quoted = outcome.evidence.iter().filter(|evidence| !evidence.located).count();
         assert_eq!(quoted, 0, "{}: {:?}", pack.record.flow_id, outcome.evidence);
@@ -195,7 +252,12 @@ fn hostile_values(kind: &str, text: &str) -> Vec<Value> {
     match kind {
         "string" => vec![json!(text)],
         "int" => vec![json!(-1), json!(i64::MAX)],
-        "list" => vec![json!([]), json!([text]), json!([1, null, {"a": [text]}]), json!([{"id": text, "text": text}, {"id": 7, "title": null, "deadline": 3}])],
+        "list" => vec![
+            json!([]),
+            json!([text]),
+            json!([1, null, {"a": [text]}]),
+            json!([{"id": text, "text": text}, {"id": 7, "title": null, "deadline": 3}]),
+        ],
         _ => vec![json!({}), json!(text), json!({"sources": [{"id": "a", "text": text}]})],
     }
 }
@@ -209,7 +271,11 @@ fn whatever_comes_in_the_answer_fits_the_schema() {
                 continue;
             }
             let source = |id: &str| SourceText { id: id.into(), text: text.clone() };
-            let sources = if name == "long" { vec![source("evt_1")] } else { vec![source("evt_1"), source("evt_2")] };
+            let sources = if name == "long" {
+                vec![source("evt_1")]
+            } else {
+                vec![source("evt_1"), source("evt_2")]
+            };
             run(&pack, Map::new(), &sources);
             if name == "long" {
                 continue;
@@ -239,7 +305,9 @@ fn odd_values_in_every_other_input_change_no_validity() {
 #[test]
 fn several_threads_give_the_same_bytes() {
     let packs = packs();
-    let answers = || packs.iter().map(|pack| run(pack, golden_input(pack), &[]).structured).collect::<Vec<_>>();
+    let answers = || {
+        packs.iter().map(|pack| run(pack, golden_input(pack), &[]).structured).collect::<Vec<_>>()
+    };
     let alone = answers();
     let together: Vec<Vec<Value>> = std::thread::scope(|scope| {
         let handles: Vec<_> = (0..3).map(|_| scope.spawn(answers)).collect();

@@ -213,9 +213,7 @@ fn with_errors(original: &[Message], answer: &str, errors: &[Violation]) -> Vec<
         end -= 1;
     }
     messages.push(Message::new(Role::Assistant, &answer[..end]));
-    let mut text = String::from(
-        "That answer cannot be used. What is wrong with it:\n",
-    );
+    let mut text = String::from("That answer cannot be used. What is wrong with it:\n");
     for error in errors.iter().take(ERRORS_SHOWN) {
         let place = if error.pointer.is_empty() { "the whole answer" } else { &error.pointer };
         text.push_str(&format!("- {place}: {}\n", error.message));
@@ -223,7 +221,9 @@ fn with_errors(original: &[Message], answer: &str, errors: &[Violation]) -> Vec<
     if errors.len() > ERRORS_SHOWN {
         text.push_str(&format!("- and {} more\n", errors.len() - ERRORS_SHOWN));
     }
-    text.push_str("Answer again with the corrected JSON object only, complete, without any other text.");
+    text.push_str(
+        "Answer again with the corrected JSON object only, complete, without any other text.",
+    );
     messages.push(Message::new(Role::User, text));
     messages
 }

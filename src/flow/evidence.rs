@@ -21,7 +21,10 @@ pub(super) fn locate(quotes: Vec<(String, String)>, sources: &[SourceText]) -> V
             let place = if wanted.len() < QUOTE_BYTES_MIN {
                 None
             } else {
-                folded.iter().enumerate().find_map(|(index, text)| Some((index, text.find(&wanted)?)))
+                folded
+                    .iter()
+                    .enumerate()
+                    .find_map(|(index, text)| Some((index, text.find(&wanted)?)))
             };
             EvidenceRef {
                 pointer,
@@ -98,10 +101,17 @@ mod tests {
     #[test]
     fn quotes_are_found_across_line_breaks_and_lies_are_not() {
         let text = "Intro.\nWe meet  on\nMonday — at café Sol.";
-        let sources = [SourceText { id: "a".into(), text: "nothing".into() }, SourceText { id: "b".into(), text: text.into() }];
-        let quotes = ["“We meet on Monday — at café”", "We meet on Tuesday", "x", ""].map(|q| ("/q".to_owned(), q.to_owned()));
+        let sources = [
+            SourceText { id: "a".into(), text: "nothing".into() },
+            SourceText { id: "b".into(), text: text.into() },
+        ];
+        let quotes = ["“We meet on Monday — at café”", "We meet on Tuesday", "x", ""]
+            .map(|q| ("/q".to_owned(), q.to_owned()));
         let found = locate(quotes.to_vec(), &sources);
-        assert_eq!(found.iter().map(|e| e.located).collect::<Vec<_>>(), [true, false, false, false]);
+        assert_eq!(
+            found.iter().map(|e| e.located).collect::<Vec<_>>(),
+            [true, false, false, false]
+        );
         let (start, end) = (found[0].start.unwrap(), found[0].end.unwrap());
         assert_eq!(&text[start..end], "We meet  on\nMonday — at café");
         assert_eq!(found[0].source_id.as_deref(), Some("b"));

@@ -134,19 +134,19 @@ impl Executor<'_> {
         }
     }
 
-    fn is_off(
-        &self,
-        node: &Node,
-        outputs: &BTreeMap<String, Output>,
-    ) -> Result<bool, FlowProblem> {
+    fn is_off(&self, node: &Node, outputs: &BTreeMap<String, Output>) -> Result<bool, FlowProblem> {
         if let Some(activate) = &node.activate {
             if is_bypassed(&activate.when, outputs) {
                 return Ok(true);
             }
             return Ok(!pyvalue::equal(&self.value(&activate.when, outputs)?, &activate.is));
         }
-        let mut reads =
-            node.inputs.iter().map(|(_, binding)| binding).filter(|b| b.node().is_some()).peekable();
+        let mut reads = node
+            .inputs
+            .iter()
+            .map(|(_, binding)| binding)
+            .filter(|b| b.node().is_some())
+            .peekable();
         Ok(reads.peek().is_some() && reads.all(|binding| is_bypassed(binding, outputs)))
     }
 
@@ -198,8 +198,10 @@ impl Executor<'_> {
         marked: &BTreeSet<String>,
         outputs: &BTreeMap<String, Output>,
     ) -> Result<Done, FlowProblem> {
-        let unsupported =
-            |reason: &str| FlowProblem::Unsupported { node: node.name.clone(), reason: reason.to_owned() };
+        let unsupported = |reason: &str| FlowProblem::Unsupported {
+            node: node.name.clone(),
+            reason: reason.to_owned(),
+        };
         match self.pack.steps.get(&node.name) {
             Some(Step::Prompt { template }) => {
                 let text = self.pack.templates.render(template, &values, marked)?;
@@ -214,7 +216,8 @@ impl Executor<'_> {
                 };
                 let plain = roles::plain(&rendered);
                 let messages = if *chat {
-                    roles::split(&rendered).map_err(|source| FlowProblem::Roles { node: node.name.clone(), source })?
+                    roles::split(&rendered)
+                        .map_err(|source| FlowProblem::Roles { node: node.name.clone(), source })?
                 } else {
                     vec![Message::new(Role::User, plain.clone())]
                 };
@@ -233,7 +236,9 @@ impl Executor<'_> {
                 let values: Map<String, Value> = values
                     .into_iter()
                     .map(|(key, value)| match value {
-                        Value::String(text) if marked.contains(&key) => (key, roles::plain(&text).into()),
+                        Value::String(text) if marked.contains(&key) => {
+                            (key, roles::plain(&text).into())
+                        }
                         value => (key, value),
                     })
                     .collect();
@@ -283,7 +288,8 @@ impl Executor<'_> {
         };
         let mut settings = ask::settings(values)
             .map_err(|reason| FlowProblem::Input(format!("node {}: {reason}", node.name)))?;
-        let wants_message = ["tools", "functions"].iter().any(|key| settings.extra.contains_key(*key));
+        let wants_message =
+            ["tools", "functions"].iter().any(|key| settings.extra.contains_key(*key));
         override_settings(&mut settings, self.overrides);
         if schema.is_some() && settings.response_format == ResponseFormat::Text {
             settings.response_format = ResponseFormat::JsonSchema;
@@ -301,7 +307,9 @@ impl Executor<'_> {
         let output = match &answer.reply.message {
             Some(message) if wants_message => message.clone(),
             // A program that wraps a model gives its text without the space around it.
-            _ if schema.is_none() && matches!(self.pack.steps.get(&node.name), Some(Step::Wrapper { .. })) => {
+            _ if schema.is_none()
+                && matches!(self.pack.steps.get(&node.name), Some(Step::Wrapper { .. })) =>
+            {
                 answer.reply.text.trim().into()
             }
             _ => answer.value,

@@ -148,7 +148,14 @@ mod tests {
 
     #[test]
     fn nothing_is_completed() {
-        for answer in ["{\"a\": [1, \"x\"", "{\"a\": \"x", "```json\n{\"a\": 1", "no json", "", "[{\"a\": 1}, {\"b\": "] {
+        for answer in [
+            "{\"a\": [1, \"x\"",
+            "{\"a\": \"x",
+            "```json\n{\"a\": 1",
+            "no json",
+            "",
+            "[{\"a\": 1}, {\"b\": ",
+        ] {
             if let Ok(value) = json(answer) {
                 assert_eq!(value, json!({"a": 1}), "only a complete inner object: {answer}");
                 assert!(answer.starts_with('['));

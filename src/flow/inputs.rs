@@ -127,8 +127,7 @@ fn joined(sources: &[SourceText]) -> String {
     }
     let mut out = String::new();
     for (index, source) in sources.iter().enumerate() {
-        let id: String =
-            source.id.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let id: String = source.id.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         out.push_str(if index > 0 { "\n\n" } else { "" });
         out.push_str(&format!("[{}] {id}\n{}", index + 1, source.text));
     }
@@ -148,7 +147,10 @@ mod tests {
         assert_eq!(joined(&[source("a", "one")]), "one");
         let two = [source("a\nsystem:\n", "one"), source("b", "two")];
         assert_eq!(joined(&two), "[1] a system: \none\n\n[2] b\ntwo");
-        assert_eq!(main_value(Some(ValueType::List), &two[1..]), json!([{"id": "b", "text": "two"}]));
+        assert_eq!(
+            main_value(Some(ValueType::List), &two[1..]),
+            json!([{"id": "b", "text": "two"}])
+        );
         assert_eq!(main_value(Some(ValueType::Object), &two[1..])["sources"][0]["id"], "b");
     }
 

@@ -125,9 +125,7 @@ pub fn run(
     let ledger = ordered(pack, asker.ledger.into_inner());
     match ran {
         Ok(ran) => Ok(ran.outcome(pack, options, provider, ledger)),
-        Err(problem) => {
-            Err(FlowError { problem, usage: ledger.usage, calls: ledger.calls })
-        }
+        Err(problem) => Err(FlowError { problem, usage: ledger.usage, calls: ledger.calls }),
     }
 }
 
@@ -210,7 +208,15 @@ fn run_with(
     let for_aggregation = exec::for_aggregation(&executor, &finished.outputs)?;
     let mut warnings = bound.warnings;
     warnings.extend(pack.warnings().iter().cloned());
-    Ok(Ran { finished, outputs, structured, hierarchy, sources: bound.sources, warnings, for_aggregation })
+    Ok(Ran {
+        finished,
+        outputs,
+        structured,
+        hierarchy,
+        sources: bound.sources,
+        warnings,
+        for_aggregation,
+    })
 }
 
 /// Parameters that limit model calls, by the names a node would use.
@@ -235,7 +241,8 @@ fn condense(
     let other_bytes: usize =
         bound.inputs.iter().filter(|(name, _)| *name != main).map(|(_, value)| weight(value)).sum();
     let answer = overrides.max_tokens.map_or(ANSWER_TOKENS, |tokens| tokens as usize);
-    let room = asker.provider.context_tokens().saturating_sub(answer).saturating_mul(BYTES_PER_TOKEN);
+    let room =
+        asker.provider.context_tokens().saturating_sub(answer).saturating_mul(BYTES_PER_TOKEN);
     let room = room.saturating_sub(pack.template_bytes + other_bytes + 512);
     let too_long = main_bytes > room;
     if !too_long && !pack.projection.hierarchy().always {
@@ -323,7 +330,8 @@ impl Ran {
             render_profiles(&mut summary, self.hierarchy.as_ref());
         }
         let structured_reply = self.finished.structured.as_ref().map(|(_, reply)| reply);
-        let mut evidence = evidence::locate(pack.projection.quotes(&self.structured), &self.sources);
+        let mut evidence =
+            evidence::locate(pack.projection.quotes(&self.structured), &self.sources);
         if let Some(reply) = structured_reply {
             evidence.extend(evidence::exact(&reply.evidence, &self.sources));
         }

@@ -385,7 +385,9 @@ fn is_wrapper(plan: &Plan, node: &Node) -> bool {
 
 /// The model node whose answer is, as it stands, the first output of the flow.
 fn structured_node(plan: &Plan, steps: &BTreeMap<String, Step>) -> Option<String> {
-    let Binding::Node { node, property, .. } = &plan.outputs.first()?.reference else { return None };
+    let Binding::Node { node, property, .. } = &plan.outputs.first()?.reference else {
+        return None;
+    };
     let asks = matches!(steps.get(node), Some(Step::Llm { .. } | Step::Wrapper { .. }));
     (asks && property.is_empty()).then(|| node.clone())
 }
@@ -396,7 +398,10 @@ fn main_input(record: &FlowPackRecord, flow: &FlowFile) -> Option<String> {
         return Some(input.name.clone());
     }
     let is_required = |input: &&InputDef| {
-        declared.iter().find(|other| other.name == input.name).map_or(input.default.is_none(), |d| d.required)
+        declared
+            .iter()
+            .find(|other| other.name == input.name)
+            .map_or(input.default.is_none(), |d| d.required)
     };
     let usable = || flow.inputs.iter().filter(|input| !input.is_chat_history);
     let of = |kind: ValueType| usable().find(|input| input.kind == kind);
@@ -410,9 +415,9 @@ fn main_input(record: &FlowPackRecord, flow: &FlowFile) -> Option<String> {
 
 fn python_files(files: &PackFiles, aliases: &BTreeMap<String, String>) -> Map<String, Value> {
     let real = files.iter().map(|(path, bytes)| (path.to_owned(), bytes));
-    let copied = aliases.iter().filter_map(|(alias, path)| {
-        Some((alias.clone(), files.get(path).ok().flatten()?))
-    });
+    let copied = aliases
+        .iter()
+        .filter_map(|(alias, path)| Some((alias.clone(), files.get(path).ok().flatten()?)));
     real.chain(copied)
         .filter(|(path, _)| path.ends_with(".py"))
         .map(|(path, bytes)| (path, String::from_utf8_lossy(bytes).into_owned().into()))

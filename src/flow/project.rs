@@ -168,28 +168,43 @@ impl Projection {
     fn all_rules(&self) -> impl Iterator<Item = &Rule> {
         let r = &self.rules;
         let fields = [
-            &r.summary_text, &r.title, &r.category, &r.format_type, &r.notes, &r.confidence, &r.tags,
-            &r.topics, &r.actions, &r.uncertainties, &r.evidence, &r.rendered_short,
-            &r.rendered_medium, &r.rendered_long,
+            &r.summary_text,
+            &r.title,
+            &r.category,
+            &r.format_type,
+            &r.notes,
+            &r.confidence,
+            &r.tags,
+            &r.topics,
+            &r.actions,
+            &r.uncertainties,
+            &r.evidence,
+            &r.rendered_short,
+            &r.rendered_medium,
+            &r.rendered_long,
         ];
         fields.into_iter().chain(r.meta.values()).flatten()
     }
 
     fn sources(&self) -> Vec<String> {
         let rules = self.all_rules();
-        rules.filter_map(|rule| match rule {
-            Rule::Template { template } => Some(template.clone()),
-            _ => None,
-        }).collect()
+        rules
+            .filter_map(|rule| match rule {
+                Rule::Template { template } => Some(template.clone()),
+                _ => None,
+            })
+            .collect()
     }
 
     /// Every JSON pointer the rules use.
     pub fn pointers(&self) -> Vec<String> {
         let rules = self.all_rules();
-        rules.filter_map(|rule| match rule {
-            Rule::Pointer(pointer) | Rule::Mapped { pointer, .. } => Some(pointer.clone()),
-            _ => None,
-        }).collect()
+        rules
+            .filter_map(|rule| match rule {
+                Rule::Pointer(pointer) | Rule::Mapped { pointer, .. } => Some(pointer.clone()),
+                _ => None,
+            })
+            .collect()
     }
 
     /// What the model is to write, given whether the flow has an output schema.
@@ -221,13 +236,18 @@ impl Projection {
         let mut meta = Map::new();
         for (name, rules) in &r.meta {
             if let Some(value) = self.first(rules, output) {
-                let scalar = if value.is_array() || value.is_object() { joined(&value).into() } else { value };
+                let scalar = if value.is_array() || value.is_object() {
+                    joined(&value).into()
+                } else {
+                    value
+                };
                 meta.insert(name.clone(), scalar);
             }
         }
         SummaryOutputs {
             summary_text: text(&r.summary_text).unwrap_or_default(),
-            title: short(&r.title).map(|title| title.split_whitespace().collect::<Vec<_>>().join(" ")),
+            title: short(&r.title)
+                .map(|title| title.split_whitespace().collect::<Vec<_>>().join(" ")),
             tags: self.list(&r.tags, output),
             topics: self.list(&r.topics, output),
             category: short(&r.category),
@@ -321,9 +341,17 @@ impl Projection {
 
 /// Rules for flows that declare none: the usual names, then whatever text there is.
 fn any_flow() -> Rules {
-    let pointers = |names: &[&str]| names.iter().map(|name| Rule::Pointer((*name).to_owned())).collect();
+    let pointers =
+        |names: &[&str]| names.iter().map(|name| Rule::Pointer((*name).to_owned())).collect();
     Rules {
-        summary_text: pointers(&["/summary_text", "/summary", "/description", "/text", "/markdown", "/*"]),
+        summary_text: pointers(&[
+            "/summary_text",
+            "/summary",
+            "/description",
+            "/text",
+            "/markdown",
+            "/*",
+        ]),
         title: pointers(&["/title", "/name", "/front_matter/title"]),
         tags: pointers(&["/tags", "/labels", "/front_matter/tags"]),
         category: pointers(&["/category"]),
@@ -347,7 +375,8 @@ fn joined(value: &Value) -> String {
     match value {
         Value::String(text) => text.trim().to_owned(),
         Value::Array(items) => {
-            let lines: Vec<String> = items.iter().filter(|item| !is_nothing(item)).map(joined).collect();
+            let lines: Vec<String> =
+                items.iter().filter(|item| !is_nothing(item)).map(joined).collect();
             lines.join("\n")
         }
         other => other.to_string(),
@@ -382,7 +411,9 @@ fn step<'a>(place: &str, value: &'a Value, segment: &str, next: &mut Vec<(String
     let at = |key: &str| format!("{place}/{}", key.replace('~', "~0").replace('/', "~1"));
     match (value, segment) {
         (Value::Array(items), "*") => {
-            next.extend(items.iter().enumerate().map(|(index, item)| (at(&index.to_string()), item)));
+            next.extend(
+                items.iter().enumerate().map(|(index, item)| (at(&index.to_string()), item)),
+            );
         }
         (Value::Object(members), "*") => {
             next.extend(members.iter().map(|(key, item)| (at(key), item)));
@@ -487,7 +518,12 @@ mod tests {
 
     #[test]
     fn mistakes_are_refused() {
-        for bad in [r#"{"sumary_text": []}"#, r#"{"title": ["title"]}"#, r#"{"title": [{"template": "{{ x"}]}"#, "7"] {
+        for bad in [
+            r#"{"sumary_text": []}"#,
+            r#"{"title": ["title"]}"#,
+            r#"{"title": [{"template": "{{ x"}]}"#,
+            "7",
+        ] {
             Projection::compile(Some(bad.as_bytes())).unwrap_err();
         }
     }
@@ -498,6 +534,9 @@ mod tests {
         assert_eq!(page["front_matter"], json!({"title": "T", "tags": ["a", "b"]}));
         assert_eq!(page["body"], "# T\n\nbody");
         let page = markdown("no front matter");
-        assert_eq!((page["front_matter"].clone(), page["body"].as_str()), (json!({}), Some("no front matter")));
+        assert_eq!(
+            (page["front_matter"].clone(), page["body"].as_str()),
+            (json!({}), Some("no front matter"))
+        );
     }
 }

@@ -63,7 +63,9 @@ impl Prompty {
     pub fn flow(&self, path: &str) -> Result<FlowFile, BadFlow> {
         let inputs = self.inputs(path)?;
         let mut bindings = self.parameters();
-        bindings.extend(inputs.iter().map(|input| (input.name.clone(), Binding::Input(input.name.clone()))));
+        bindings.extend(
+            inputs.iter().map(|input| (input.name.clone(), Binding::Input(input.name.clone()))),
+        );
         let api = self.config.get("model").and_then(|model| model.get("api"));
         let node = Node {
             name: NODE.to_owned(),
@@ -99,7 +101,8 @@ impl Prompty {
             let kind = body.get("type").and_then(Value::as_str).unwrap_or(kind_of(body));
             let kind = ValueType::from_name(kind)
                 .ok_or_else(|| BadFlow::new(format!("{path}: inputs.{name}"), "unknown type"))?;
-            let default = declared.and_then(|_| body.get("default")).filter(|v| !v.is_null()).cloned();
+            let default =
+                declared.and_then(|_| body.get("default")).filter(|v| !v.is_null()).cloned();
             inputs.push(InputDef { name: name.clone(), kind, default, is_chat_history: false });
         }
         Ok(inputs)

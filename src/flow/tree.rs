@@ -230,7 +230,8 @@ impl TreeJob<'_> {
     /// Builds the tree; `None` when there is nothing to read.
     pub fn build(&self) -> Result<Option<Hierarchy>, FlowProblem> {
         let settings = self.pack.projection.hierarchy();
-        let chars = settings.leaf_chars.unwrap_or(LEAF_CHARS).clamp(200, self.prompt_bytes.max(200));
+        let chars =
+            settings.leaf_chars.unwrap_or(LEAF_CHARS).clamp(200, self.prompt_bytes.max(200));
         let fan_in = settings.fan_in.unwrap_or(FAN_IN).clamp(2, 64);
         let leaves = leaves(self.sources, self.headings, chars);
         if leaves.len() > LEAVES_MAX {
@@ -308,7 +309,12 @@ impl TreeJob<'_> {
         Ok(nodes)
     }
 
-    fn ask(&self, draft: &Draft, template: Option<&str>, ours: &str) -> Result<String, FlowProblem> {
+    fn ask(
+        &self,
+        draft: &Draft,
+        template: Option<&str>,
+        ours: &str,
+    ) -> Result<String, FlowProblem> {
         let name = format!("#{}", draft.node_id);
         let mut values = self.inputs.clone();
         let text = super::inputs::main_value(None, &draft.texts);
@@ -323,8 +329,8 @@ impl TreeJob<'_> {
             }
         };
         let plain = roles::plain(&rendered);
-        let messages =
-            roles::split(&rendered).unwrap_or_else(|_| vec![Message::new(Role::User, plain.trim())]);
+        let messages = roles::split(&rendered)
+            .unwrap_or_else(|_| vec![Message::new(Role::User, plain.trim())]);
         let question = Question {
             node: &name,
             messages,
@@ -384,7 +390,8 @@ fn merge(level: usize, at: usize, children: &[TreeNode]) -> Draft {
 
 fn node(level: usize, draft: &Draft, text: String) -> TreeNode {
     let short = first_sentence(&text).to_owned();
-    let title = if draft.title.is_empty() { clip(&short, TITLE_CHARS) } else { draft.title.clone() };
+    let title =
+        if draft.title.is_empty() { clip(&short, TITLE_CHARS) } else { draft.title.clone() };
     TreeNode {
         node_id: draft.node_id.clone(),
         level,
@@ -422,7 +429,14 @@ mod tests {
 
     #[test]
     fn windows_cover_everything_and_never_split_a_character() {
-        for text in ["", "a", &"é".repeat(1000), &"word ".repeat(500), &"A line.\n\n".repeat(300), &"😀".repeat(90)] {
+        for text in [
+            "",
+            "a",
+            &"é".repeat(1000),
+            &"word ".repeat(500),
+            &"A line.\n\n".repeat(300),
+            &"😀".repeat(90),
+        ] {
             let ranges = windows(text, 101);
             assert_eq!((ranges[0].0, ranges.last().unwrap().1), (0, text.len()));
             assert!(ranges.windows(2).all(|pair| pair[0].1 == pair[1].0));
@@ -434,7 +448,13 @@ mod tests {
 
     #[test]
     fn leaves_hold_every_source_once_and_respect_headings() {
-        let sources = [source(0, "a".repeat(50)), source(1, String::new()), source(2, "b".repeat(250)), source(3, "c".repeat(40)), source(4, "d".repeat(10))];
+        let sources = [
+            source(0, "a".repeat(50)),
+            source(1, String::new()),
+            source(2, "b".repeat(250)),
+            source(3, "c".repeat(40)),
+            source(4, "d".repeat(10)),
+        ];
         let headings: Vec<String> = ["one", "one", "one", "two", "two"].map(str::to_owned).to_vec();
         let leaves = leaves(&sources, &headings, 100);
         let mut covered = vec![0; sources.len()];
@@ -451,9 +471,8 @@ mod tests {
 
     #[test]
     fn every_level_is_smaller_than_the_one_below() {
-        let nodes: Vec<TreeNode> = (0..23)
-            .map(|at| node(0, &merge(0, at, &[]), "x".repeat(1000)))
-            .collect();
+        let nodes: Vec<TreeNode> =
+            (0..23).map(|at| node(0, &merge(0, at, &[]), "x".repeat(1000))).collect();
         for (fan_in, bytes) in [(2, 10), (8, 10_000), (8, 3_500), (64, 1)] {
             let groups = groups(&nodes, fan_in, bytes);
             assert!(groups.len() < nodes.len());

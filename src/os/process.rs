@@ -79,7 +79,8 @@ pub fn run(program: &Program, stdin: &[u8]) -> Result<Finished, ProcessError> {
     let start = |source| ProcessError::Start { program: name.clone(), source };
     let deadline = Instant::now() + program.timeout;
     let mut child = spawn(program).map_err(start)?;
-    let (mut input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (mut input, output, errors) =
+        (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let limit = program.stdout_bytes_max;
     let ended = std::thread::scope(|scope| {
         let (out_sender, out) = bounded(1);
@@ -95,7 +96,9 @@ pub fn run(program: &Program, stdin: &[u8]) -> Result<Finished, ProcessError> {
         let result = match out.recv_timeout(left) {
             Ok(Some(stdout)) => match wait(&mut child, deadline) {
                 Some(code) => Ok((code, stdout)),
-                None => Err(ProcessError::Timeout { program: name.clone(), limit: program.timeout }),
+                None => {
+                    Err(ProcessError::Timeout { program: name.clone(), limit: program.timeout })
+                }
             },
             Ok(None) => Err(ProcessError::TooMuch { program: name.clone(), limit }),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
@@ -197,9 +200,15 @@ mod tests {
     #[test]
     fn input_goes_in_and_output_comes_out() {
         let finished = run(&shell("cat; echo oops >&2; exit 3", 100, 10_000), b"hello").unwrap();
-        assert_eq!(finished, Finished { code: Some(3), stdout: b"hello".to_vec(), stderr: "oops\n".into() });
+        assert_eq!(
+            finished,
+            Finished { code: Some(3), stdout: b"hello".to_vec(), stderr: "oops\n".into() }
+        );
         let big = vec![b'x'; 1 << 20];
-        assert_eq!(run(&shell("wc -c", 100, 10_000), &big).unwrap().stdout.trim_ascii(), b"1048576");
+        assert_eq!(
+            run(&shell("wc -c", 100, 10_000), &big).unwrap().stdout.trim_ascii(),
+            b"1048576"
+        );
         assert!(run(&shell("exit 0", 100, 10_000), &big).is_ok(), "input nobody reads");
     }
 
@@ -211,7 +220,10 @@ mod tests {
         assert!(matches!(flood, Err(ProcessError::TooMuch { .. })), "{flood:?}");
         let closed = run(&shell("exec >&-; sleep 600", 100, 100), b"");
         assert!(matches!(closed, Err(ProcessError::Timeout { .. })), "{closed:?}");
-        assert!(matches!(run(&Program { program: "/nowhere/x".into(), ..shell("", 1, 1) }, b""), Err(ProcessError::Start { .. })));
+        assert!(matches!(
+            run(&Program { program: "/nowhere/x".into(), ..shell("", 1, 1) }, b""),
+            Err(ProcessError::Start { .. })
+        ));
     }
 
     #[test]

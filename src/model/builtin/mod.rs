@@ -16,7 +16,9 @@ pub mod text;
 
 use serde_json::Value;
 
-use super::{Evidence, ModelCall, ModelError, ModelIdentity, ModelReply, Provider, Span, StopReason, Usage};
+use super::{
+    Evidence, ModelCall, ModelError, ModelIdentity, ModelReply, Provider, Span, StopReason, Usage,
+};
 use fill::filled::Filled;
 use fill::gather::{Gathered, gather};
 use fill::hints::{Hints, Size};
@@ -61,16 +63,34 @@ impl Provider for Builtin {
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
-        let hints = if call.node.starts_with(SYNTHESIS_MARK) { Hints::default() } else { read_hints(call.hints)? };
+        let hints = if call.node.starts_with(SYNTHESIS_MARK) {
+            Hints::default()
+        } else {
+            read_hints(call.hints)?
+        };
         let parts = gather(call, &hints);
-        let text = Text::new(parts.iter().map(|part| Part { id: id_of(part, call), text: &part.text }).collect());
+        let text = Text::new(
+            parts.iter().map(|part| Part { id: id_of(part, call), text: &part.text }).collect(),
+        );
         let percent = percent(call, &hints);
         let scene = Scene::new(&text, &parts, call.inputs, &hints, percent);
         let (text_out, pieces) = answer(&scene, call, &hints);
-        let evidence = pieces.iter().filter_map(|(pointer, piece)| evidence(pointer, piece, &parts)).collect();
+        let evidence =
+            pieces.iter().filter_map(|(pointer, piece)| evidence(pointer, piece, &parts)).collect();
         let read: usize = parts.iter().map(|part| part.text.len()).sum();
-        let usage = Usage { input_tokens: read.div_ceil(TOKEN_BYTES) as u64, output_tokens: text_out.len().div_ceil(TOKEN_BYTES) as u64 };
-        Ok(ModelReply { text: text_out, stop: StopReason::End, usage, evidence, identity: self.identity(), message: None, raw: None })
+        let usage = Usage {
+            input_tokens: read.div_ceil(TOKEN_BYTES) as u64,
+            output_tokens: text_out.len().div_ceil(TOKEN_BYTES) as u64,
+        };
+        Ok(ModelReply {
+            text: text_out,
+            stop: StopReason::End,
+            usage,
+            evidence,
+            identity: self.identity(),
+            message: None,
+            raw: None,
+        })
     }
 
     fn is_free(&self) -> bool {
@@ -87,8 +107,10 @@ fn version() -> String {
 
 fn read_hints(hints: Option<&Value>) -> Result<Hints, ModelError> {
     let Some(value) = hints else { return Ok(Hints::default()) };
-    serde_json::from_value(value.clone())
-        .map_err(|error| ModelError::Permanent { provider: PROVIDER.to_string(), reason: format!("read the pack's hints.json: {error}") })
+    serde_json::from_value(value.clone()).map_err(|error| ModelError::Permanent {
+        provider: PROVIDER.to_string(),
+        reason: format!("read the pack's hints.json: {error}"),
+    })
 }
 
 fn id_of<'c>(part: &Gathered, call: &'c ModelCall<'_>) -> &'c str {
@@ -96,11 +118,16 @@ fn id_of<'c>(part: &Gathered, call: &'c ModelCall<'_>) -> &'c str {
 }
 
 fn percent(call: &ModelCall<'_>, hints: &Hints) -> usize {
-    let wanted = call.variant.and_then(|variant| hints.budget_percent.get(variant)).copied().unwrap_or(100);
+    let wanted =
+        call.variant.and_then(|variant| hints.budget_percent.get(variant)).copied().unwrap_or(100);
     wanted.clamp(*PERCENT.start(), *PERCENT.end())
 }
 
-fn answer(scene: &Scene<'_, '_>, call: &ModelCall<'_>, hints: &Hints) -> (String, Vec<(String, Piece)>) {
+fn answer(
+    scene: &Scene<'_, '_>,
+    call: &ModelCall<'_>,
+    hints: &Hints,
+) -> (String, Vec<(String, Piece)>) {
     if let Some(rule) = &hints.answer {
         return plain(scene.eval(rule, &scene.all()), scene, hints, call);
     }
@@ -113,12 +140,18 @@ fn answer(scene: &Scene<'_, '_>, call: &ModelCall<'_>, hints: &Hints) -> (String
     }
 }
 
-fn plain(found: Filled, scene: &Scene<'_, '_>, hints: &Hints, call: &ModelCall<'_>) -> (String, Vec<(String, Piece)>) {
+fn plain(
+    found: Filled,
+    scene: &Scene<'_, '_>,
+    hints: &Hints,
+    call: &ModelCall<'_>,
+) -> (String, Vec<(String, Piece)>) {
     let quoted = match found {
         Filled::Text(quoted) => quoted,
         _ => {
             let size = hints.summary.unwrap_or(SUMMARY);
-            let most = call.settings.max_tokens.map_or(usize::MAX, |tokens| tokens as usize * TOKEN_BYTES);
+            let most =
+                call.settings.max_tokens.map_or(usize::MAX, |tokens| tokens as usize * TOKEN_BYTES);
             scene.summary(&scene.all(), size.sentences, size.bytes.min(most))
         }
     };

@@ -50,7 +50,9 @@ pub fn key_phrases(text: &Text<'_>, sentences: &[usize], most: usize) -> Vec<Phr
     for phrase in &mut phrases {
         phrase.score = worth(phrase, &weights);
     }
-    phrases.sort_by(|a, b| b.score.cmp(&a.score).then((a.sentence, a.start).cmp(&(b.sentence, b.start))));
+    phrases.sort_by(|a, b| {
+        b.score.cmp(&a.score).then((a.sentence, a.start).cmp(&(b.sentence, b.start)))
+    });
     choose(phrases, most)
 }
 
@@ -69,9 +71,14 @@ fn term_weights(text: &Text<'_>, sentences: &[usize]) -> Vec<u64> {
         }
         let heading = matches!(text.block_of(sentence).kind, Kind::Heading(_) | Kind::Header);
         let early = if position < 3 { 2 } else { 0 };
-        for token in text.tokens_of(sentence) {
+        for (at, token) in text.tokens_of(sentence).iter().enumerate() {
             if let Some(term) = text.term(token) {
-                let capital = text.token_text(sentence, token).chars().next().is_some_and(char::is_uppercase);
+                let capital = at > 0
+                    && text
+                        .token_text(sentence, token)
+                        .chars()
+                        .next()
+                        .is_some_and(char::is_uppercase);
                 weights[term as usize] += 2 + early + 3 * u64::from(heading) + u64::from(capital);
             }
         }
@@ -87,13 +94,20 @@ fn for_each_run(text: &Text<'_>, sentence: usize, mut each: impl FnMut(&[Token])
     for at in 0..=tokens.len() {
         let broken = at == tokens.len()
             || !is_content(text, sentence, &tokens[at])
-            || (at > from && source[tokens[at - 1].end as usize..tokens[at].start as usize].trim_matches(['-', '_', '/', '.', '#', '@']) != " "
+            || (at > from
+                && source[tokens[at - 1].end as usize..tokens[at].start as usize]
+                    .trim_matches(['-', '_', '/', '.', '#', '@'])
+                    != " "
                 && !joined(&source[tokens[at - 1].end as usize..tokens[at].start as usize]));
         if broken {
             if at > from {
                 each(&tokens[from..at]);
             }
-            from = if at < tokens.len() && is_content(text, sentence, &tokens[at]) { at } else { at + 1 };
+            from = if at < tokens.len() && is_content(text, sentence, &tokens[at]) {
+                at
+            } else {
+                at + 1
+            };
         }
     }
 }
@@ -104,11 +118,18 @@ fn joined(gap: &str) -> bool {
 
 fn is_content(text: &Text<'_>, sentence: usize, token: &Token) -> bool {
     let word = text.token_text(sentence, token);
-    let plain = text.term(token).is_some() && word.chars().any(char::is_alphabetic) && word.len() <= 40;
+    let plain =
+        text.term(token).is_some() && word.chars().any(char::is_alphabetic) && word.len() <= 40;
     plain && !super::extract::dates::is_calendar_word(text.folded(token))
 }
 
-fn note(text: &Text<'_>, sentence: usize, run: &[Token], found: &mut HashMap<Vec<u32>, usize, Fast>, phrases: &mut Vec<Phrase>) {
+fn note(
+    text: &Text<'_>,
+    sentence: usize,
+    run: &[Token],
+    found: &mut HashMap<Vec<u32>, usize, Fast>,
+    phrases: &mut Vec<Phrase>,
+) {
     let terms: Vec<u32> = run.iter().filter_map(|token| text.term(token)).collect();
     match found.get(&terms) {
         Some(&index) => phrases[index].count += 1,
@@ -127,7 +148,8 @@ fn worth(phrase: &Phrase, weights: &[u64]) -> u64 {
     let count = u64::from(phrase.count.min(12));
     let recurring = match words {
         1 => 10 + 6 * count,
-        _ if count == 1 => 12,
+        2 if count == 1 => 17,
+        _ if count == 1 => 14,
         _ => 14 + 12 * count,
     };
     mean * recurring
@@ -162,6 +184,12 @@ mod tests {
         let all: Vec<usize> = (0..text.sentences.len()).collect();
         let phrases = key_phrases(&text, &all, 3);
         assert_eq!(&source[phrases[0].start..phrases[0].end], "data pipeline");
-        assert_eq!(phrases.iter().filter(|phrase| source[phrase.start..phrase.end].contains("pipeline")).count(), 1);
+        assert_eq!(
+            phrases
+                .iter()
+                .filter(|phrase| source[phrase.start..phrase.end].contains("pipeline"))
+                .count(),
+            1
+        );
     }
 }

@@ -48,18 +48,30 @@ impl<'t, 'a> Index<'t, 'a> {
         let open = cue.ends_with('*');
         let mut found = Vec::new();
         if open && rest.is_empty() {
-            let range = self.positions.range::<str, _>((std::ops::Bound::Included(*first), std::ops::Bound::Unbounded));
+            let range = self
+                .positions
+                .range::<str, _>((std::ops::Bound::Included(*first), std::ops::Bound::Unbounded));
             for (_, positions) in range.take_while(|(word, _)| word.starts_with(first)) {
-                found.extend(positions.iter().take(POSITIONS_MAX).filter_map(|&at| self.mention(at, 1)));
+                found.extend(
+                    positions.iter().take(POSITIONS_MAX).filter_map(|&at| self.mention(at, 1)),
+                );
             }
             found.sort_unstable();
         } else if let Some(positions) = self.positions.get(first) {
-            let follows = |at: u32| rest.iter().enumerate().all(|(offset, word)| {
-                let token = self.text.tokens.get(at as usize + offset + 1);
-                let said = token.map_or("", |token| self.text.folded(token));
-                said == *word || (open && offset + 1 == rest.len() && said.starts_with(word))
-            });
-            found.extend(positions.iter().take(POSITIONS_MAX).filter(|&&at| follows(at)).filter_map(|&at| self.mention(at, words.len())));
+            let follows = |at: u32| {
+                rest.iter().enumerate().all(|(offset, word)| {
+                    let token = self.text.tokens.get(at as usize + offset + 1);
+                    let said = token.map_or("", |token| self.text.folded(token));
+                    said == *word || (open && offset + 1 == rest.len() && said.starts_with(word))
+                })
+            };
+            found.extend(
+                positions
+                    .iter()
+                    .take(POSITIONS_MAX)
+                    .filter(|&&at| follows(at))
+                    .filter_map(|&at| self.mention(at, words.len())),
+            );
         }
         found
     }
@@ -76,7 +88,11 @@ impl<'t, 'a> Index<'t, 'a> {
 
     /// Sentences that say one of the cues, in reading order, each once.
     pub fn sentences<'c>(&self, cues: impl IntoIterator<Item = &'c str>) -> Vec<usize> {
-        let mut found: Vec<usize> = cues.into_iter().flat_map(|cue| self.find(cue)).map(|mention| mention.sentence).collect();
+        let mut found: Vec<usize> = cues
+            .into_iter()
+            .flat_map(|cue| self.find(cue))
+            .map(|mention| mention.sentence)
+            .collect();
         found.sort_unstable();
         found.dedup();
         found
@@ -113,43 +129,262 @@ pub enum Purpose {
 pub fn cues_of(purpose: Purpose) -> &'static [&'static str] {
     match purpose {
         Purpose::Action => &[
-            "please", "could you", "can you", "would you", "need to", "needs to", "you must", "must", "have to", "make sure", "remember to",
-            "don't forget", "let's", "let us", "we should", "you should", "i will", "i'll", "send me", "review", "todo", "to do", "action item",
-            "follow up", "schedule", "prepare", "submit", "confirm", "por favor", "podrias", "puedes", "podria", "necesito que", "necesitamos",
-            "hay que", "tenemos que", "tienes que", "debes", "debemos", "deberiamos", "recuerda", "no olvides", "enviame", "envia", "revisar",
-            "revisa", "preparar", "prepara", "confirmar", "confirma", "pendiente", "acordate", "mandame", "completar", "pagar", "llamar",
+            "please",
+            "could you",
+            "can you",
+            "would you",
+            "need to",
+            "needs to",
+            "you must",
+            "must",
+            "have to",
+            "make sure",
+            "remember to",
+            "don't forget",
+            "let's",
+            "let us",
+            "we should",
+            "you should",
+            "i will",
+            "i'll",
+            "send me",
+            "review",
+            "todo",
+            "to do",
+            "action item",
+            "follow up",
+            "schedule",
+            "prepare",
+            "submit",
+            "confirm",
+            "por favor",
+            "podrias",
+            "puedes",
+            "podria",
+            "necesito que",
+            "necesitamos",
+            "hay que",
+            "tenemos que",
+            "tienes que",
+            "debes",
+            "debemos",
+            "deberiamos",
+            "recuerda",
+            "no olvides",
+            "enviame",
+            "envia",
+            "revisar",
+            "revisa",
+            "preparar",
+            "prepara",
+            "confirmar",
+            "confirma",
+            "pendiente",
+            "acordate",
+            "mandame",
+            "completar",
+            "pagar",
+            "llamar",
         ],
         Purpose::Question => &[],
         Purpose::Decision => &[
-            "decided", "we agreed", "agreed to", "agreed", "decision", "we will use", "we'll use", "go with", "chose", "settled on", "approved",
-            "decidimos", "decidi", "se decidio", "acordamos", "acordado", "quedamos en", "decision", "aprobado", "elegimos", "usaremos", "vamos con",
+            "decided",
+            "we agreed",
+            "agreed to",
+            "agreed",
+            "decision",
+            "we will use",
+            "we'll use",
+            "go with",
+            "chose",
+            "settled on",
+            "approved",
+            "decidimos",
+            "decidi",
+            "se decidio",
+            "acordamos",
+            "acordado",
+            "quedamos en",
+            "decision",
+            "aprobado",
+            "elegimos",
+            "usaremos",
+            "vamos con",
         ],
         Purpose::Goal => &[
-            "goal", "i want", "i want to", "i need", "i'd like", "i would like", "how do i", "how can i", "help me", "objective", "we want", "aim",
-            "trying to", "objetivo", "quiero", "necesito", "quisiera", "me gustaria", "ayudame", "como puedo", "como hago", "la idea es", "busco",
-            "la meta", "hoy quiero",
+            "goal",
+            "i want",
+            "i want to",
+            "i need",
+            "i'd like",
+            "i would like",
+            "how do i",
+            "how can i",
+            "help me",
+            "objective",
+            "we want",
+            "aim",
+            "trying to",
+            "objetivo",
+            "quiero",
+            "necesito",
+            "quisiera",
+            "me gustaria",
+            "ayudame",
+            "como puedo",
+            "como hago",
+            "la idea es",
+            "busco",
+            "la meta",
+            "hoy quiero",
         ],
         Purpose::Result => &[
-            "done", "fixed", "finished", "completed", "implemented", "works now", "it works", "created", "added", "updated", "resolved", "shipped",
-            "deployed", "merged", "published", "solved", "passed", "succeeded", "configured", "migrated", "removed", "listo", "hecho", "terminado",
-            "terminamos", "funciona", "funciono", "creado", "arreglado", "resuelto", "complet*", "implement*", "actualizado", "agregado", "publicado",
-            "desplegado", "configurado", "se agrego", "se creo", "quedo", "ya esta",
+            "done",
+            "fixed",
+            "finished",
+            "completed",
+            "implemented",
+            "works now",
+            "it works",
+            "created",
+            "added",
+            "updated",
+            "resolved",
+            "shipped",
+            "deployed",
+            "merged",
+            "published",
+            "solved",
+            "passed",
+            "succeeded",
+            "configured",
+            "migrated",
+            "removed",
+            "listo",
+            "hecho",
+            "terminado",
+            "terminamos",
+            "funciona",
+            "funciono",
+            "creado",
+            "arreglado",
+            "resuelto",
+            "complet*",
+            "implement*",
+            "actualizado",
+            "agregado",
+            "publicado",
+            "desplegado",
+            "configurado",
+            "se agrego",
+            "se creo",
+            "quedo",
+            "ya esta",
         ],
         Purpose::Problem => &[
-            "error", "errors", "fail*", "bug", "broken", "crash*", "problem", "issue", "risk", "risks", "blocked", "blocker", "delay*", "exception",
-            "timeout", "missing", "unavailable", "warning", "fallo", "fallos", "falla", "fallido", "problema*", "riesgo*", "bloquead*", "retras*",
-            "excepcion", "falta", "roto", "no funciona", "demora*", "incidente", "caida",
+            "error",
+            "errors",
+            "fail*",
+            "bug",
+            "broken",
+            "crash*",
+            "problem",
+            "issue",
+            "risk",
+            "risks",
+            "blocked",
+            "blocker",
+            "delay*",
+            "exception",
+            "timeout",
+            "missing",
+            "unavailable",
+            "warning",
+            "fallo",
+            "fallos",
+            "falla",
+            "fallido",
+            "problema*",
+            "riesgo*",
+            "bloquead*",
+            "retras*",
+            "excepcion",
+            "falta",
+            "roto",
+            "no funciona",
+            "demora*",
+            "incidente",
+            "caida",
         ],
         Purpose::Pending => &[
-            "todo", "to do", "next step", "next steps", "still need", "still needs", "remaining", "pending", "tomorrow", "later", "left to", "will need to",
-            "need to", "follow up", "not yet", "pendiente*", "falta", "faltan", "queda", "quedan", "manana", "proximo paso", "proximos pasos", "siguiente paso",
-            "luego", "despues", "hay que", "tengo que", "tenemos que", "todavia no", "aun no",
+            "todo",
+            "to do",
+            "next step",
+            "next steps",
+            "still need",
+            "still needs",
+            "remaining",
+            "pending",
+            "tomorrow",
+            "later",
+            "left to",
+            "will need to",
+            "need to",
+            "follow up",
+            "not yet",
+            "pendiente*",
+            "falta",
+            "faltan",
+            "queda",
+            "quedan",
+            "manana",
+            "proximo paso",
+            "proximos pasos",
+            "siguiente paso",
+            "luego",
+            "despues",
+            "hay que",
+            "tengo que",
+            "tenemos que",
+            "todavia no",
+            "aun no",
         ],
         Purpose::Figure => &["percent", "million", "billion", "por ciento", "millones", "%"],
-        Purpose::Speech => &["said", "says", "told", "according to", "stated", "dijo", "afirmo", "senalo", "segun", "declaro", "aseguro", "explico"],
+        Purpose::Speech => &[
+            "said",
+            "says",
+            "told",
+            "according to",
+            "stated",
+            "dijo",
+            "afirmo",
+            "senalo",
+            "segun",
+            "declaro",
+            "aseguro",
+            "explico",
+        ],
         Purpose::Doubt => &[
-            "unclear", "not sure", "maybe", "perhaps", "unknown", "might", "uncertain", "to be confirmed", "tbd", "tbc", "open question", "no esta claro",
-            "quiza*", "tal vez", "por confirmar", "no se sabe", "desconocid*", "podria", "incierto", "incertidumbre",
+            "unclear",
+            "not sure",
+            "maybe",
+            "perhaps",
+            "unknown",
+            "might",
+            "uncertain",
+            "to be confirmed",
+            "tbd",
+            "tbc",
+            "open question",
+            "no esta claro",
+            "quiza*",
+            "tal vez",
+            "por confirmar",
+            "no se sabe",
+            "desconocid*",
+            "podria",
+            "incierto",
+            "incertidumbre",
         ],
     }
 }
@@ -157,16 +392,24 @@ pub fn cues_of(purpose: Purpose) -> &'static [&'static str] {
 /// Sentences with a purpose, in reading order. Headings, code, quoted mail and signatures have none.
 pub fn with_purpose(index: &Index<'_, '_>, purpose: Purpose, more: &[String]) -> Vec<usize> {
     let text = index.text;
-    let mut found = index.sentences(cues_of(purpose).iter().copied().chain(more.iter().map(String::as_str)));
+    let mut found =
+        index.sentences(cues_of(purpose).iter().copied().chain(more.iter().map(String::as_str)));
     match purpose {
         Purpose::Question => found.extend((0..text.sentences.len()).filter(|&at| asks(text, at))),
-        Purpose::Figure => found.extend((0..text.sentences.len()).filter(|&at| has_figure(text, at))),
+        Purpose::Figure => {
+            found.extend((0..text.sentences.len()).filter(|&at| has_figure(text, at)))
+        }
         Purpose::Speech => found.extend((0..text.sentences.len()).filter(|&at| quotes(text, at))),
         _ => {}
     }
     found.sort_unstable();
     found.dedup();
-    found.retain(|&at| !matches!(text.block_of(at).kind, Kind::Heading(_) | Kind::Header | Kind::Code | Kind::Signature | Kind::Quote));
+    found.retain(|&at| {
+        !matches!(
+            text.block_of(at).kind,
+            Kind::Heading(_) | Kind::Header | Kind::Code | Kind::Signature | Kind::Quote
+        )
+    });
     found.retain(|&at| text.tokens_of(at).len() > 1);
     found
 }
@@ -179,12 +422,15 @@ fn asks(text: &Text<'_>, sentence: usize) -> bool {
 fn has_figure(text: &Text<'_>, sentence: usize) -> bool {
     let said = text.sentence(sentence);
     let digits = said.bytes().filter(u8::is_ascii_digit).count();
-    digits > 0 && (said.contains('%') || !super::tokens::amounts(text, sentence).is_empty() || digits >= 3)
+    digits > 0
+        && (said.contains('%') || !super::tokens::amounts(text, sentence).is_empty() || digits >= 3)
 }
 
 fn quotes(text: &Text<'_>, sentence: usize) -> bool {
     let said = text.sentence(sentence);
-    let paired = |open: char, close: char| said.find(open).is_some_and(|at| said[at..].rfind(close).is_some_and(|end| end > 12));
+    let paired = |open: char, close: char| {
+        said.find(open).is_some_and(|at| said[at..].rfind(close).is_some_and(|end| end > 12))
+    };
     paired('“', '”') || paired('«', '»') || said.matches('"').count() >= 2 && paired('"', '"')
 }
 

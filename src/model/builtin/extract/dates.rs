@@ -128,7 +128,9 @@ impl Scanner<'_, '_> {
         let word = self.word(at);
         let digits = word.trim_end_matches(|c: char| !c.is_ascii_digit());
         let suffix = &word[digits.len()..];
-        matches!(suffix, "" | "st" | "nd" | "rd" | "th" | "º" | "°").then(|| digits.parse().ok()).flatten()
+        matches!(suffix, "" | "st" | "nd" | "rd" | "th" | "º" | "°")
+            .then(|| digits.parse().ok())
+            .flatten()
     }
 
     fn part(&self) -> &str {
@@ -139,17 +141,35 @@ impl Scanner<'_, '_> {
         &self.part()[self.tokens[at].start as usize..self.text.sentences[self.sentence].end]
     }
 
-    fn when(&self, start: usize, end: usize, date: Option<NaiveDate>, clock: Option<Clock>) -> When {
+    fn when(
+        &self,
+        start: usize,
+        end: usize,
+        date: Option<NaiveDate>,
+        clock: Option<Clock>,
+    ) -> When {
         let mention = Mention { sentence: self.sentence, start, end };
         When { mention, date, clock, until: None, relative: false }
     }
 
-    fn at_bytes(&self, start: usize, end: usize, date: Option<NaiveDate>, clock: Option<Clock>) -> (When, usize) {
+    fn at_bytes(
+        &self,
+        start: usize,
+        end: usize,
+        date: Option<NaiveDate>,
+        clock: Option<Clock>,
+    ) -> (When, usize) {
         let next = self.tokens.partition_point(|token| (token.start as usize) < end);
         (self.when(start, end, date, clock), next)
     }
 
-    fn over(&self, from: usize, next: usize, date: Option<NaiveDate>, relative: bool) -> Option<(When, usize)> {
+    fn over(
+        &self,
+        from: usize,
+        next: usize,
+        date: Option<NaiveDate>,
+        relative: bool,
+    ) -> Option<(When, usize)> {
         let date = date?;
         let (start, end) = (self.tokens[from].start as usize, self.tokens[next - 1].end as usize);
         Some((When { relative, ..self.when(start, end, Some(date), None) }, next))
@@ -168,7 +188,8 @@ impl Scanner<'_, '_> {
         let (date, used) = iso_date(rest)?;
         let start = self.tokens[at].start as usize;
         let tail = &rest[used..];
-        let time = tail.strip_prefix(['T', ' ']).and_then(clock).filter(|(_, width, _)| *width >= 4);
+        let time =
+            tail.strip_prefix(['T', ' ']).and_then(clock).filter(|(_, width, _)| *width >= 4);
         let (clock, width) = time.map_or((None, 0), |(clock, width, _)| (Some(clock), width + 1));
         Some(self.at_bytes(start, start + used + width, Some(date), clock))
     }
@@ -200,7 +221,9 @@ impl Scanner<'_, '_> {
 
     fn month_day(&self, at: usize) -> Option<(When, usize)> {
         let month = month(self.word(at))?;
-        let day = self.number(at + 1).filter(|day| (1..=31).contains(day) && self.word(at + 1).len() <= 4)?;
+        let day = self
+            .number(at + 1)
+            .filter(|day| (1..=31).contains(day) && self.word(at + 1).len() <= 4)?;
         let (year, next) = self.year(at + 2);
         self.over(at, next, self.complete(year, month, day), false)
     }
@@ -222,7 +245,9 @@ impl Scanner<'_, '_> {
         let this = NaiveDate::from_ymd_opt(anchor.year(), month, day)?;
         match (anchor - this).num_days() {
             late if late > PAST_DAYS => NaiveDate::from_ymd_opt(anchor.year() + 1, month, day),
-            early if early < -(365 - PAST_DAYS) => NaiveDate::from_ymd_opt(anchor.year() - 1, month, day),
+            early if early < -(365 - PAST_DAYS) => {
+                NaiveDate::from_ymd_opt(anchor.year() - 1, month, day)
+            }
             _ => Some(this),
         }
     }
@@ -235,7 +260,9 @@ impl Scanner<'_, '_> {
             "today" | "hoy" | "tonight" => (after(0), at + 1),
             "tomorrow" => (after(1), at + 1),
             "pasado" if self.word(at + 1) == "manana" => (after(2), at + 2),
-            "manana" if !matches!(before, "la" | "esta" | "cada" | "una" | "media" | "las") => (after(1), at + 1),
+            "manana" if !matches!(before, "la" | "esta" | "cada" | "una" | "media" | "las") => {
+                (after(1), at + 1)
+            }
             "yesterday" | "ayer" => (anchor.checked_sub_days(Days::new(1)), at + 1),
             "in" | "en" => self.counted(at + 1, after)?,
             "dentro" if self.word(at + 1) == "de" => self.counted(at + 2, after)?,
@@ -244,11 +271,23 @@ impl Scanner<'_, '_> {
         self.over(at, next, date, true)
     }
 
-    fn counted(&self, at: usize, after: impl Fn(u64) -> Option<NaiveDate>) -> Option<(Option<NaiveDate>, usize)> {
-        const SMALL: [&[&str]; 7] =
-            [&["a", "an", "un", "una", "one"], &["two", "dos"], &["three", "tres"], &["four", "cuatro"], &["five", "cinco"], &["six", "seis"], &["seven", "siete"]];
+    fn counted(
+        &self,
+        at: usize,
+        after: impl Fn(u64) -> Option<NaiveDate>,
+    ) -> Option<(Option<NaiveDate>, usize)> {
+        const SMALL: [&[&str]; 7] = [
+            &["a", "an", "un", "una", "one"],
+            &["two", "dos"],
+            &["three", "tres"],
+            &["four", "cuatro"],
+            &["five", "cinco"],
+            &["six", "seis"],
+            &["seven", "siete"],
+        ];
         let word = self.word(at);
-        let spelled = SMALL.iter().position(|words| words.contains(&word)).map(|index| index as u32 + 1);
+        let spelled =
+            SMALL.iter().position(|words| words.contains(&word)).map(|index| index as u32 + 1);
         let count = u64::from(self.number(at).or(spelled).filter(|&count| count <= 400)?);
         let unit = match self.word(at + 1) {
             "day" | "days" | "dia" | "dias" => 1,
@@ -268,7 +307,9 @@ impl Scanner<'_, '_> {
         if habitual || dated {
             return None;
         }
-        let ahead = (7 + i64::from(day.num_days_from_monday()) - i64::from(anchor.weekday().num_days_from_monday())) % 7;
+        let ahead = (7 + i64::from(day.num_days_from_monday())
+            - i64::from(anchor.weekday().num_days_from_monday()))
+            % 7;
         let past = before == "last" || after == "pasado";
         let date = match (past, ahead) {
             (true, ahead) => anchor.checked_sub_days(Days::new((7 - ahead) as u64)),
@@ -293,7 +334,12 @@ impl Scanner<'_, '_> {
             if let Some((end, more, end_marked)) = clock(last) {
                 until = Some(end);
                 width += gap + more;
-                if !marked && end_marked && from.hour < 12 && end.hour >= 12 && from.hour + 12 <= end.hour {
+                if !marked
+                    && end_marked
+                    && from.hour < 12
+                    && end.hour >= 12
+                    && from.hour + 12 <= end.hour
+                {
                     from.hour += 12;
                 }
             }
@@ -310,16 +356,29 @@ impl Scanner<'_, '_> {
         let width = self.word(at).len();
         if let Some((gap, last)) = range_end(&rest[width..]) {
             if let Some((end, more, marked)) = clock(last).filter(|found| found.2) {
-                let hour = if marked && end.hour >= 12 && hour < 12 && hour + 12 <= end.hour { hour + 12 } else { hour };
-                let (when, next) = self.at_bytes(start, start + width + gap + more, None, Some(Clock { hour, minute: 0 }));
+                let hour = if marked && end.hour >= 12 && hour < 12 && hour + 12 <= end.hour {
+                    hour + 12
+                } else {
+                    hour
+                };
+                let (when, next) = self.at_bytes(
+                    start,
+                    start + width + gap + more,
+                    None,
+                    Some(Clock { hour, minute: 0 }),
+                );
                 return Some((When { until: Some(end), ..when }, next));
             }
         }
-        let spanish = at > 1 && matches!(self.word(at - 1), "las" | "la") && matches!(self.word(at - 2), "a" | "desde" | "sobre");
+        let spanish = at > 1
+            && matches!(self.word(at - 1), "las" | "la")
+            && matches!(self.word(at - 2), "a" | "desde" | "sobre");
         if !spanish {
             return None;
         }
-        let afternoon = self.word(at + 1) == "de" && self.word(at + 2) == "la" && matches!(self.word(at + 3), "tarde" | "noche");
+        let afternoon = self.word(at + 1) == "de"
+            && self.word(at + 2) == "la"
+            && matches!(self.word(at + 3), "tarde" | "noche");
         let hour = if afternoon && hour < 12 { hour + 12 } else { hour };
         Some(self.at_bytes(start, start + width, None, Some(Clock { hour, minute: 0 })))
     }
@@ -328,7 +387,9 @@ impl Scanner<'_, '_> {
 /// `a las 15:30, de 15:30 a 16:30`: a range that repeats the start of a date only adds its end.
 fn repeats_start(found: &mut [When], at: usize) -> bool {
     let (clock, until, end) = (found[at].clock, found[at].until, found[at].mention.end);
-    let started = found.iter_mut().find(|when| when.date.is_some() && when.clock == clock && when.until.is_none());
+    let started = found
+        .iter_mut()
+        .find(|when| when.date.is_some() && when.clock == clock && when.until.is_none());
     match (started, until) {
         (Some(when), Some(until)) => {
             when.until = Some(until);
@@ -351,9 +412,14 @@ fn join_clocks(text: &Text<'_>, sentence: usize, first: usize, found: &mut Vec<W
             found.remove(at);
             continue;
         }
-        let near = (first..found.len()).filter(|&other| found[other].date.is_some() && found[other].clock.is_none()).min_by_key(|&other| position(found[other].mention.start).abs_diff(here));
+        let near = (first..found.len())
+            .filter(|&other| found[other].date.is_some() && found[other].clock.is_none())
+            .min_by_key(|&other| position(found[other].mention.start).abs_diff(here));
         match near {
-            Some(date) if bare_clock && position(found[date].mention.start).abs_diff(here) <= NEAR_TOKENS => {
+            Some(date)
+                if bare_clock
+                    && position(found[date].mention.start).abs_diff(here) <= NEAR_TOKENS =>
+            {
                 let clock = found.remove(at);
                 let date = if date > at { date - 1 } else { date };
                 let when = &mut found[date];
@@ -372,13 +438,19 @@ pub fn is_calendar_word(word: &str) -> bool {
 }
 
 fn month(word: &str) -> Option<u32> {
-    let index = MONTHS.iter().position(|&(long, short, largo, corto)| [long, short, largo, corto].contains(&word) || (word == "set" && corto == "sep"))?;
+    let index = MONTHS.iter().position(|&(long, short, largo, corto)| {
+        [long, short, largo, corto].contains(&word) || (word == "set" && corto == "sep")
+    })?;
     Some(index as u32 + 1)
 }
 
 /// The weekday a word names.
 pub fn weekday(word: &str) -> Option<Weekday> {
-    let index = WEEKDAYS.iter().position(|&(long, short, largo)| [long, short, largo].contains(&word) || (short == "thu" && word == "thurs") || (short == "tue" && word == "tues"))?;
+    let index = WEEKDAYS.iter().position(|&(long, short, largo)| {
+        [long, short, largo].contains(&word)
+            || (short == "thu" && word == "thurs")
+            || (short == "tue" && word == "tues")
+    })?;
     Weekday::try_from(index as u8).ok()
 }
 
@@ -387,7 +459,12 @@ fn iso_date(rest: &str) -> Option<(NaiveDate, usize)> {
     if bytes.len() < 10 || !matches!(bytes[4], b'-' | b'/') || bytes[7] != bytes[4] {
         return None;
     }
-    let number = |range: std::ops::Range<usize>| rest.get(range).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?.parse::<u32>().ok();
+    let number = |range: std::ops::Range<usize>| {
+        rest.get(range)
+            .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?
+            .parse::<u32>()
+            .ok()
+    };
     let date = NaiveDate::from_ymd_opt(number(0..4)? as i32, number(5..7)?, number(8..10)?)?;
     let ends = !bytes.get(10).is_some_and(u8::is_ascii_digit);
     ends.then_some((date, 10))
@@ -395,7 +472,11 @@ fn iso_date(rest: &str) -> Option<(NaiveDate, usize)> {
 
 fn digits(rest: &str, most: usize) -> Option<(u32, usize)> {
     let width = rest.bytes().take_while(u8::is_ascii_digit).count();
-    (1..=most).contains(&width).then(|| rest[..width].parse().ok()).flatten().map(|number| (number, width))
+    (1..=most)
+        .contains(&width)
+        .then(|| rest[..width].parse().ok())
+        .flatten()
+        .map(|number| (number, width))
 }
 
 fn slashed(rest: &str) -> Option<(u32, u32, Option<i32>, usize)> {
@@ -434,7 +515,9 @@ fn clock(rest: &str) -> Option<(Clock, usize, bool)> {
     let (half, suffix) = half_day(&rest[used..]);
     used += suffix;
     let marked = suffix > 0;
-    if bytes.get(used).is_some_and(|byte| byte.is_ascii_alphanumeric() && *byte != b'Z') || (bytes.get(used) == Some(&b'/')) {
+    if bytes.get(used).is_some_and(|byte| byte.is_ascii_alphanumeric() && *byte != b'Z')
+        || (bytes.get(used) == Some(&b'/'))
+    {
         return None;
     }
     match minute {
@@ -458,9 +541,21 @@ fn half_day(rest: &str) -> (Option<bool>, usize) {
     if space > 1 {
         return (None, 0);
     }
-    for (mark, half) in [("p.m.", Some(true)), ("a.m.", Some(false)), ("p. m.", Some(true)), ("a. m.", Some(false)), ("pm", Some(true)), ("am", Some(false)), ("hrs", None), ("hs", None), ("h", None)] {
+    for (mark, half) in [
+        ("p.m.", Some(true)),
+        ("a.m.", Some(false)),
+        ("p. m.", Some(true)),
+        ("a. m.", Some(false)),
+        ("pm", Some(true)),
+        ("am", Some(false)),
+        ("hrs", None),
+        ("hs", None),
+        ("h", None),
+    ] {
         let found = tail.get(..mark.len()).is_some_and(|head| head.eq_ignore_ascii_case(mark));
-        let ends = !tail.get(mark.len()..).is_some_and(|after| after.starts_with(|c: char| c.is_alphanumeric()));
+        let ends = !tail
+            .get(mark.len()..)
+            .is_some_and(|after| after.starts_with(|c: char| c.is_alphanumeric()));
         if found && ends {
             return (half, space + mark.len());
         }
@@ -470,7 +565,20 @@ fn half_day(rest: &str) -> (Option<bool>, usize) {
 
 /// The text after a dash or `to`/`a` that joins two times, with the width of the joint.
 fn range_end(rest: &str) -> Option<(usize, &str)> {
-    for joint in [" - ", "-", " – ", "–", " — ", "—", " to ", " a las ", " a ", " hasta las ", " until ", " y las "] {
+    for joint in [
+        " - ",
+        "-",
+        " – ",
+        "–",
+        " — ",
+        "—",
+        " to ",
+        " a las ",
+        " a ",
+        " hasta las ",
+        " until ",
+        " y las ",
+    ] {
         if let Some(tail) = rest.strip_prefix(joint) {
             return Some((joint.len(), tail));
         }
@@ -495,7 +603,11 @@ pub fn duration(text: &Text<'_>, sentence: usize) -> Option<(u32, Mention)> {
             "two" | "dos" => 2 * scale,
             number => tenths(number)? * scale / 10,
         };
-        let mention = Mention { sentence, start: tokens[at].start as usize, end: tokens[at + 1].end as usize };
+        let mention = Mention {
+            sentence,
+            start: tokens[at].start as usize,
+            end: tokens[at + 1].end as usize,
+        };
         (1..=60 * 24 * 14).contains(&minutes).then_some((minutes, mention))
     })
 }
@@ -518,7 +630,9 @@ mod tests {
         find(&text, anchor)
             .iter()
             .map(|when| match (when.iso(), when.clock, when.until) {
-                (Some(iso), _, Some(until)) => format!("{iso}/{:02}:{:02}", until.hour, until.minute),
+                (Some(iso), _, Some(until)) => {
+                    format!("{iso}/{:02}:{:02}", until.hour, until.minute)
+                }
                 (Some(iso), _, None) => iso,
                 (None, Some(clock), _) => format!("{:02}:{:02}", clock.hour, clock.minute),
                 (None, None, _) => String::new(),
@@ -561,14 +675,23 @@ mod tests {
 
     #[test]
     fn ambiguous_or_impossible_dates_are_not_reported() {
-        for source in ["The form is due 03/04/2026 at the desk.", "See 31/02/2026.", "Version 1.2.2026 of the tool", "Ratio 3/4", "por la mañana"] {
+        for source in [
+            "The form is due 03/04/2026 at the desk.",
+            "See 31/02/2026.",
+            "Version 1.2.2026 of the tool",
+            "Ratio 3/4",
+            "por la mañana",
+        ] {
             assert!(found(source, Some("2026-02-11")).is_empty(), "{source}");
         }
     }
 
     #[test]
     fn mail_dates_anchor_and_durations_count() {
-        assert_eq!(parse_anchor("Tue, 3 Mar 2026 10:00:00 +0100"), NaiveDate::from_ymd_opt(2026, 3, 3));
+        assert_eq!(
+            parse_anchor("Tue, 3 Mar 2026 10:00:00 +0100"),
+            NaiveDate::from_ymd_opt(2026, 3, 3)
+        );
         let text = Text::new(vec![Part { id: "a", text: "The call takes 1.5 hours." }]);
         assert_eq!(duration(&text, 0).map(|found| found.0), Some(90));
     }

@@ -22,14 +22,50 @@ const CUSTOMARY: &str = " i i'm i've i'll i'd monday tuesday wednesday thursday 
 august september october november december lunes martes miercoles jueves viernes sabado domingo enero febrero marzo abril mayo junio julio \
 agosto septiembre octubre noviembre diciembre ok am pm faq eur usd gbp clp inv id api url csv json html sql re fwd fw http https utc gmt cet est pst subject from to date english spanish ";
 const COUNTRIES: [(&str, &str); 44] = [
-    ("argentina", "Argentina"), ("australia", "Australia"), ("austria", "Austria"), ("belgium", "Belgium"), ("belgica", "Belgium"), ("brazil", "Brazil"),
-    ("brasil", "Brazil"), ("canada", "Canada"), ("chile", "Chile"), ("china", "China"), ("colombia", "Colombia"), ("denmark", "Denmark"),
-    ("ecuador", "Ecuador"), ("finland", "Finland"), ("france", "France"), ("francia", "France"), ("germany", "Germany"), ("alemania", "Germany"),
-    ("india", "India"), ("ireland", "Ireland"), ("irlanda", "Ireland"), ("italy", "Italy"), ("italia", "Italy"), ("japan", "Japan"), ("japon", "Japan"),
-    ("mexico", "Mexico"), ("netherlands", "Netherlands"), ("norway", "Norway"), ("peru", "Peru"), ("poland", "Poland"), ("polonia", "Poland"),
-    ("portugal", "Portugal"), ("singapore", "Singapore"), ("spain", "Spain"), ("espana", "Spain"), ("sweden", "Sweden"), ("suecia", "Sweden"),
-    ("switzerland", "Switzerland"), ("suiza", "Switzerland"), ("uk", "United Kingdom"), ("uruguay", "Uruguay"), ("usa", "United States"),
-    ("united states", "United States"), ("united kingdom", "United Kingdom"),
+    ("argentina", "Argentina"),
+    ("australia", "Australia"),
+    ("austria", "Austria"),
+    ("belgium", "Belgium"),
+    ("belgica", "Belgium"),
+    ("brazil", "Brazil"),
+    ("brasil", "Brazil"),
+    ("canada", "Canada"),
+    ("chile", "Chile"),
+    ("china", "China"),
+    ("colombia", "Colombia"),
+    ("denmark", "Denmark"),
+    ("ecuador", "Ecuador"),
+    ("finland", "Finland"),
+    ("france", "France"),
+    ("francia", "France"),
+    ("germany", "Germany"),
+    ("alemania", "Germany"),
+    ("india", "India"),
+    ("ireland", "Ireland"),
+    ("irlanda", "Ireland"),
+    ("italy", "Italy"),
+    ("italia", "Italy"),
+    ("japan", "Japan"),
+    ("japon", "Japan"),
+    ("mexico", "Mexico"),
+    ("netherlands", "Netherlands"),
+    ("norway", "Norway"),
+    ("peru", "Peru"),
+    ("poland", "Poland"),
+    ("polonia", "Poland"),
+    ("portugal", "Portugal"),
+    ("singapore", "Singapore"),
+    ("spain", "Spain"),
+    ("espana", "Spain"),
+    ("sweden", "Sweden"),
+    ("suecia", "Sweden"),
+    ("switzerland", "Switzerland"),
+    ("suiza", "Switzerland"),
+    ("uk", "United Kingdom"),
+    ("uruguay", "Uruguay"),
+    ("usa", "United States"),
+    ("united states", "United States"),
+    ("united kingdom", "United Kingdom"),
 ];
 
 /// What a name names.
@@ -62,8 +98,13 @@ pub fn find(text: &Text<'_>, sentences: &[usize]) -> Vec<Name> {
             continue;
         }
         in_sentence(text, sentence, |mention, kind| {
-            let key = fold(&text.parts[text.sentences[sentence].part].text[mention.start..mention.end]);
-            names.entry(key).and_modify(|name| name.count += 1).or_insert(Name { mention, kind, count: 1 });
+            let key =
+                fold(&text.parts[text.sentences[sentence].part].text[mention.start..mention.end]);
+            names.entry(key).and_modify(|name| name.count += 1).or_insert(Name {
+                mention,
+                kind,
+                count: 1,
+            });
         });
     }
     let mut names: Vec<Name> = names.into_values().collect();
@@ -103,7 +144,14 @@ fn in_sentence(text: &Text<'_>, sentence: usize, mut each: impl FnMut(Mention, N
         let acronym = text_of.len() > 1 && text_of.chars().filter(|c| c.is_uppercase()).count() > 1;
         let plausible = !alone || honorific || acronym || !(opens && first == at);
         if plausible && end - first <= WORDS_MAX && text_of.chars().count() > 1 {
-            each(Mention { sentence, start: tokens[first].start as usize, end: tokens[end - 1].end as usize }, kind);
+            each(
+                Mention {
+                    sentence,
+                    start: tokens[first].start as usize,
+                    end: tokens[end - 1].end as usize,
+                },
+                kind,
+            );
         }
         at = end;
     }
@@ -122,22 +170,31 @@ fn shouts(text: &Text<'_>, sentence: usize, tokens: &[Token]) -> bool {
 }
 
 fn opens_clause(source: &str, floor: usize, start: usize) -> bool {
-    let before = source[floor..start].trim_end_matches([' ', '\n', '"', '“', '«', '¿', '¡', '(', '*', '_', '-', '•']);
+    let before = source[floor..start]
+        .trim_end_matches([' ', '\n', '"', '“', '«', '¿', '¡', '(', '*', '_', '-', '•']);
     before.is_empty() || before.ends_with([':', '.', '!', '?', '·', '|', '•', '–', '—', '/'])
 }
 
 fn run_end(text: &Text<'_>, sentence: usize, tokens: &[Token], at: usize) -> usize {
     let source = text.parts[text.sentences[sentence].part].text;
-    let is_name = |index: usize| tokens.get(index).is_some_and(|token| is_name_word(text, sentence, token));
+    let is_name =
+        |index: usize| tokens.get(index).is_some_and(|token| is_name_word(text, sentence, token));
     let adjacent = |index: usize| {
         let gap = &source[tokens[index - 1].end as usize..tokens[index].start as usize];
-        matches!(gap, " " | "-" | ". " | " & " | "." | "&") && !(gap == ". " && text.token_text(sentence, &tokens[index - 1]).len() > 3)
+        matches!(gap, " " | "-" | ". " | " & " | "." | "&")
+            && !(gap == ". " && text.token_text(sentence, &tokens[index - 1]).len() > 3)
     };
     let mut end = at;
     while is_name(end) && (end == at || adjacent(end)) {
         end += 1;
         let mut skip = end;
-        while skip < tokens.len() && skip - end < 2 && adjacent(skip) && end > at && CONNECTIVE.contains(&spaced(text.folded(&tokens[skip]))) && !is_name(skip) {
+        while skip < tokens.len()
+            && skip - end < 2
+            && adjacent(skip)
+            && end > at
+            && CONNECTIVE.contains(&spaced(text.folded(&tokens[skip])))
+            && !is_name(skip)
+        {
             skip += 1;
         }
         if skip > end && is_name(skip) && adjacent(skip) && skip - at < WORDS_MAX {
@@ -155,7 +212,11 @@ fn is_name_word(text: &Text<'_>, sentence: usize, token: &Token) -> bool {
 
 fn kind_of(text: &Text<'_>, words: &[Token]) -> NameKind {
     let says = |token: &Token| ORGANIZATION.contains(&spaced(text.folded(token)));
-    if words.len() > 1 && words.iter().any(says) { NameKind::Organization } else { NameKind::Unknown }
+    if words.len() > 1 && words.iter().any(says) {
+        NameKind::Organization
+    } else {
+        NameKind::Unknown
+    }
 }
 
 fn spaced(word: &str) -> String {
@@ -168,13 +229,17 @@ pub fn country(text: &Text<'_>, sentence: usize) -> Option<(&'static str, Mentio
     (0..tokens.len()).find_map(|at| {
         let word = text.folded(&tokens[at]);
         let pair = tokens.get(at + 1).map(|next| format!("{word} {}", text.folded(next)));
-        let known = |name: &str| COUNTRIES.iter().find(|(folded, _)| *folded == name).map(|(_, english)| *english);
+        let known = |name: &str| {
+            COUNTRIES.iter().find(|(folded, _)| *folded == name).map(|(_, english)| *english)
+        };
         let (name, last) = match pair.as_deref().and_then(known) {
             Some(name) => (name, at + 1),
             None => (known(word)?, at),
         };
-        let capital = text.token_text(sentence, &tokens[at]).chars().next().is_some_and(char::is_uppercase);
-        let mention = Mention { sentence, start: tokens[at].start as usize, end: tokens[last].end as usize };
+        let capital =
+            text.token_text(sentence, &tokens[at]).chars().next().is_some_and(char::is_uppercase);
+        let mention =
+            Mention { sentence, start: tokens[at].start as usize, end: tokens[last].end as usize };
         capital.then_some((name, mention))
     })
 }
@@ -187,12 +252,17 @@ mod tests {
     fn names(source: &str) -> Vec<(String, NameKind)> {
         let text = Text::new(vec![Part { id: "a", text: source }]);
         let all: Vec<usize> = (0..text.sentences.len()).collect();
-        find(&text, &all).into_iter().map(|name| (source[name.mention.start..name.mention.end].to_string(), name.kind)).collect()
+        find(&text, &all)
+            .into_iter()
+            .map(|name| (source[name.mention.start..name.mention.end].to_string(), name.kind))
+            .collect()
     }
 
     #[test]
     fn names_are_runs_of_capitals_and_openings_are_doubted() {
-        let found = names("Yesterday we met Ana Pérez from Acme Labs. The offer of the Universidad de Chile arrived on Monday. Nothing else.");
+        let found = names(
+            "Yesterday we met Ana Pérez from Acme Labs. The offer of the Universidad de Chile arrived on Monday. Nothing else.",
+        );
         assert_eq!(found[0], ("Ana Pérez".to_string(), NameKind::Unknown));
         assert_eq!(found[1], ("Acme Labs".to_string(), NameKind::Organization));
         assert_eq!(found[2], ("Universidad de Chile".to_string(), NameKind::Organization));
@@ -201,7 +271,10 @@ mod tests {
 
     #[test]
     fn countries_need_a_capital() {
-        let text = Text::new(vec![Part { id: "a", text: "The role is in Santiago, Chile. We cook with chile." }]);
+        let text = Text::new(vec![Part {
+            id: "a",
+            text: "The role is in Santiago, Chile. We cook with chile.",
+        }]);
         assert_eq!(country(&text, 0).map(|found| found.0), Some("Chile"));
         assert_eq!(country(&text, 1), None);
     }

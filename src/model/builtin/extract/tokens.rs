@@ -9,17 +9,26 @@ const LENGTH_MAX: usize = 2000;
 
 const CURRENCY_MARKS: [char; 6] = ['$', '€', '£', '¥', '₹', '₿'];
 const CURRENCY_CODES: [&str; 17] = [
-    "usd", "eur", "gbp", "clp", "mxn", "ars", "cop", "pen", "brl", "chf", "jpy", "cad", "aud", "euros", "dollars", "dolares", "pesos",
+    "usd", "eur", "gbp", "clp", "mxn", "ars", "cop", "pen", "brl", "chf", "jpy", "cad", "aud",
+    "euros", "dollars", "dolares", "pesos",
 ];
 
 /// E-mail addresses of a sentence.
 pub fn emails(text: &Text<'_>, sentence: usize) -> Vec<Mention> {
     scan(text, sentence, '@', |source, floor, at, ceiling| {
-        let local = source[floor..at].bytes().rev().take_while(|byte| byte.is_ascii_alphanumeric() || b"._%+-".contains(byte)).count();
-        let domain = source[at + 1..ceiling].bytes().take_while(|byte| byte.is_ascii_alphanumeric() || b".-".contains(byte)).count();
+        let local = source[floor..at]
+            .bytes()
+            .rev()
+            .take_while(|byte| byte.is_ascii_alphanumeric() || b"._%+-".contains(byte))
+            .count();
+        let domain = source[at + 1..ceiling]
+            .bytes()
+            .take_while(|byte| byte.is_ascii_alphanumeric() || b".-".contains(byte))
+            .count();
         let end = at + 1 + source[at + 1..at + 1 + domain].trim_end_matches(['.', '-']).len();
         let (_, top) = source[at + 1..end].rsplit_once('.')?;
-        let known = local > 0 && top.len() >= 2 && top.bytes().all(|byte| byte.is_ascii_alphabetic());
+        let known =
+            local > 0 && top.len() >= 2 && top.bytes().all(|byte| byte.is_ascii_alphabetic());
         known.then_some((at - local, end))
     })
 }
@@ -34,11 +43,17 @@ pub fn urls(text: &Text<'_>, sentence: usize) -> Vec<Mention> {
         if !matches!(&source[at - scheme..at].to_ascii_lowercase()[..], "http" | "https" | "ftp") {
             return None;
         }
-        let body = source[at + 3..ceiling].find(|c: char| c.is_whitespace() || matches!(c, '<' | '>' | '"' | '`' | '|' | '\\' | '^' | '{' | '}')).unwrap_or(ceiling - at - 3);
+        let body = source[at + 3..ceiling]
+            .find(|c: char| {
+                c.is_whitespace()
+                    || matches!(c, '<' | '>' | '"' | '`' | '|' | '\\' | '^' | '{' | '}')
+            })
+            .unwrap_or(ceiling - at - 3);
         let mut url = &source[at + 3..at + 3 + body];
         loop {
             let open = url.contains('(');
-            let shorter = url.trim_end_matches(['.', ',', ';', ':', '!', '?', '\'', ']', '*', '_', '»', '”']);
+            let shorter =
+                url.trim_end_matches(['.', ',', ';', ':', '!', '?', '\'', ']', '*', '_', '»', '”']);
             let shorter = if open { shorter } else { shorter.trim_end_matches(')') };
             if shorter.len() == url.len() {
                 break;
@@ -49,7 +64,12 @@ pub fn urls(text: &Text<'_>, sentence: usize) -> Vec<Mention> {
     })
 }
 
-fn scan(text: &Text<'_>, sentence: usize, mark: char, read: impl Fn(&str, usize, usize, usize) -> Option<(usize, usize)>) -> Vec<Mention> {
+fn scan(
+    text: &Text<'_>,
+    sentence: usize,
+    mark: char,
+    read: impl Fn(&str, usize, usize, usize) -> Option<(usize, usize)>,
+) -> Vec<Mention> {
     let place = &text.sentences[sentence];
     let source = text.parts[place.part].text;
     let mut found: Vec<Mention> = Vec::new();
@@ -59,7 +79,9 @@ fn scan(text: &Text<'_>, sentence: usize, mark: char, read: impl Fn(&str, usize,
         if at < floor {
             continue;
         }
-        if let Some((start, end)) = read(source, floor, at, place.end).filter(|(start, end)| end - start <= LENGTH_MAX) {
+        if let Some((start, end)) =
+            read(source, floor, at, place.end).filter(|(start, end)| end - start <= LENGTH_MAX)
+        {
             found.push(Mention { sentence, start, end });
             floor = end;
         }
@@ -83,7 +105,12 @@ pub fn amounts(text: &Text<'_>, sentence: usize) -> Vec<Mention> {
         let mut money = false;
         if before.ends_with(CURRENCY_MARKS) {
             from = before.trim_end_matches(CURRENCY_MARKS).len() + place.start;
-            from -= source[place.start..from].bytes().rev().take_while(u8::is_ascii_uppercase).count().min(3);
+            from -= source[place.start..from]
+                .bytes()
+                .rev()
+                .take_while(u8::is_ascii_uppercase)
+                .count()
+                .min(3);
             money = true;
         } else if index > 0 && is_currency(text, &tokens[index - 1]) {
             from = tokens[index - 1].start as usize;
@@ -113,26 +140,44 @@ pub fn amounts(text: &Text<'_>, sentence: usize) -> Vec<Mention> {
 
 fn is_quantity(word: &str) -> bool {
     let digits = word.trim_end_matches(['k', 'K', 'm', 'M']);
-    word.len() - digits.len() <= 1 && digits.starts_with(|c: char| c.is_ascii_digit()) && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.' || byte == b',')
+    word.len() - digits.len() <= 1
+        && digits.starts_with(|c: char| c.is_ascii_digit())
+        && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.' || byte == b',')
 }
 
 fn is_currency(text: &Text<'_>, token: &super::super::text::words::Token) -> bool {
     CURRENCY_CODES.contains(&text.folded(token))
 }
 
-fn range(source: &str, end: usize, limit: usize, tokens: &[super::super::text::words::Token], next: usize) -> Option<usize> {
+fn range(
+    source: &str,
+    end: usize,
+    limit: usize,
+    tokens: &[super::super::text::words::Token],
+    next: usize,
+) -> Option<usize> {
     let token = tokens.get(next)?;
     let (start, stop) = (token.start as usize, token.end as usize);
-    let gap = source[end..start].trim_matches(|c: char| c == ' ' || CURRENCY_MARKS.contains(&c) || c == '\u{a0}');
-    (stop <= limit && matches!(gap, "-" | "–" | "—") && is_quantity(&source[start..stop])).then_some(stop)
+    let gap = source[end..start]
+        .trim_matches(|c: char| c == ' ' || CURRENCY_MARKS.contains(&c) || c == '\u{a0}');
+    (stop <= limit && matches!(gap, "-" | "–" | "—") && is_quantity(&source[start..stop]))
+        .then_some(stop)
 }
 
-fn scale_word(text: &Text<'_>, tokens: &[super::super::text::words::Token], next: &mut usize, end: usize) -> usize {
-    const SCALES: [&str; 8] = ["million", "millions", "billion", "millones", "millon", "mil", "thousand", "mm"];
+fn scale_word(
+    text: &Text<'_>,
+    tokens: &[super::super::text::words::Token],
+    next: &mut usize,
+    end: usize,
+) -> usize {
+    const SCALES: [&str; 8] =
+        ["million", "millions", "billion", "millones", "millon", "mil", "thousand", "mm"];
     match tokens.get(*next) {
         Some(token) if SCALES.contains(&text.folded(token)) => {
             *next += 1;
-            if text.folded(&tokens[*next - 1]).starts_with("millon") && tokens.get(*next).is_some_and(|token| text.folded(token) == "de") {
+            if text.folded(&tokens[*next - 1]).starts_with("millon")
+                && tokens.get(*next).is_some_and(|token| text.folded(token) == "de")
+            {
                 let end = tokens[*next - 1].end as usize;
                 *next += 1;
                 return end;
@@ -145,11 +190,26 @@ fn scale_word(text: &Text<'_>, tokens: &[super::super::text::words::Token], next
 
 fn per(source: &str, end: usize, limit: usize) -> usize {
     const PERIODS: [&str; 16] = [
-        " per month", " per year", " per hour", " a year", " a month", "/month", "/year", "/hour", "/mes", "/año", " al mes", " al año", " anuales", " mensuales",
-        " brutos", " gross",
+        " per month",
+        " per year",
+        " per hour",
+        " a year",
+        " a month",
+        "/month",
+        "/year",
+        "/hour",
+        "/mes",
+        "/año",
+        " al mes",
+        " al año",
+        " anuales",
+        " mensuales",
+        " brutos",
+        " gross",
     ];
     let mut end = end;
-    while let Some(period) = PERIODS.iter().find(|period| source[end..limit].starts_with(**period)) {
+    while let Some(period) = PERIODS.iter().find(|period| source[end..limit].starts_with(**period))
+    {
         end += period.len();
     }
     end
@@ -162,14 +222,23 @@ mod tests {
 
     fn said(source: &str, find: fn(&Text<'_>, usize) -> Vec<Mention>) -> Vec<String> {
         let text = Text::new(vec![Part { id: "a", text: source }]);
-        (0..text.sentences.len()).flat_map(|at| find(&text, at)).map(|found| source[found.start..found.end].to_string()).collect()
+        (0..text.sentences.len())
+            .flat_map(|at| find(&text, at))
+            .map(|found| source[found.start..found.end].to_string())
+            .collect()
     }
 
     #[test]
     fn addresses_lose_their_punctuation() {
-        assert_eq!(said("Write to ana.perez+x@mail.example.org, please.", emails), ["ana.perez+x@mail.example.org"]);
+        assert_eq!(
+            said("Write to ana.perez+x@mail.example.org, please.", emails),
+            ["ana.perez+x@mail.example.org"]
+        );
         assert_eq!(said("Not @home nor a@b.", emails), Vec::<String>::new());
-        assert_eq!(said("See (https://x.org/a?b=1), or http://y.org/w_(z).", urls), ["https://x.org/a?b=1", "http://y.org/w_(z)"]);
+        assert_eq!(
+            said("See (https://x.org/a?b=1), or http://y.org/w_(z).", urls),
+            ["https://x.org/a?b=1", "http://y.org/w_(z)"]
+        );
     }
 
     #[test]

@@ -14,8 +14,25 @@ use super::filled::Filled;
 const DEPTH_MAX: usize = 32;
 /// Enum values that claim least, in order of preference.
 const MODEST: [&str; 19] = [
-    "other", "unknown", "unclear", "none", "human", "Unclear", "Maybe", "medium", "MEDIUM", "normal", "low", "no", "No", "unspecified", "not_stated",
-    "text", "archive", "watch", "neutral",
+    "other",
+    "unknown",
+    "unclear",
+    "none",
+    "human",
+    "Unclear",
+    "Maybe",
+    "medium",
+    "MEDIUM",
+    "normal",
+    "low",
+    "no",
+    "No",
+    "unspecified",
+    "not_stated",
+    "text",
+    "archive",
+    "watch",
+    "neutral",
 ];
 
 /// A schema inside its document, for local references.
@@ -38,16 +55,23 @@ impl<'s> Node<'s> {
 
     fn resolved(mut self) -> Self {
         for _ in 0..DEPTH_MAX {
-            let reference = self.schema.get("$ref").and_then(Value::as_str).and_then(|name| name.strip_prefix('#'));
+            let reference = self
+                .schema
+                .get("$ref")
+                .and_then(Value::as_str)
+                .and_then(|name| name.strip_prefix('#'));
             match reference.and_then(|pointer| self.root.pointer(pointer)) {
                 Some(target) => self.schema = target,
                 None => break,
             }
         }
-        let choices = ["anyOf", "oneOf", "allOf"].iter().find_map(|key| self.schema.get(*key)?.as_array());
+        let choices =
+            ["anyOf", "oneOf", "allOf"].iter().find_map(|key| self.schema.get(*key)?.as_array());
         if self.schema.get("type").is_none() && self.schema.get("properties").is_none() {
             let real = |choice: &&Value| choice.get("type").and_then(Value::as_str) != Some("null");
-            if let Some(choice) = choices.and_then(|list| list.iter().find(real)).filter(|_| self.depth < DEPTH_MAX) {
+            if let Some(choice) =
+                choices.and_then(|list| list.iter().find(real)).filter(|_| self.depth < DEPTH_MAX)
+            {
                 return Node { root: self.root, schema: choice, depth: self.depth + 1 }.resolved();
             }
         }
@@ -58,7 +82,9 @@ impl<'s> Node<'s> {
     pub fn allows(&self, kind: &str) -> bool {
         match self.schema.get("type") {
             Some(Value::String(name)) => name == kind || (kind == "integer" && name == "number"),
-            Some(Value::Array(names)) => names.iter().any(|name| name == kind || (kind == "integer" && name == "number")),
+            Some(Value::Array(names)) => {
+                names.iter().any(|name| name == kind || (kind == "integer" && name == "number"))
+            }
             _ => match self.choices() {
                 Some(values) => values.iter().any(|value| kind_of(value) == kind),
                 None => kind != "null",
@@ -134,12 +160,17 @@ pub fn conform(filled: Filled, node: Node<'_>) -> Filled {
         Filled::List(list) => list_of(list, &node),
         Filled::Object(members) => node.allows("object").then(|| object(members, &node)),
         Filled::Value(Value::String(text_of)) => text(Quoted::plain(text_of), &node),
-        Filled::Value(Value::Array(list)) => list_of(list.into_iter().map(Filled::Value).collect(), &node),
+        Filled::Value(Value::Array(list)) => {
+            list_of(list.into_iter().map(Filled::Value).collect(), &node)
+        }
         Filled::Value(Value::Object(map)) => {
-            let members = map.into_iter().map(|(name, value)| (name, Filled::Value(value))).collect();
+            let members =
+                map.into_iter().map(|(name, value)| (name, Filled::Value(value))).collect();
             node.allows("object").then(|| object(members, &node))
         }
-        Filled::Value(Value::Bool(flag)) => node.allows("boolean").then_some(Filled::Value(Value::Bool(flag))),
+        Filled::Value(Value::Bool(flag)) => {
+            node.allows("boolean").then_some(Filled::Value(Value::Bool(flag)))
+        }
         Filled::Value(Value::Number(number)) => numeric(&number, &node),
     };
     fitted.filter(|value| allowed(value, &node)).unwrap_or_else(|| modest(node))
@@ -164,7 +195,12 @@ fn text(quoted: Quoted, node: &Node<'_>) -> Option<Filled> {
         return list_of(vec![Filled::Text(quoted)], node);
     }
     if node.allows("number") || node.allows("integer") {
-        return quoted.text.trim().parse::<serde_json::Number>().ok().and_then(|number| numeric(&number, node));
+        return quoted
+            .text
+            .trim()
+            .parse::<serde_json::Number>()
+            .ok()
+            .and_then(|number| numeric(&number, node));
     }
     None
 }
@@ -204,7 +240,11 @@ fn list_of(list: Vec<Filled>, node: &Node<'_>) -> Option<Filled> {
     }
     let mut kept: Vec<Filled> = list.into_iter().filter(|element| !element.is_empty()).collect();
     if let Some(items) = node.items() {
-        kept = kept.into_iter().map(|element| conform(element, items)).filter(|element| !element.is_empty() || items.allows("null")).collect();
+        kept = kept
+            .into_iter()
+            .map(|element| conform(element, items))
+            .filter(|element| !element.is_empty() || items.allows("null"))
+            .collect();
     }
     if node.schema.get("uniqueItems") == Some(&Value::Bool(true)) {
         let mut seen: Vec<Filled> = Vec::new();
@@ -236,11 +276,13 @@ fn pad(list: &mut Vec<Filled>, node: &Node<'_>) {
 
 fn object(members: Vec<(String, Filled)>, node: &Node<'_>) -> Filled {
     let Some(properties) = node.properties() else { return Filled::Object(members) };
-    let (mut known, mut other): (Vec<_>, Vec<_>) = members.into_iter().partition(|(name, _)| properties.contains_key(name));
+    let (mut known, mut other): (Vec<_>, Vec<_>) =
+        members.into_iter().partition(|(name, _)| properties.contains_key(name));
     let mut fitted = Vec::new();
     for name in properties.keys() {
         let Some(property) = node.property(name) else { continue };
-        let found = known.iter().position(|(other, _)| other == name).map(|at| known.swap_remove(at).1);
+        let found =
+            known.iter().position(|(other, _)| other == name).map(|at| known.swap_remove(at).1);
         let empty = found.as_ref().is_none_or(Filled::is_empty);
         let bare = property.allows("null") || property.allows("array") || !property.is_typed();
         if empty && !node.requires(name) && !bare {
@@ -263,7 +305,9 @@ pub fn modest(node: Node<'_>) -> Filled {
         return Filled::Nothing;
     }
     if let Some(choices) = node.choices() {
-        let preferred = MODEST.iter().find_map(|word| choices.iter().find(|choice| choice.as_str() == Some(word)));
+        let preferred = MODEST
+            .iter()
+            .find_map(|word| choices.iter().find(|choice| choice.as_str() == Some(word)));
         return preferred.or(choices.first()).cloned().map_or(Filled::Nothing, Filled::Value);
     }
     if node.allows("array") && node.is_typed() {
@@ -327,7 +371,8 @@ mod tests {
     fn endless_references_end() {
         let schema = json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}});
         assert!(fit(json!(1), &schema).is_number());
-        let nested = json!({"type": "object", "required": ["a"], "properties": {"a": {"$ref": "#"}}});
+        let nested =
+            json!({"type": "object", "required": ["a"], "properties": {"a": {"$ref": "#"}}});
         assert!(fit(json!(null), &nested).is_object());
     }
 }

@@ -68,7 +68,11 @@ impl Filled {
             }
             Filled::List(list) => {
                 let values = list.into_iter().enumerate();
-                Value::Array(values.map(|(at, element)| element.into_value(&format!("{pointer}/{at}"), pieces)).collect())
+                Value::Array(
+                    values
+                        .map(|(at, element)| element.into_value(&format!("{pointer}/{at}"), pieces))
+                        .collect(),
+                )
             }
             Filled::Object(members) => {
                 let mut map = Map::new();

@@ -44,18 +44,29 @@ pub fn gather(call: &ModelCall<'_>, hints: &Hints) -> Vec<Gathered> {
     }
     if call.sources.is_empty() {
         if parts.is_empty() {
-            parts.extend(call.inputs.values().map(|value| Gathered { source: None, text: lay_out(value), item: None }));
+            parts.extend(call.inputs.values().map(|value| Gathered {
+                source: None,
+                text: lay_out(value),
+                item: None,
+            }));
         }
         return parts;
     }
-    parts.extend(call.sources.iter().enumerate().map(|(index, source)| from_source(index, source, call.inputs)));
+    parts.extend(
+        call.sources
+            .iter()
+            .enumerate()
+            .map(|(index, source)| from_source(index, source, call.inputs)),
+    );
     parts
 }
 
 /// A source that only repeats the texts inside a structured input is replaced by that input, whose
 /// labels say more.
 fn from_source(index: usize, source: &SourceText, inputs: &Map<String, Value>) -> Gathered {
-    if let Some(value) = inputs.get(&source.id).filter(|value| value.is_object() || value.is_array()) {
+    if let Some(value) =
+        inputs.get(&source.id).filter(|value| value.is_object() || value.is_array())
+    {
         return Gathered { source: None, text: lay_out(value), item: None };
     }
     match parse_json(&source.text) {
@@ -71,7 +82,10 @@ fn is_line(text: &str) -> bool {
 
 fn parse_json(text: &str) -> Option<Value> {
     let looks = text.trim_start().starts_with(['{', '[']) && text.trim_end().ends_with(['}', ']']);
-    looks.then(|| serde_json::from_str(text).ok()).flatten().filter(|value: &Value| value.is_object() || value.is_array())
+    looks
+        .then(|| serde_json::from_str(text).ok())
+        .flatten()
+        .filter(|value: &Value| value.is_object() || value.is_array())
 }
 
 /// The elements of the list input; `None` when it is no list of objects or strings.
@@ -83,7 +97,8 @@ pub fn items_of(inputs: &Map<String, Value>, hint: &ItemsHint) -> Option<Vec<Val
         Value::Object(map) => map.values().find_map(Value::as_array)?.clone(),
         _ => return None,
     };
-    (!list.is_empty() && list.iter().all(|item| item.is_object() || item.is_string())).then_some(list)
+    (!list.is_empty() && list.iter().all(|item| item.is_object() || item.is_string()))
+        .then_some(list)
 }
 
 fn item_parts(call: &ModelCall<'_>, hint: &ItemsHint) -> Option<Vec<Gathered>> {
@@ -104,7 +119,13 @@ fn item_text(item: &Value, hint: &ItemsHint) -> String {
         .iter()
         .filter_map(|name| Some((name, lay_out(map.get(name)?))))
         .filter(|(_, text)| !text.trim().is_empty())
-        .map(|(name, text)| if HEADLINES.contains(&name.as_str()) && is_line(&text) { format!("# {}", text.trim()) } else { text })
+        .map(|(name, text)| {
+            if HEADLINES.contains(&name.as_str()) && is_line(&text) {
+                format!("# {}", text.trim())
+            } else {
+                text
+            }
+        })
         .collect();
     if named.is_empty() { lay_out(item) } else { named.join("\n") }
 }
@@ -132,7 +153,10 @@ fn write(value: &Value, label: &str, depth: usize, out: &mut String) {
             Some(line) => push_line(&line, "", out),
             None => map.iter().for_each(|(name, member)| write(member, name, depth + 1, out)),
         },
-        Value::Array(list) if list.iter().all(|element| !element.is_object() && !element.is_array()) && !label.is_empty() => {
+        Value::Array(list)
+            if list.iter().all(|element| !element.is_object() && !element.is_array())
+                && !label.is_empty() =>
+        {
             let words: Vec<String> = list.iter().map(scalar).collect();
             if words.iter().any(|word| word.len() > 60) {
                 list.iter().for_each(|element| push_line(&scalar(element), "- ", out));
@@ -140,7 +164,10 @@ fn write(value: &Value, label: &str, depth: usize, out: &mut String) {
                 push_line(&format!("{label}: {}", words.join(", ")), "", out);
             }
         }
-        Value::Array(list) if list.len() > 1 && list.iter().all(|element| !element.is_object() && !element.is_array()) => {
+        Value::Array(list)
+            if list.len() > 1
+                && list.iter().all(|element| !element.is_object() && !element.is_array()) =>
+        {
             list.iter().for_each(|element| push_line(&scalar(element), "- ", out));
         }
         Value::Array(list) => list.iter().for_each(|element| write(element, label, depth + 1, out)),
@@ -151,10 +178,12 @@ fn write(value: &Value, label: &str, depth: usize, out: &mut String) {
 
 /// A chat message as a turn.
 fn turn(map: &Map<String, Value>) -> Option<String> {
-    let role = map.get("role").or_else(|| map.get("speaker")).or_else(|| map.get("author"))?.as_str()?;
+    let role =
+        map.get("role").or_else(|| map.get("speaker")).or_else(|| map.get("author"))?.as_str()?;
     let text = ["text", "content", "message"].iter().find_map(|name| map.get(*name)?.as_str())?;
     let time = ["time", "timestamp", "ts"].iter().find_map(|name| map.get(*name)?.as_str());
-    let stamp = time.filter(|time| time.contains(':')).map(|time| format!("[{time}] ")).unwrap_or_default();
+    let stamp =
+        time.filter(|time| time.contains(':')).map(|time| format!("[{time}] ")).unwrap_or_default();
     Some(format!("{stamp}{role}: {text}"))
 }
 
@@ -182,7 +211,12 @@ mod tests {
 
     #[test]
     fn json_becomes_lines_and_messages_become_turns() {
-        assert_eq!(lay_out(&json!({"status": "error", "stages": [{"stage": "parse", "n": 3}], "tags": ["a", "b"]})), "status: error\nstage: parse\nn: 3\ntags: a, b");
+        assert_eq!(
+            lay_out(
+                &json!({"status": "error", "stages": [{"stage": "parse", "n": 3}], "tags": ["a", "b"]})
+            ),
+            "status: error\nstage: parse\nn: 3\ntags: a, b"
+        );
         let messages = json!([{"role": "user", "time": "10:02", "text": "hola"}, {"role": "assistant", "content": "hi"}]);
         assert_eq!(lay_out(&messages), "[10:02] user: hola\nassistant: hi");
         assert_eq!(lay_out(&json!("{not json}")), "{not json}");

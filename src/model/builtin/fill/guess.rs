@@ -32,16 +32,24 @@ pub fn guess(name: &str, node: Node<'_>, scene: &Scene<'_, '_>, focus: &Focus) -
         return Filled::Nothing;
     }
     let numeric = !node.allows("string");
-    rule(name, numeric).map(|rule| scene.eval(&rule, focus)).unwrap_or_else(|| confidence(name, numeric))
+    rule(name, numeric)
+        .map(|rule| scene.eval(&rule, focus))
+        .unwrap_or_else(|| confidence(name, numeric))
 }
 
 fn members(node: Node<'_>, scene: &Scene<'_, '_>, focus: &Focus) -> Vec<(String, Filled)> {
     let names = node.properties().into_iter().flat_map(|properties| properties.keys());
-    names.filter_map(|name| node.property(name).map(|property| (name.clone(), guess(name, property, scene, focus)))).collect()
+    names
+        .filter_map(|name| {
+            node.property(name).map(|property| (name.clone(), guess(name, property, scene, focus)))
+        })
+        .collect()
 }
 
 fn by_own_words(choices: &[&str], scene: &Scene<'_, '_>, focus: &Focus) -> Filled {
-    let said = choices.iter().map(|choice| (choice, scene.mentions(&choice.replace('_', " "), focus).len()));
+    let said = choices
+        .iter()
+        .map(|choice| (choice, scene.mentions(&choice.replace('_', " "), focus).len()));
     match said.filter(|(_, count)| *count > 0).max_by_key(|(_, count)| *count) {
         Some((choice, _)) => Filled::text(*choice),
         None => Filled::Nothing,
@@ -53,14 +61,32 @@ fn list(name: &str, node: Node<'_>, scene: &Scene<'_, '_>, focus: &Focus) -> Fil
         let Some(purpose) = purpose_of(&fold(name)) else { return Filled::List(Vec::new()) };
         let over = Over { purpose: Some(purpose), ..Over::default() };
         let chosen = scene.best_of(scene.select(&over, focus, None), 10);
-        let make = |at: usize| Filled::Object(members(items, scene, &Focus { sentences: vec![at], ..Focus::default() }));
+        let make = |at: usize| {
+            Filled::Object(members(
+                items,
+                scene,
+                &Focus { sentences: vec![at], ..Focus::default() },
+            ))
+        };
         return Filled::List(chosen.into_iter().map(make).collect());
     }
     let folded = fold(name);
     let rule = match folded.as_str() {
-        _ if ["tag", "label"].iter().any(|word| folded.contains(word)) => Rule::Phrases { most: 6, style: Style::Tag },
-        _ if ["topic", "keyword", "theme", "phrase", "tema"].iter().any(|word| folded.contains(word)) => Rule::Phrases { most: 6, style: Style::Plain },
-        _ if ["entit", "names", "people", "persons", "organi"].iter().any(|word| folded.contains(word)) => Rule::Names { most: 10 },
+        _ if ["tag", "label"].iter().any(|word| folded.contains(word)) => {
+            Rule::Phrases { most: 6, style: Style::Tag }
+        }
+        _ if ["topic", "keyword", "theme", "phrase", "tema"]
+            .iter()
+            .any(|word| folded.contains(word)) =>
+        {
+            Rule::Phrases { most: 6, style: Style::Plain }
+        }
+        _ if ["entit", "names", "people", "persons", "organi"]
+            .iter()
+            .any(|word| folded.contains(word)) =>
+        {
+            Rule::Names { most: 10 }
+        }
         _ => Rule::Sentences { over: over_for(&folded), most: 5, bytes: 240, who: None },
     };
     scene.eval(&rule, focus)
@@ -69,7 +95,12 @@ fn list(name: &str, node: Node<'_>, scene: &Scene<'_, '_>, focus: &Focus) -> Fil
 fn over_for(name: &str) -> Over {
     match purpose_of(name) {
         Some(purpose) => Over { purpose: Some(purpose), ..Over::default() },
-        None if ["point", "highlight", "fact", "finding", "bullet", "claim"].iter().any(|word| name.contains(word)) => Over { best: true, ..Over::default() },
+        None if ["point", "highlight", "fact", "finding", "bullet", "claim"]
+            .iter()
+            .any(|word| name.contains(word)) =>
+        {
+            Over { best: true, ..Over::default() }
+        }
         None => Over { cues: vec![name.replace('_', " ")], ..Over::default() },
     }
 }
@@ -105,22 +136,49 @@ fn rule(name: &str, numeric: bool) -> Option<Rule> {
         return has(&["minutes", "duration"]).then_some(Rule::Duration);
     }
     Some(match name.as_str() {
-        "title" | "name" | "headline" | "subject" | "titulo" => Rule::Title { inputs: Vec::new(), bytes: 120 },
-        "text" | "output" | "answer" | "content" | "body" => Rule::Summary { sentences: 5, bytes: 900 },
+        "title" | "name" | "headline" | "subject" | "titulo" => {
+            Rule::Title { inputs: Vec::new(), bytes: 120 }
+        }
+        "text" | "output" | "answer" | "content" | "body" => {
+            Rule::Summary { sentences: 5, bytes: 900 }
+        }
         "language" | "lang" | "idioma" => Rule::Language,
         "country" => Rule::Country,
-        _ if has(&["summary", "resumen", "abstract", "description", "overview", "brief", "tldr"]) => Rule::Summary { sentences: 3, bytes: 600 },
+        _ if has(&[
+            "summary",
+            "resumen",
+            "abstract",
+            "description",
+            "overview",
+            "brief",
+            "tldr",
+        ]) =>
+        {
+            Rule::Summary { sentences: 3, bytes: 600 }
+        }
         _ if has(&["one_line", "short"]) => Rule::Summary { sentences: 1, bytes: 200 },
         _ if has(&["email", "mail"]) => Rule::Email,
         _ if has(&["url", "link"]) => Rule::Url { prefer: Vec::new(), inputs: Vec::new() },
-        _ if has(&["deadline", "due", "date", "fecha", "day"]) => Rule::When { part: Part::Date, cues: Vec::new(), only: false },
-        _ if has(&["start", "time", "when"]) => Rule::When { part: Part::DateTime, cues: Vec::new(), only: false },
-        _ if has(&["price", "amount", "salary", "cost", "budget", "precio", "monto"]) => Rule::Amount { cues: Vec::new() },
-        _ if has(&["company", "organization", "organisation", "employer"]) => Rule::Name { kind: KindHint::Organization },
+        _ if has(&["deadline", "due", "date", "fecha", "day"]) => {
+            Rule::When { part: Part::Date, cues: Vec::new(), only: false }
+        }
+        _ if has(&["start", "time", "when"]) => {
+            Rule::When { part: Part::DateTime, cues: Vec::new(), only: false }
+        }
+        _ if has(&["price", "amount", "salary", "cost", "budget", "precio", "monto"]) => {
+            Rule::Amount { cues: Vec::new() }
+        }
+        _ if has(&["company", "organization", "organisation", "employer"]) => {
+            Rule::Name { kind: KindHint::Organization }
+        }
         _ if has(&["topic", "category", "theme", "tema"]) => Rule::Phrase { style: Style::Plain },
         _ => {
             let purpose = purpose_of(&name)?;
-            Rule::Sentence { over: Over { purpose: Some(purpose), ..Over::default() }, bytes: 240, who: None }
+            Rule::Sentence {
+                over: Over { purpose: Some(purpose), ..Over::default() },
+                bytes: 240,
+                who: None,
+            }
         }
     })
 }

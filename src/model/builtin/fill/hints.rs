@@ -571,7 +571,10 @@ impl Rule {
     /// Whether it looks at other properties and so must wait for them.
     pub fn depends(&self) -> bool {
         match self {
-            Rule::Confidence { .. } | Rule::QuoteOf { .. } | Rule::Copy { .. } | Rule::Found { .. } => true,
+            Rule::Confidence { .. }
+            | Rule::QuoteOf { .. }
+            | Rule::Copy { .. }
+            | Rule::Found { .. } => true,
             Rule::First { of } => of.iter().any(Rule::depends),
             _ => false,
         }

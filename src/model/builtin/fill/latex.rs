@@ -4,8 +4,8 @@
 //! kept. Mathematics (`$…$`, `\[…\]`, display environments) passes untouched; braces and `<` outside it
 //! are escaped because MDX would read them. Citations and references become bracketed keys.
 
-use super::super::rank::select::shorten;
 use super::super::phrases::key_phrases;
+use super::super::rank::select::shorten;
 use super::super::text::{Part, Text, lines};
 use super::filled::Filled;
 use super::pages::{escape_text, front_matter};
@@ -15,8 +15,18 @@ use super::scene::Scene;
 /// Deepest nesting of command arguments followed.
 const DEPTH_MAX: usize = 12;
 
-const DISPLAY: [&str; 10] =
-    ["equation", "equation*", "align", "align*", "gather", "gather*", "multline", "multline*", "displaymath", "eqnarray"];
+const DISPLAY: [&str; 10] = [
+    "equation",
+    "equation*",
+    "align",
+    "align*",
+    "gather",
+    "gather*",
+    "multline",
+    "multline*",
+    "displaymath",
+    "eqnarray",
+];
 
 /// The page.
 pub fn page(scene: &Scene<'_, '_>, filename: &str) -> Filled {
@@ -27,8 +37,13 @@ pub fn page(scene: &Scene<'_, '_>, filename: &str) -> Filled {
     let source: Vec<&str> = scene.text.parts.iter().map(|part| part.text).collect();
     let source = source.join("\n\n");
     let body = convert(&source);
-    let named = scene.input_text(filename, &all).map(|name| name.rsplit('/').next().unwrap_or(&name).trim_end_matches(".tex").replace(['_', '-'], " "));
-    let heading = body.lines().find_map(|line| line.strip_prefix("## ").or_else(|| line.strip_prefix("# "))).map(str::to_string);
+    let named = scene.input_text(filename, &all).map(|name| {
+        name.rsplit('/').next().unwrap_or(&name).trim_end_matches(".tex").replace(['_', '-'], " ")
+    });
+    let heading = body
+        .lines()
+        .find_map(|line| line.strip_prefix("## ").or_else(|| line.strip_prefix("# ")))
+        .map(str::to_string);
     let title = heading.or(named).unwrap_or_else(|| "Section".to_string());
     let tags = tags(&body);
     Filled::text(format!("{}{}\n", front_matter(&title, &description(&body), &tags), body.trim()))
@@ -40,13 +55,24 @@ fn tags(body: &str) -> Vec<String> {
     let prose = prose.join("\n");
     let text = Text::new(vec![Part { id: "", text: &prose }]);
     let all: Vec<usize> = (0..text.sentences.len()).collect();
-    key_phrases(&text, &all, 5).into_iter().map(|phrase| tag(&prose[phrase.start..phrase.end])).collect()
+    key_phrases(&text, &all, 5)
+        .into_iter()
+        .map(|phrase| tag(&prose[phrase.start..phrase.end]))
+        .collect()
 }
 
 fn description(body: &str) -> String {
-    let paragraphs = body.split("\n\n").map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "));
-    let prose = paragraphs.filter(|text| text.len() > 40).find(|text| !text.starts_with(['#', '$', '-', '>', '!', '|']));
-    let plain: String = prose.unwrap_or_else(|| body.to_string()).chars().filter(|c| !matches!(c, '*' | '`' | '\\' | '#' | '$')).collect();
+    let paragraphs = body
+        .split("\n\n")
+        .map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "));
+    let prose = paragraphs
+        .filter(|text| text.len() > 40)
+        .find(|text| !text.starts_with(['#', '$', '-', '>', '!', '|']));
+    let plain: String = prose
+        .unwrap_or_else(|| body.to_string())
+        .chars()
+        .filter(|c| !matches!(c, '*' | '`' | '\\' | '#' | '$'))
+        .collect();
     let first = plain.split_inclusive(". ").next().unwrap_or(&plain).trim();
     shorten(first, 200).to_string()
 }
@@ -103,7 +129,9 @@ impl Writer {
     }
 
     fn prose(&mut self, trimmed: &str) {
-        if let Some((level, range)) = lines::marked_heading(trimmed).filter(|_| trimmed.starts_with('\\')) {
+        if let Some((level, range)) =
+            lines::marked_heading(trimmed).filter(|_| trimmed.starts_with('\\'))
+        {
             let title = inline(&trimmed[range], 0);
             return self.push(&format!("\n{} {}\n", "#".repeat(usize::from(level)), title.trim()));
         }
@@ -126,7 +154,10 @@ impl Writer {
                 if !last.trim().is_empty() {
                     self.push(last.trim());
                 }
-                if end.starts_with("\\end") && !end.contains("equation") && !end.contains("displaymath") {
+                if end.starts_with("\\end")
+                    && !end.contains("equation")
+                    && !end.contains("displaymath")
+                {
                     self.push(&format!("\\end{{{}}}", inner_environment(end)));
                 }
                 self.out.push_str("$$\n\n");
@@ -144,7 +175,8 @@ impl Writer {
             if !name.contains("equation") && name != "displaymath" {
                 self.push(&format!("\\begin{{{}}}", inner_environment(&end)));
             }
-            let rest = without_label(line.split_once('}').map_or("", |(_, rest)| rest)).trim().to_string();
+            let rest =
+                without_label(line.split_once('}').map_or("", |(_, rest)| rest)).trim().to_string();
             self.math = Some(end.clone());
             if !rest.is_empty() {
                 self.math_line(&rest, &end);
@@ -337,7 +369,8 @@ fn with_argument(name: &str, argument: &str, depth: usize) -> String {
         return escape_text(argument);
     }
     let inner = || inline(argument, depth + 1);
-    let keys = || argument.split(',').map(|key| escape_text(key.trim())).collect::<Vec<_>>().join("; ");
+    let keys =
+        || argument.split(',').map(|key| escape_text(key.trim())).collect::<Vec<_>>().join("; ");
     match name {
         "textbf" | "bf" => format!("**{}**", inner().trim()),
         "emph" | "textit" | "it" => format!("*{}*", inner().trim()),
@@ -345,9 +378,12 @@ fn with_argument(name: &str, argument: &str, depth: usize) -> String {
         "footnote" => format!(" ({})", inner().trim()),
         "url" => argument.to_string(),
         "caption" => format!("*{}*", inner().trim()),
-        "cite" | "citep" | "citet" | "citealp" | "autocite" | "parencite" | "textcite" => format!("[{}]", keys()),
+        "cite" | "citep" | "citet" | "citealp" | "autocite" | "parencite" | "textcite" => {
+            format!("[{}]", keys())
+        }
         "ref" | "eqref" | "autoref" | "cref" | "Cref" => format!("[{}]", escape_text(argument)),
-        "label" | "vspace" | "hspace" | "includegraphics" | "bibliography" | "bibliographystyle" | "input" | "usepackage" | "documentclass" => String::new(),
+        "label" | "vspace" | "hspace" | "includegraphics" | "bibliography"
+        | "bibliographystyle" | "input" | "usepackage" | "documentclass" => String::new(),
         _ => inner(),
     }
 }
@@ -365,13 +401,27 @@ mod tests {
         assert!(markdown.starts_with("## Data & model"), "{markdown}");
         assert!(markdown.contains("We use **two** sets [a; b] with $x_{1} < 2$."), "{markdown}");
         assert!(markdown.contains("- First $\\alpha$\n- Second set"), "{markdown}");
-        assert!(markdown.contains("$$\n\ny = \\frac{1}{2}\n$$") || markdown.contains("$$\ny = \\frac{1}{2}\n$$"), "{markdown}");
+        assert!(
+            markdown.contains("$$\n\ny = \\frac{1}{2}\n$$")
+                || markdown.contains("$$\ny = \\frac{1}{2}\n$$"),
+            "{markdown}"
+        );
         assert!(markdown.contains("See Eq. [eq:1] and a &lt; b, 5% of all."), "{markdown}");
     }
 
     #[test]
     fn broken_latex_ends() {
-        for broken in ["\\begin{align}", "\\textbf{open", "$x", "\\", "\\item", "{{{{", "\\begin{verbatim}\nx", "\\[", "\\section{"] {
+        for broken in [
+            "\\begin{align}",
+            "\\textbf{open",
+            "$x",
+            "\\",
+            "\\item",
+            "{{{{",
+            "\\begin{verbatim}\nx",
+            "\\[",
+            "\\section{",
+        ] {
             let markdown = convert(broken);
             assert!(markdown.matches("$$").count() % 2 == 0, "{broken}: {markdown}");
         }

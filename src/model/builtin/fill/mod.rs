@@ -45,7 +45,12 @@ pub fn fill(scene: &Scene<'_, '_>, schema: &Value, hints: &Hints) -> (Value, Vec
     (value, pieces)
 }
 
-fn members(scene: &Scene<'_, '_>, node: Node<'_>, hints: &Hints, focus: &Focus) -> Vec<(String, Filled)> {
+fn members(
+    scene: &Scene<'_, '_>,
+    node: Node<'_>,
+    hints: &Hints,
+    focus: &Focus,
+) -> Vec<(String, Filled)> {
     let mut members: Vec<(String, Filled)> = Vec::new();
     let mut waiting = Vec::new();
     for name in node.properties().into_iter().flat_map(|properties| properties.keys()) {
@@ -55,7 +60,10 @@ fn members(scene: &Scene<'_, '_>, node: Node<'_>, hints: &Hints, focus: &Focus) 
                 Filled::Nothing
             }
             Some(rule) => scene.eval(rule, focus),
-            None => node.property(name).map(|property| guess::guess(name, property, scene, focus)).unwrap_or_default(),
+            None => node
+                .property(name)
+                .map(|property| guess::guess(name, property, scene, focus))
+                .unwrap_or_default(),
         };
         members.push((name.clone(), found));
     }
@@ -69,8 +77,14 @@ fn members(scene: &Scene<'_, '_>, node: Node<'_>, hints: &Hints, focus: &Focus) 
 }
 
 /// Evaluates a rule that looks at the other members.
-pub(crate) fn dependent(scene: &Scene<'_, '_>, rule: &Rule, members: &[(String, Filled)], focus: &Focus) -> Filled {
-    let member = |name: &str| members.iter().find(|(other, _)| other == name).map(|(_, value)| value);
+pub(crate) fn dependent(
+    scene: &Scene<'_, '_>,
+    rule: &Rule,
+    members: &[(String, Filled)],
+    focus: &Focus,
+) -> Filled {
+    let member =
+        |name: &str| members.iter().find(|(other, _)| other == name).map(|(_, value)| value);
     match rule {
         Rule::Confidence { of, scale } => {
             let found = of.iter().filter(|name| member(name).is_some_and(says_something)).count();
@@ -84,7 +98,13 @@ pub(crate) fn dependent(scene: &Scene<'_, '_>, rule: &Rule, members: &[(String, 
         Rule::Copy { field } => member(field).cloned().unwrap_or_default(),
         Rule::Found { field } => Filled::Value(json!(member(field).is_some_and(says_something))),
         Rule::First { of } => {
-            let found = of.iter().map(|rule| if rule.depends() { dependent(scene, rule, members, focus) } else { scene.eval(rule, focus) });
+            let found = of.iter().map(|rule| {
+                if rule.depends() {
+                    dependent(scene, rule, members, focus)
+                } else {
+                    scene.eval(rule, focus)
+                }
+            });
             found.into_iter().find(|value| !value.is_empty()).unwrap_or_default()
         }
         other => scene.eval(other, focus),
@@ -110,7 +130,11 @@ fn confidence(found: usize, asked: usize, scale: Scale) -> Filled {
 fn repair(value: &mut Value, schema: &Value, pieces: &mut Vec<(String, Piece)>) {
     let Ok(validator) = jsonschema::validator_for(schema) else { return };
     for _ in 0..REPAIRS_MAX {
-        let Some(pointer) = validator.iter_errors(value).next().map(|error| error.instance_path().to_string()) else { return };
+        let Some(pointer) =
+            validator.iter_errors(value).next().map(|error| error.instance_path().to_string())
+        else {
+            return;
+        };
         let replacement = modest(node_at(schema, &pointer)).into_value(&pointer, &mut Vec::new());
         let Some(slot) = value.pointer_mut(&pointer) else { return };
         let unchanged = *slot == replacement;

@@ -14,10 +14,19 @@ use super::scene::{Focus, Scene};
 const STRETCH_SENTENCES: usize = 12;
 
 /// The elements `over` asks for, each filled by `fields`.
-pub fn objects(scene: &Scene<'_, '_>, over: &Over, most: usize, fields: &BTreeMap<String, Rule>, focus: &Focus) -> Filled {
+pub fn objects(
+    scene: &Scene<'_, '_>,
+    over: &Over,
+    most: usize,
+    fields: &BTreeMap<String, Rule>,
+    focus: &Focus,
+) -> Filled {
     let most = scene.scaled(most).max(1);
     let foci = elements(scene, over, most, focus);
-    let made = foci.into_iter().enumerate().map(|(ordinal, element)| object(scene, fields, &Focus { ordinal, ..element }));
+    let made = foci
+        .into_iter()
+        .enumerate()
+        .map(|(ordinal, element)| object(scene, fields, &Focus { ordinal, ..element }));
     Filled::List(made.filter(|element| !element.is_empty()).collect())
 }
 
@@ -43,15 +52,31 @@ fn elements(scene: &Scene<'_, '_>, over: &Over, most: usize, focus: &Focus) -> V
         return grouped(scene, name).into_iter().take(most).collect();
     }
     if over.items {
-        let chosen = scene.items.iter().enumerate().filter(|(_, item)| fits(scene, over, &item.sentences));
-        return chosen.take(most).map(|(index, item)| Focus { sentences: item.sentences.clone(), item: Some(index), ..Focus::default() }).collect();
+        let chosen =
+            scene.items.iter().enumerate().filter(|(_, item)| fits(scene, over, &item.sentences));
+        return chosen
+            .take(most)
+            .map(|(index, item)| Focus {
+                sentences: item.sentences.clone(),
+                item: Some(index),
+                ..Focus::default()
+            })
+            .collect();
     }
     if over.sections {
-        return sections(scene, focus).into_iter().take(most).map(|sentences| Focus { sentences, ..Focus::default() }).collect();
+        return sections(scene, focus)
+            .into_iter()
+            .take(most)
+            .map(|sentences| Focus { sentences, ..Focus::default() })
+            .collect();
     }
-    let item_of = |at: usize| scene.items.iter().position(|item| item.sentences.binary_search(&at).is_ok());
+    let item_of =
+        |at: usize| scene.items.iter().position(|item| item.sentences.binary_search(&at).is_ok());
     let chosen = scene.best_of(scene.select(over, focus, None), most);
-    chosen.into_iter().map(|at| Focus { sentences: vec![at], item: item_of(at), ..Focus::default() }).collect()
+    chosen
+        .into_iter()
+        .map(|at| Focus { sentences: vec![at], item: item_of(at), ..Focus::default() })
+        .collect()
 }
 
 /// One element for each value of a member, in order of first appearance.
@@ -61,7 +86,10 @@ fn grouped(scene: &Scene<'_, '_>, name: &str) -> Vec<Focus> {
         let value = item.members.get(name).map(super::scene::plain).unwrap_or_default();
         match groups.iter_mut().find(|(other, _)| *other == value) {
             Some((_, group)) => group.sentences.extend(&item.sentences),
-            None => groups.push((value, Focus { sentences: item.sentences.clone(), item: Some(index), ..Focus::default() })),
+            None => groups.push((
+                value,
+                Focus { sentences: item.sentences.clone(), item: Some(index), ..Focus::default() },
+            )),
         }
     }
     groups.into_iter().map(|(_, group)| group).collect()
@@ -78,25 +106,31 @@ fn fits(scene: &Scene<'_, '_>, over: &Over, sentences: &[usize]) -> bool {
 /// The text under each heading, heading first; stretches of equal length where there is none.
 pub fn sections(scene: &Scene<'_, '_>, focus: &Focus) -> Vec<Vec<usize>> {
     let mut found: Vec<Vec<usize>> = Vec::new();
-    let headed = focus.sentences.iter().any(|&at| matches!(scene.text.block_of(at).kind, Kind::Heading(_)));
+    let headed =
+        focus.sentences.iter().any(|&at| matches!(scene.text.block_of(at).kind, Kind::Heading(_)));
     let mut place = (usize::MAX, usize::MAX);
     for &at in &focus.sentences {
         let block = scene.text.block_of(at);
         let here = if headed { (block.part, block.section) } else { (block.part, 0) };
-        let full = !headed && found.last().is_some_and(|section| section.len() >= STRETCH_SENTENCES);
+        let full =
+            !headed && found.last().is_some_and(|section| section.len() >= STRETCH_SENTENCES);
         match found.last_mut() {
             Some(section) if here == place && !full => section.push(at),
             _ => found.push(vec![at]),
         }
         place = here;
     }
-    found.retain(|section| section.iter().any(|&at| !matches!(scene.text.block_of(at).kind, Kind::Heading(_))) || !headed);
+    found.retain(|section| {
+        section.iter().any(|&at| !matches!(scene.text.block_of(at).kind, Kind::Heading(_)))
+            || !headed
+    });
     found
 }
 
 /// The ids of the items or parts a focus covers.
 pub fn ids(scene: &Scene<'_, '_>, focus: &Focus) -> Filled {
-    let of_item = focus.item.and_then(|item| scene.items.get(item)).and_then(|item| item.id.clone());
+    let of_item =
+        focus.item.and_then(|item| scene.items.get(item)).and_then(|item| item.id.clone());
     if let Some(id) = of_item {
         return Filled::Value(json!([id]));
     }
@@ -104,9 +138,14 @@ pub fn ids(scene: &Scene<'_, '_>, focus: &Focus) -> Filled {
     if !labelled.is_empty() {
         return Filled::Value(json!(labelled));
     }
-    let mut parts: Vec<usize> = focus.sentences.iter().map(|&at| scene.text.sentences[at].part).collect();
+    let mut parts: Vec<usize> =
+        focus.sentences.iter().map(|&at| scene.text.sentences[at].part).collect();
     parts.dedup();
-    let ids: Vec<&str> = parts.into_iter().map(|part| scene.text.parts[part].id).filter(|id| !id.is_empty()).collect();
+    let ids: Vec<&str> = parts
+        .into_iter()
+        .map(|part| scene.text.parts[part].id)
+        .filter(|id| !id.is_empty())
+        .collect();
     Filled::Value(json!(ids))
 }
 
@@ -114,7 +153,10 @@ pub fn ids(scene: &Scene<'_, '_>, focus: &Focus) -> Filled {
 fn label_above<'a>(scene: &Scene<'_, 'a>, focus: &Focus) -> Option<&'a str> {
     let first = scene.text.sentences.get(*focus.sentences.first()?)?;
     let source = scene.text.parts[first.part].text;
-    let above = scene.text.blocks[..=first.block].iter().rev().take_while(|block| block.part == first.part);
-    let label = above.filter(|block| block.kind == Kind::Header).find(|block| source[..block.text.start].ends_with("] "))?;
+    let above =
+        scene.text.blocks[..=first.block].iter().rev().take_while(|block| block.part == first.part);
+    let label = above
+        .filter(|block| block.kind == Kind::Header)
+        .find(|block| source[..block.text.start].ends_with("] "))?;
     Some(&source[label.text.clone()])
 }

@@ -62,7 +62,9 @@ pub fn page(scene: &Scene<'_, '_>, topic: &str, outline: &str) -> Filled {
     if focus.sentences.is_empty() && scene.input_text(topic, &focus).is_none() {
         return Filled::Nothing;
     }
-    let title = scene.input_text(topic, &focus).unwrap_or_else(|| text_of(scene.eval(&Rule::Title { inputs: Vec::new(), bytes: 90 }, &focus)));
+    let title = scene.input_text(topic, &focus).unwrap_or_else(|| {
+        text_of(scene.eval(&Rule::Title { inputs: Vec::new(), bytes: 90 }, &focus))
+    });
     let lead = scene.summary(&focus, 2, 400);
     let tags: Vec<String> = scene.phrases(5, Style::Tag, &focus).into_iter().map(text_of).collect();
     let mut page = Quoted::plain(front_matter(&title, &lead.text, &tags));
@@ -87,14 +89,25 @@ fn cited(scene: &Scene<'_, '_>, section: &Focus) -> Vec<String> {
         Filled::Value(Value::Array(ids)) => ids,
         _ => Vec::new(),
     };
-    let labelled = section.sentences.iter().any(|_| ids.iter().any(|id| id.as_str().is_some_and(|id| scene.text.parts.iter().all(|part| part.id != id))));
-    if scene.text.parts.len() < 2 && !labelled { Vec::new() } else { ids.iter().map(plain).take(3).map(|id| escape_text(&id)).collect() }
+    let labelled = section.sentences.iter().any(|_| {
+        ids.iter().any(|id| {
+            id.as_str().is_some_and(|id| scene.text.parts.iter().all(|part| part.id != id))
+        })
+    });
+    if scene.text.parts.len() < 2 && !labelled {
+        Vec::new()
+    } else {
+        ids.iter().map(plain).take(3).map(|id| escape_text(&id)).collect()
+    }
 }
 
 fn headings(scene: &Scene<'_, '_>, outline: &str, focus: &Focus) -> Vec<(String, Vec<usize>)> {
     let wanted: Vec<String> = match scene.input(outline, focus) {
         Some(Value::Array(list)) => list.iter().map(plain).collect(),
-        Some(Value::String(text)) => text.lines().map(|line| line.trim().trim_matches(['-', '*', '#', ' ']).to_string()).collect(),
+        Some(Value::String(text)) => text
+            .lines()
+            .map(|line| line.trim().trim_matches(['-', '*', '#', ' ']).to_string())
+            .collect(),
         _ => Vec::new(),
     };
     let wanted: Vec<String> = wanted.into_iter().filter(|heading| !heading.is_empty()).collect();
@@ -103,7 +116,11 @@ fn headings(scene: &Scene<'_, '_>, outline: &str, focus: &Focus) -> Vec<(String,
         return sections.map(|sentences| (heading_of(scene, &sentences), sentences)).collect();
     }
     let about = |heading: &String| {
-        let words: Vec<String> = fold(heading).split_whitespace().filter(|word| word.len() > 3).map(|word| format!("{word}*")).collect();
+        let words: Vec<String> = fold(heading)
+            .split_whitespace()
+            .filter(|word| word.len() > 3)
+            .map(|word| format!("{word}*"))
+            .collect();
         let said = scene.saying(&words, focus);
         (!said.is_empty()).then(|| (heading.clone(), said))
     };
@@ -116,7 +133,8 @@ fn heading_of(scene: &Scene<'_, '_>, sentences: &[usize]) -> String {
         return scene.text.sentence(first).trim_matches(['*', '#', ':', ' ']).to_string();
     }
     let focus = Focus { sentences: sentences.to_vec(), ..Focus::default() };
-    let phrases: Vec<String> = scene.phrases(2, Style::Plain, &focus).into_iter().map(text_of).collect();
+    let phrases: Vec<String> =
+        scene.phrases(2, Style::Plain, &focus).into_iter().map(text_of).collect();
     if phrases.is_empty() { "Notes".to_string() } else { capitalize(&phrases.join(", ")) }
 }
 
@@ -131,7 +149,9 @@ pub fn text_of(found: Filled) -> String {
 
 /// Docusaurus front matter, every value a quoted YAML string.
 pub fn front_matter(title: &str, description: &str, tags: &[String]) -> String {
-    let quote = |text: &str| Value::String(text.split_whitespace().collect::<Vec<_>>().join(" ")).to_string();
+    let quote = |text: &str| {
+        Value::String(text.split_whitespace().collect::<Vec<_>>().join(" ")).to_string()
+    };
     let list = tags.iter().map(|tag| quote(tag)).collect::<Vec<_>>().join(", ");
     let slug = tag(title).replace('_', "-");
     let slug = if slug.is_empty() { "page".to_string() } else { slug };

@@ -12,11 +12,17 @@ pub fn people(scene: &Scene<'_, '_>, inputs: &[String], most: usize, focus: &Foc
     let mut found: Vec<(Option<String>, String)> = Vec::new();
     for name in inputs {
         let entries = match scene.input(name, focus) {
-            Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).map(str::to_string).collect(),
+            Some(Value::Array(list)) => {
+                list.iter().filter_map(Value::as_str).map(str::to_string).collect()
+            }
             Some(Value::String(text)) => vec![text.clone()],
             _ => Vec::new(),
         };
-        entries.iter().flat_map(|entry| entry.split([',', ';'])).filter_map(address).for_each(|person| add(&mut found, person));
+        entries
+            .iter()
+            .flat_map(|entry| entry.split([',', ';']))
+            .filter_map(address)
+            .for_each(|person| add(&mut found, person));
     }
     for &at in &focus.sentences {
         let said = scene.text.sentence(at);
@@ -29,7 +35,12 @@ pub fn people(scene: &Scene<'_, '_>, inputs: &[String], most: usize, focus: &Foc
         }
     }
     found.truncate(most);
-    Filled::List(found.into_iter().map(|(name, email)| Filled::Value(json!({"name": name, "email": email}))).collect())
+    Filled::List(
+        found
+            .into_iter()
+            .map(|(name, email)| Filled::Value(json!({"name": name, "email": email})))
+            .collect(),
+    )
 }
 
 fn add(found: &mut Vec<(Option<String>, String)>, person: (Option<String>, String)) {
@@ -48,9 +59,12 @@ fn address(entry: &str) -> Option<(Option<String>, String)> {
         None => ("", entry),
     };
     let email = email.trim();
-    let plausible = email.split_once('@').is_some_and(|(local, domain)| !local.is_empty() && domain.contains('.'));
+    let plausible = email
+        .split_once('@')
+        .is_some_and(|(local, domain)| !local.is_empty() && domain.contains('.'));
     let name = name.trim().trim_matches(['"', '\'']).trim();
-    (plausible && !email.contains(char::is_whitespace)).then(|| ((!name.is_empty()).then(|| name.to_string()), email.to_string()))
+    (plausible && !email.contains(char::is_whitespace))
+        .then(|| ((!name.is_empty()).then(|| name.to_string()), email.to_string()))
 }
 
 #[cfg(test)]

@@ -27,11 +27,21 @@ pub fn perspectives(scene: &Scene<'_, '_>) -> Filled {
         return Filled::List(Vec::new());
     }
     let subject = {
-        let phrases: Vec<String> = scene.phrases(8, Style::Plain, &all).into_iter().map(text_of).collect();
-        phrases.iter().find(|phrase| phrase.contains(' ')).or(phrases.first()).map(|phrase| capitalize(phrase))
+        let phrases: Vec<String> =
+            scene.phrases(8, Style::Plain, &all).into_iter().map(text_of).collect();
+        phrases
+            .iter()
+            .find(|phrase| phrase.contains(' '))
+            .or(phrases.first())
+            .map(|phrase| capitalize(phrase))
     };
-    let agent = scene.input_text("agent_type", &all).unwrap_or_else(|| "ClaudeResearcher".to_string());
-    let wanted = scene.input("max_perspectives", &all).and_then(Value::as_u64).unwrap_or(4).clamp(1, VIEWS.len() as u64) as usize;
+    let agent =
+        scene.input_text("agent_type", &all).unwrap_or_else(|| "ClaudeResearcher".to_string());
+    let wanted = scene
+        .input("max_perspectives", &all)
+        .and_then(Value::as_u64)
+        .unwrap_or(4)
+        .clamp(1, VIEWS.len() as u64) as usize;
     let order: &[usize] = match wanted {
         1..=2 => &[0, 5],
         3 => &[0, 3, 5],
@@ -40,7 +50,9 @@ pub fn perspectives(scene: &Scene<'_, '_>) -> Filled {
     };
     let make = |(at, &view): (usize, &usize)| {
         let (title, track, platforms) = VIEWS[view];
-        let title = subject.as_ref().map_or(title.to_string(), |subject| format!("{subject}: {}", title.to_lowercase()));
+        let title = subject
+            .as_ref()
+            .map_or(title.to_string(), |subject| format!("{subject}: {}", title.to_lowercase()));
         json!({
             "id": format!("p{}", at + 1), "title": title, "track": track, "agent_type": agent,
             "prompt_contract": {"max_words": 900, "max_sources": 10, "tool_budget": {"search_calls": 3, "fetch_calls": 4},

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::super::extract::dates;
 use super::super::rank::select::shorten;
-use super::super::text::words::{fold, for_each_token};
 use super::super::text::stopwords;
+use super::super::text::words::{fold, for_each_token};
 use super::filled::Filled;
 use super::hints::RankingPart;
 use super::pages::text_of;
@@ -35,13 +35,31 @@ pub fn ranking(scene: &Scene<'_, '_>, give: RankingPart, profile: &str, as_of: &
     let all = scene.all();
     let today = scene.input_text(as_of, &all).and_then(|day| dates::parse_anchor(&day));
     let known = words(&scene.input_text(profile, &all).unwrap_or_default());
-    let foci: Vec<Focus> = (0..scene.items.len()).map(|item| Focus { sentences: scene.items[item].sentences.clone(), item: Some(item), ..Focus::default() }).collect();
+    let foci: Vec<Focus> = (0..scene.items.len())
+        .map(|item| Focus {
+            sentences: scene.items[item].sentences.clone(),
+            item: Some(item),
+            ..Focus::default()
+        })
+        .collect();
     let duplicates = duplicates(scene, &foci);
     let repeated: BTreeSet<&String> = duplicates.iter().flat_map(|group| &group[1..]).collect();
-    let mut candidates: Vec<Candidate> = foci.iter().map(|focus| judge(scene, focus, &known, today)).filter(|candidate| !repeated.contains(&candidate.id)).collect();
-    candidates.sort_by(|a, b| b.score.cmp(&a.score).then(a.deadline.is_none().cmp(&b.deadline.is_none())).then(a.deadline.cmp(&b.deadline)).then(a.id.cmp(&b.id)));
+    let mut candidates: Vec<Candidate> = foci
+        .iter()
+        .map(|focus| judge(scene, focus, &known, today))
+        .filter(|candidate| !repeated.contains(&candidate.id))
+        .collect();
+    candidates.sort_by(|a, b| {
+        b.score
+            .cmp(&a.score)
+            .then(a.deadline.is_none().cmp(&b.deadline.is_none()))
+            .then(a.deadline.cmp(&b.deadline))
+            .then(a.id.cmp(&b.id))
+    });
     match give {
-        RankingPart::Ranked => Filled::Value(candidates.iter().enumerate().map(|(at, candidate)| row(at, candidate)).collect()),
+        RankingPart::Ranked => Filled::Value(
+            candidates.iter().enumerate().map(|(at, candidate)| row(at, candidate)).collect(),
+        ),
         RankingPart::Duplicates => Filled::Value(json!(duplicates)),
         RankingPart::Dropped => {
             let dropped = candidates.iter().filter(|candidate| route(candidate) == "drop");
@@ -76,8 +94,15 @@ fn summary(candidates: &[Candidate]) -> Filled {
     if candidates.is_empty() {
         return Filled::Nothing;
     }
-    let count = |wanted: &str| candidates.iter().filter(|candidate| route(candidate) == wanted).count();
-    let mut text = format!("{} opportunities: {} to apply, {} to watch, {} to drop.", candidates.len(), count("apply"), count("watch"), count("drop"));
+    let count =
+        |wanted: &str| candidates.iter().filter(|candidate| route(candidate) == wanted).count();
+    let mut text = format!(
+        "{} opportunities: {} to apply, {} to watch, {} to drop.",
+        candidates.len(),
+        count("apply"),
+        count("watch"),
+        count("drop")
+    );
     for candidate in candidates.iter().filter(|candidate| route(candidate) != "drop").take(3) {
         let until = candidate.deadline.map(|day| format!(" (deadline {day})")).unwrap_or_default();
         text.push_str(&format!(" {}{until}.", candidate.title.trim_end_matches('.')));
@@ -85,16 +110,27 @@ fn summary(candidates: &[Candidate]) -> Filled {
     Filled::text(text)
 }
 
-fn judge(scene: &Scene<'_, '_>, focus: &Focus, known: &BTreeSet<String>, today: Option<NaiveDate>) -> Candidate {
+fn judge(
+    scene: &Scene<'_, '_>,
+    focus: &Focus,
+    known: &BTreeSet<String>,
+    today: Option<NaiveDate>,
+) -> Candidate {
     let title = title_of(scene, focus);
-    let own = words(&focus.sentences.iter().map(|&at| scene.text.sentence(at)).collect::<Vec<_>>().join(" "));
+    let own = words(
+        &focus.sentences.iter().map(|&at| scene.text.sentence(at)).collect::<Vec<_>>().join(" "),
+    );
     let shared: Vec<&String> = own.intersection(known).collect();
     let mut score = 40;
     let mut reasons = Vec::new();
     if !known.is_empty() {
         score = 20 + 12 * shared.len().min(5) as i64;
         let named = shared.iter().take(5).map(|word| word.as_str()).collect::<Vec<_>>().join(", ");
-        reasons.push(if shared.is_empty() { "shares nothing with the profile".to_string() } else { format!("shares with the profile: {named}") });
+        reasons.push(if shared.is_empty() {
+            "shares nothing with the profile".to_string()
+        } else {
+            format!("shares with the profile: {named}")
+        });
     }
     if let Some(fit) = scene.input("fit", focus).and_then(Value::as_f64) {
         let percent = if fit <= 1.0 { fit * 100.0 } else { fit }.clamp(0.0, 100.0) as i64;
@@ -114,34 +150,59 @@ fn judge(scene: &Scene<'_, '_>, focus: &Focus, known: &BTreeSet<String>, today: 
         None => {}
     }
     let expired = left.is_some_and(|days| days < 0);
-    Candidate { id: id_of(scene, focus), title, score: if expired { 0 } else { score.clamp(0, 100) }, reasons, deadline, expired }
+    Candidate {
+        id: id_of(scene, focus),
+        title,
+        score: if expired { 0 } else { score.clamp(0, 100) },
+        reasons,
+        deadline,
+        expired,
+    }
 }
 
 fn deadline(scene: &Scene<'_, '_>, focus: &Focus) -> Option<NaiveDate> {
-    let given = scene.input_text("deadline", focus).filter(|_| scene.items[focus.item.unwrap_or_default()].members.contains_key("deadline"));
+    let given = scene
+        .input_text("deadline", focus)
+        .filter(|_| scene.items[focus.item.unwrap_or_default()].members.contains_key("deadline"));
     let inside = |sentence: usize| focus.sentences.binary_search(&sentence).is_ok();
-    given.and_then(|day| dates::parse_anchor(&day)).or_else(|| scene.whens().iter().filter(|when| inside(when.mention.sentence)).find_map(|when| when.date))
+    given.and_then(|day| dates::parse_anchor(&day)).or_else(|| {
+        scene.whens().iter().filter(|when| inside(when.mention.sentence)).find_map(|when| when.date)
+    })
 }
 
 fn title_of(scene: &Scene<'_, '_>, focus: &Focus) -> String {
     let item = focus.item.and_then(|item| scene.items.get(item));
-    let given = item.and_then(|item| item.members.get("title")).and_then(Value::as_str).map(str::to_string);
-    let title = given.unwrap_or_else(|| focus.sentences.first().map(|&at| scene.text.sentence(at).to_string()).unwrap_or_default());
+    let given =
+        item.and_then(|item| item.members.get("title")).and_then(Value::as_str).map(str::to_string);
+    let title = given.unwrap_or_else(|| {
+        focus.sentences.first().map(|&at| scene.text.sentence(at).to_string()).unwrap_or_default()
+    });
     shorten(title.trim(), 120).to_string()
 }
 
 fn id_of(scene: &Scene<'_, '_>, focus: &Focus) -> String {
     let item = focus.item.unwrap_or_default();
-    scene.items[item].id.clone().filter(|id| !id.is_empty()).unwrap_or_else(|| format!("{}", item + 1))
+    scene.items[item]
+        .id
+        .clone()
+        .filter(|id| !id.is_empty())
+        .unwrap_or_else(|| format!("{}", item + 1))
 }
 
 fn duplicates(scene: &Scene<'_, '_>, foci: &[Focus]) -> Vec<Vec<String>> {
     let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for focus in foci {
         let members = focus.item.and_then(|item| scene.items.get(item)).map(|item| &item.members);
-        let url = members.and_then(|members| members.get("url")).and_then(Value::as_str).filter(|url| !url.trim().is_empty());
+        let url = members
+            .and_then(|members| members.get("url"))
+            .and_then(Value::as_str)
+            .filter(|url| !url.trim().is_empty());
         let title = words(&title_of(scene, focus)).into_iter().collect::<Vec<_>>().join(" ");
-        let key = if title.is_empty() { url.map(fold).unwrap_or_else(|| text_of(Filled::text(id_of(scene, focus)))) } else { title };
+        let key = if title.is_empty() {
+            url.map(fold).unwrap_or_else(|| text_of(Filled::text(id_of(scene, focus))))
+        } else {
+            title
+        };
         groups.entry(key).or_default().push(id_of(scene, focus));
     }
     groups.into_values().filter(|group| group.len() > 1).collect()
@@ -152,7 +213,11 @@ fn words(text: &str) -> BTreeSet<String> {
     for_each_token(text, |start, end| {
         let word = fold(&text[start..end]);
         if word.len() > 2 && !stopwords::is_stop_word(&word) {
-            found.insert(if word.len() > 4 { word.trim_end_matches('s').to_string() } else { word });
+            found.insert(if word.len() > 4 {
+                word.trim_end_matches('s').to_string()
+            } else {
+                word
+            });
         }
     });
     found

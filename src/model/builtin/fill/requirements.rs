@@ -18,15 +18,48 @@ use super::scene::{Focus, Scene};
 const REQUIREMENTS_MAX: usize = 15;
 
 const HEADINGS: [&str; 18] = [
-    "requirement*", "qualification*", "must have", "you have", "what you bring", "what we look", "we are looking for", "skills", "who you are", "your profile",
-    "requisito*", "perfil", "que buscamos", "buscamos", "experiencia requerida", "excluyente*", "about you", "lo que necesitas",
+    "requirement*",
+    "qualification*",
+    "must have",
+    "you have",
+    "what you bring",
+    "what we look",
+    "we are looking for",
+    "skills",
+    "who you are",
+    "your profile",
+    "requisito*",
+    "perfil",
+    "que buscamos",
+    "buscamos",
+    "experiencia requerida",
+    "excluyente*",
+    "about you",
+    "lo que necesitas",
 ];
 const ASKS: [&str; 16] = [
-    "experience", "years of", "required", "must have", "degree", "proficien*", "knowledge of", "fluent", "experiencia", "anos de", "requisito*", "conocimiento*",
-    "dominio", "titulo", "indispensable", "manejo de",
+    "experience",
+    "years of",
+    "required",
+    "must have",
+    "degree",
+    "proficien*",
+    "knowledge of",
+    "fluent",
+    "experiencia",
+    "anos de",
+    "requisito*",
+    "conocimiento*",
+    "dominio",
+    "titulo",
+    "indispensable",
+    "manejo de",
 ];
 const GENERIC: &str = " experience years year strong good excellent knowledge skills ability required must plus solid proven working understanding \
 experiencia anos ano conocimientos conocimiento dominio manejo nivel buen buena fuerte capacidad minimo least ideally preferred desirable deseable ";
+
+/// One of several would do.
+const ALTERNATIVES: [&str; 5] = ["or", "similar", "equivalent", "o", "equivalente"];
 
 struct Requirement {
     sentence: usize,
@@ -34,16 +67,26 @@ struct Requirement {
 }
 
 /// One result of the comparison.
-pub fn requirements(scene: &Scene<'_, '_>, give: RequirementPart, profile: &str, focus: &Focus) -> Filled {
+pub fn requirements(
+    scene: &Scene<'_, '_>,
+    give: RequirementPart,
+    profile: &str,
+    focus: &Focus,
+) -> Filled {
     let known = words(&affirmed(&scene.input_text(profile, focus).unwrap_or_default()));
     let found = find(scene, focus, &known);
     let judged = found.iter().filter(|requirement| requirement.met.is_some()).count();
     let met = found.iter().filter(|requirement| requirement.met == Some(true)).count();
     match give {
-        RequirementPart::List => Filled::List(found.iter().map(|requirement| entry(scene, requirement)).collect()),
+        RequirementPart::List => {
+            Filled::List(found.iter().map(|requirement| entry(scene, requirement)).collect())
+        }
         RequirementPart::Gaps => {
             let gaps = found.iter().filter(|requirement| requirement.met == Some(false));
-            Filled::List(gaps.map(|requirement| Filled::quoted(scene.quote(requirement.sentence, 160))).collect())
+            Filled::List(
+                gaps.map(|requirement| Filled::quoted(scene.quote(requirement.sentence, 160)))
+                    .collect(),
+            )
         }
         RequirementPart::Score if judged == 0 => Filled::Nothing,
         RequirementPart::Score => Filled::Value(json!(100 * met / judged)),
@@ -72,7 +115,8 @@ fn entry(scene: &Scene<'_, '_>, requirement: &Requirement) -> Filled {
 }
 
 fn reasons(scene: &Scene<'_, '_>, found: &[Requirement]) -> Filled {
-    let of = |met: bool| found.iter().filter(move |requirement| requirement.met == Some(met)).take(3);
+    let of =
+        |met: bool| found.iter().filter(move |requirement| requirement.met == Some(met)).take(3);
     let said = |requirement: &Requirement, label: &str| {
         let mut quoted = super::super::rank::select::Quoted::plain(label);
         quoted.push(&scene.quote(requirement.sentence, 160));
@@ -101,10 +145,14 @@ fn find(scene: &Scene<'_, '_>, focus: &Focus, known: &BTreeSet<String>) -> Vec<R
         sentences = scene.saying(&cues(&ASKS), focus);
         let formal = scene.saying(&cues(&["visa", "right to work", "permiso de trabajo"]), focus);
         sentences.retain(|at| !formal.contains(at));
-        sentences.retain(|&at| !matches!(scene.text.block_of(at).kind, Kind::Heading(_) | Kind::Header));
+        sentences
+            .retain(|&at| !matches!(scene.text.block_of(at).kind, Kind::Heading(_) | Kind::Header));
     }
     sentences.truncate(REQUIREMENTS_MAX);
-    sentences.into_iter().map(|sentence| Requirement { sentence, met: met(scene.text.sentence(sentence), known) }).collect()
+    sentences
+        .into_iter()
+        .map(|sentence| Requirement { sentence, met: met(scene.text.sentence(sentence), known) })
+        .collect()
 }
 
 fn met(requirement: &str, known: &BTreeSet<String>) -> Option<bool> {
@@ -113,14 +161,24 @@ fn met(requirement: &str, known: &BTreeSet<String>) -> Option<bool> {
         return None;
     }
     let shared = asked.iter().filter(|word| known.contains(*word)).count();
-    Some(shared * 2 >= asked.len())
+    let alternatives = fold(requirement)
+        .split(|c: char| !c.is_alphanumeric())
+        .any(|word| ALTERNATIVES.contains(&word));
+    Some(shared * 2 >= asked.len() || (alternatives && shared > 0))
 }
 
 /// The profile without the clauses that deny something.
 fn affirmed(profile: &str) -> String {
-    const DENIALS: [&str; 9] = ["no", "not", "without", "never", "sin", "nunca", "ningun", "ninguna", "lack"];
-    let denies = |clause: &&str| fold(clause).split(|c: char| !c.is_alphanumeric()).any(|word| DENIALS.contains(&word));
-    profile.split(['.', ';', '\n', ',']).filter(|clause| !denies(clause)).collect::<Vec<_>>().join(". ")
+    const DENIALS: [&str; 9] =
+        ["no", "not", "without", "never", "sin", "nunca", "ningun", "ninguna", "lack"];
+    let denies = |clause: &&str| {
+        fold(clause).split(|c: char| !c.is_alphanumeric()).any(|word| DENIALS.contains(&word))
+    };
+    profile
+        .split(['.', ';', '\n', ','])
+        .filter(|clause| !denies(clause))
+        .collect::<Vec<_>>()
+        .join(". ")
 }
 
 /// Content words, folded, plural endings off.
@@ -128,7 +186,9 @@ fn words(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for_each_token(text, |start, end| {
         let word = fold(&text[start..end]);
-        let content = !stopwords::is_stop_word(&word) && !GENERIC.contains(&format!(" {word} ")) && word.chars().any(char::is_alphabetic);
+        let content = !stopwords::is_stop_word(&word)
+            && !GENERIC.contains(&format!(" {word} "))
+            && word.chars().any(char::is_alphabetic);
         if content && word.len() > 1 {
             let bare = if word.len() > 4 { word.trim_end_matches('s') } else { &word };
             found.insert(bare.to_string());

@@ -26,25 +26,40 @@ impl Scene<'_, '_> {
     /// Evaluates a rule; rules that look at other properties give nothing here.
     pub fn eval(&self, rule: &Rule, focus: &Focus) -> Filled {
         match rule {
-            Rule::Summary { sentences, bytes } => Filled::quoted(self.summary(focus, *sentences, *bytes)),
+            Rule::Summary { sentences, bytes } => {
+                Filled::quoted(self.summary(focus, *sentences, *bytes))
+            }
             Rule::Title { inputs, bytes } => self.title(inputs, *bytes, focus),
             Rule::Input { names } => self.given(names, focus),
             Rule::Const { value } => Filled::Value(value.clone()),
-            Rule::First { of } => of.iter().map(|rule| self.eval(rule, focus)).find(|found| !found.is_empty()).unwrap_or_default(),
+            Rule::First { of } => of
+                .iter()
+                .map(|rule| self.eval(rule, focus))
+                .find(|found| !found.is_empty())
+                .unwrap_or_default(),
             Rule::Label { labels, bytes } => self.label(labels, *bytes, focus),
             Rule::After { cues, until, words } => self.after(cues, until, *words, focus),
             Rule::Phrases { most, style } => Filled::List(self.phrases(*most, *style, focus)),
-            Rule::Phrase { style } => self.phrases(1, *style, focus).into_iter().next().unwrap_or_default(),
+            Rule::Phrase { style } => {
+                self.phrases(1, *style, focus).into_iter().next().unwrap_or_default()
+            }
             Rule::Sentences { over, most, bytes, who } => {
                 let found = self.best_of(self.select(over, focus, *who), self.scaled(*most).max(1));
-                Filled::List(found.into_iter().map(|at| Filled::quoted(self.quote(at, *bytes))).collect())
+                Filled::List(
+                    found.into_iter().map(|at| Filled::quoted(self.quote(at, *bytes))).collect(),
+                )
             }
-            Rule::Sentence { over, bytes, who } => {
-                self.best_of(self.select(over, focus, *who), 1).first().map_or(Filled::Nothing, |&at| Filled::quoted(self.quote(at, *bytes)))
-            }
+            Rule::Sentence { over, bytes, who } => self
+                .best_of(self.select(over, focus, *who), 1)
+                .first()
+                .map_or(Filled::Nothing, |&at| Filled::quoted(self.quote(at, *bytes))),
             Rule::When { part, cues, only } => self.when(*part, cues, *only, focus),
             Rule::LastDay { names } => {
-                let days = self.items.iter().rev().flat_map(|item| names.iter().filter_map(|name| item.members.get(name)));
+                let days = self
+                    .items
+                    .iter()
+                    .rev()
+                    .flat_map(|item| names.iter().filter_map(|name| item.members.get(name)));
                 let day = days.filter_map(Value::as_str).find_map(dates::parse_anchor);
                 day.map_or(Filled::Nothing, |day| Filled::text(day.to_string()))
             }
@@ -57,38 +72,66 @@ impl Scene<'_, '_> {
             Rule::Email => self.mention(&[], focus, tokens::emails),
             Rule::People { inputs, most } => people::people(self, inputs, *most, focus),
             Rule::Names { most } => Filled::List(self.names(KindHint::Any, *most, focus)),
-            Rule::Name { kind } => self.names(*kind, 1, focus).into_iter().next().unwrap_or_default(),
+            Rule::Name { kind } => {
+                self.names(*kind, 1, focus).into_iter().next().unwrap_or_default()
+            }
             Rule::Country => {
                 let found = focus.sentences.iter().find_map(|&at| names::country(self.text, at));
                 found.map_or(Filled::Nothing, |(name, _)| Filled::text(name))
             }
-            Rule::Enum { values, fallback, input } => self.choose(values, fallback, input.as_deref(), focus),
+            Rule::Enum { values, fallback, input } => {
+                self.choose(values, fallback, input.as_deref(), focus)
+            }
             Rule::YesNo { yes, no, purpose, fallback, yes_value, no_value } => {
                 let says_no = !self.saying(no, focus).is_empty();
-                let says_yes = !self.saying(yes, focus).is_empty() || purpose.is_some_and(|purpose| self.has_purpose(purpose, focus));
-                Filled::Value(if says_no { no_value } else if says_yes { yes_value } else { fallback }.clone())
+                let says_yes = !self.saying(yes, focus).is_empty()
+                    || purpose.is_some_and(|purpose| self.has_purpose(purpose, focus));
+                Filled::Value(
+                    if says_no {
+                        no_value
+                    } else if says_yes {
+                        yes_value
+                    } else {
+                        fallback
+                    }
+                    .clone(),
+                )
             }
-            Rule::Score { base, add, least, most } => Filled::Value(json!(self.points(*base, add, focus).clamp(*least, *most))),
+            Rule::Score { base, add, least, most } => {
+                Filled::Value(json!(self.points(*base, add, focus).clamp(*least, *most)))
+            }
             Rule::Language => Filled::text(self.text.language.code()),
-            Rule::Objects { over, most, fields } => objects::objects(self, over, *most, fields, focus),
+            Rule::Objects { over, most, fields } => {
+                objects::objects(self, over, *most, fields, focus)
+            }
             Rule::Object { fields } => objects::object(self, fields, focus),
             Rule::This { bytes } => self.this(*bytes, focus),
             Rule::Ids => objects::ids(self, focus),
-            Rule::Ordinal { prefix, digits } => Filled::text(format!("{prefix}{:0width$}", focus.ordinal + 1, width = *digits)),
+            Rule::Ordinal { prefix, digits } => {
+                Filled::text(format!("{prefix}{:0width$}", focus.ordinal + 1, width = *digits))
+            }
             Rule::Compose { sections } => pages::compose(self, sections, focus),
             Rule::LabelledNumbers { most } => self.labelled_numbers(*most, focus),
             Rule::Clusters { most } => news::clusters(self, *most),
-            Rule::Requirements { give, profile } => requirements::requirements(self, *give, profile, focus),
+            Rule::Requirements { give, profile } => {
+                requirements::requirements(self, *give, profile, focus)
+            }
             Rule::Ranking { give, profile, as_of } => ranking::ranking(self, *give, profile, as_of),
             Rule::LatexPage { filename } => latex::page(self, filename),
             Rule::Page { topic, outline } => pages::page(self, topic, outline),
             Rule::Perspectives => perspectives::perspectives(self),
-            Rule::Confidence { .. } | Rule::QuoteOf { .. } | Rule::Copy { .. } | Rule::Found { .. } => Filled::Nothing,
+            Rule::Confidence { .. }
+            | Rule::QuoteOf { .. }
+            | Rule::Copy { .. }
+            | Rule::Found { .. } => Filled::Nothing,
         }
     }
 
     fn given(&self, names: &[String], focus: &Focus) -> Filled {
-        let found = names.iter().filter_map(|name| self.input(name, focus)).map(|value| Filled::Value(value.clone()));
+        let found = names
+            .iter()
+            .filter_map(|name| self.input(name, focus))
+            .map(|value| Filled::Value(value.clone()));
         found.filter(|value| !value.is_empty()).next().unwrap_or_default()
     }
 
@@ -97,16 +140,33 @@ impl Scene<'_, '_> {
             let line = given.lines().next().unwrap_or_default();
             return Filled::text(shorten(strip_reply_marks(line), bytes));
         }
-        let subject = self.label(&["subject".to_string(), "asunto".to_string(), "title".to_string(), "título".to_string()], bytes, focus);
+        let subject = self.label(
+            &[
+                "subject".to_string(),
+                "asunto".to_string(),
+                "title".to_string(),
+                "título".to_string(),
+            ],
+            bytes,
+            focus,
+        );
         if !subject.is_empty() {
             return subject;
         }
-        let of_kind = |wanted: fn(&Kind) -> bool| focus.sentences.iter().copied().find(|&at| wanted(&self.text.block_of(at).kind));
+        let of_kind = |wanted: fn(&Kind) -> bool| {
+            focus.sentences.iter().copied().find(|&at| wanted(&self.text.block_of(at).kind))
+        };
         let opens = |at: &usize| focus.sentences.iter().take(2).any(|first| first == at);
         if let Some(heading) = of_kind(|kind| matches!(kind, Kind::Heading(_))).filter(opens) {
             return Filled::quoted(self.quote_trimmed(heading, bytes));
         }
-        let said: Vec<usize> = self.select(&Default::default(), focus, Some(Who::User)).into_iter().take(12).collect();
+        let prose = |at: &usize| !matches!(self.text.block_of(*at).kind, Kind::Heading(_));
+        let said: Vec<usize> = self
+            .select(&Default::default(), focus, Some(Who::User))
+            .into_iter()
+            .filter(prose)
+            .take(12)
+            .collect();
         let best = self.best_of(said, 1).first().copied().or(focus.sentences.first().copied());
         match best {
             Some(at) => Filled::quoted(self.quote_trimmed(at, bytes)),
@@ -142,10 +202,17 @@ impl Scene<'_, '_> {
         let wanted: Vec<String> = labels.iter().map(|label| fold(label)).collect();
         let parts: Vec<usize> = match focus.whole {
             true => (0..self.text.parts.len()).collect(),
-            false => focus.sentences.first().map(|&at| self.text.sentences[at].part).into_iter().collect(),
+            false => focus
+                .sentences
+                .first()
+                .map(|&at| self.text.sentences[at].part)
+                .into_iter()
+                .collect(),
         };
         let (from, to) = match (focus.whole, focus.sentences.first(), focus.sentences.last()) {
-            (false, Some(&first), Some(&last)) => (self.text.block_of(first).text.start, self.text.sentences[last].end),
+            (false, Some(&first), Some(&last)) => {
+                (self.text.block_of(first).text.start, self.text.sentences[last].end)
+            }
             _ => (0, usize::MAX),
         };
         let mut best: Option<(usize, Quoted)> = None;
@@ -154,11 +221,27 @@ impl Scene<'_, '_> {
                 if start + line.len() < from || start > to {
                     return;
                 }
-                let Some(found) = lines::labelled(line).filter(|found| !found.value.is_empty()) else { return };
+                let Some(found) = lines::labelled(line).filter(|found| !found.value.is_empty())
+                else {
+                    return;
+                };
                 let label = fold(line[found.label.clone()].trim());
-                if let Some(rank) = wanted.iter().position(|wanted| *wanted == label).filter(|rank| best.as_ref().is_none_or(|(other, _)| rank < other)) {
+                if let Some(rank) = wanted
+                    .iter()
+                    .position(|wanted| *wanted == label)
+                    .filter(|rank| best.as_ref().is_none_or(|(other, _)| rank < other))
+                {
                     let value = line[found.value.clone()].trim_end_matches(['*', '_', ' ']);
-                    best = Some((rank, Quoted::range(self.text, part, start + found.value.start, start + found.value.start + value.len(), bytes)));
+                    best = Some((
+                        rank,
+                        Quoted::range(
+                            self.text,
+                            part,
+                            start + found.value.start,
+                            start + found.value.start + value.len(),
+                            bytes,
+                        ),
+                    ));
                 }
             });
         }
@@ -181,26 +264,36 @@ impl Scene<'_, '_> {
         let source = self.text.parts[place.part].text;
         let tokens = self.text.tokens_of(mention.sentence);
         let first = tokens.iter().position(|token| token.start as usize >= mention.end)?;
-        if !source[mention.end..tokens[first].start as usize].trim_matches([' ', '"', '“', '*', ':']).is_empty() {
+        if !source[mention.end..tokens[first].start as usize]
+            .trim_matches([' ', '"', '“', '*', ':'])
+            .is_empty()
+        {
             return None;
         }
         let ends = |at: usize| {
             let gap = &source[tokens[at - 1].end as usize..tokens[at].start as usize];
-            until.iter().any(|word| self.text.folded(&tokens[at]) == word) || !matches!(gap, " " | "-" | "/" | " & " | "." | "'" | "’" | " - ")
+            until.iter().any(|word| self.text.folded(&tokens[at]) == word)
+                || !matches!(gap, " " | "-" | "/" | " & " | "." | "'" | "’" | " - ")
         };
         let mut last = first;
         while last + 1 < tokens.len() && last + 1 - first < words && !ends(last + 1) {
             last += 1;
         }
-        (!until.iter().any(|word| self.text.folded(&tokens[first]) == word))
-            .then(|| Mention { sentence: mention.sentence, start: tokens[first].start as usize, end: tokens[last].end as usize })
+        (!until.iter().any(|word| self.text.folded(&tokens[first]) == word)).then(|| Mention {
+            sentence: mention.sentence,
+            start: tokens[first].start as usize,
+            end: tokens[last].end as usize,
+        })
     }
 
     /// Key phrases of the focus.
     pub fn phrases(&self, most: usize, style: Style, focus: &Focus) -> Vec<Filled> {
         let found = key_phrases(self.text, &focus.sentences, most);
         let written = found.into_iter().map(|phrase| {
-            let said = self.quote_mention(Mention { sentence: phrase.sentence, start: phrase.start, end: phrase.end }, 80);
+            let said = self.quote_mention(
+                Mention { sentence: phrase.sentence, start: phrase.start, end: phrase.end },
+                80,
+            );
             match style {
                 Style::Plain => Filled::quoted(said),
                 Style::Tag => Filled::text(tag(&said.text)),
@@ -211,27 +304,47 @@ impl Scene<'_, '_> {
     }
 
     fn when(&self, part: Part, cues: &[String], only: bool, focus: &Focus) -> Filled {
-        let inside = |mention: &Mention| focus.whole || focus.sentences.binary_search(&mention.sentence).is_ok();
-        let said: Vec<_> = self.whens().iter().filter(|when| inside(&when.mention) && self.is_said(when.mention.sentence)).collect();
+        let inside = |mention: &Mention| {
+            focus.whole || focus.sentences.binary_search(&mention.sentence).is_ok()
+        };
+        let said: Vec<_> = self
+            .whens()
+            .iter()
+            .filter(|when| inside(&when.mention) && self.is_said(when.mention.sentence))
+            .collect();
         if matches!(part, Part::FirstClock | Part::LastClock) {
-            let mut stamps = self.text.parts.iter().flat_map(|part| part.text.lines()).filter_map(lines::stamped_clock);
+            let mut stamps = self
+                .text
+                .parts
+                .iter()
+                .flat_map(|part| part.text.lines())
+                .filter_map(lines::stamped_clock);
             let stamp = if part == Part::FirstClock { stamps.next() } else { stamps.last() };
             return stamp.map_or(Filled::Nothing, Filled::text);
         }
         let cued = self.saying(cues, focus);
         let dated = |when: &&&dates::When| when.date.is_some();
-        let preferred = said.iter().filter(dated).find(|when| cued.binary_search(&when.mention.sentence).is_ok());
+        let preferred = said
+            .iter()
+            .filter(dated)
+            .find(|when| cued.binary_search(&when.mention.sentence).is_ok());
         let timed = said.iter().filter(dated).find(|when| when.clock.is_some());
         let first = said.iter().find(|when| when.date.is_some());
         let any = if only { None } else { timed.or(first) };
         let Some(when) = preferred.or(any) else {
-            return if matches!(part, Part::Exists | Part::AllDay) { Filled::Value(json!(false)) } else { Filled::Nothing };
+            return if matches!(part, Part::Exists | Part::AllDay) {
+                Filled::Value(json!(false))
+            } else {
+                Filled::Nothing
+            };
         };
         match part {
             Part::Date => self.dated(when.iso_date(), when.mention),
             Part::DateTime => self.dated(when.iso(), when.mention),
             Part::Until => {
-                let end = when.until.zip(when.iso_date()).map(|(until, date)| format!("{date}T{:02}:{:02}:00", until.hour, until.minute));
+                let end = when.until.zip(when.iso_date()).map(|(until, date)| {
+                    format!("{date}T{:02}:{:02}:00", until.hour, until.minute)
+                });
                 self.dated(end, when.mention)
             }
             Part::Exists => Filled::Value(json!(true)),
@@ -246,17 +359,31 @@ impl Scene<'_, '_> {
         let mut quoted = self.quote_mention(mention, usize::MAX);
         let output_end = written.len();
         quoted.text = written;
-        quoted.pieces.iter_mut().for_each(|piece| (piece.output_start, piece.output_end) = (0, output_end));
+        quoted
+            .pieces
+            .iter_mut()
+            .for_each(|piece| (piece.output_start, piece.output_end) = (0, output_end));
         Filled::quoted(quoted)
     }
 
     fn is_said(&self, sentence: usize) -> bool {
-        !matches!(self.text.block_of(sentence).kind, Kind::Header | Kind::Quote | Kind::Signature | Kind::Code)
+        !matches!(
+            self.text.block_of(sentence).kind,
+            Kind::Header | Kind::Quote | Kind::Signature | Kind::Code
+        )
     }
 
-    fn mention(&self, cues: &[String], focus: &Focus, find: fn(&super::super::text::Text<'_>, usize) -> Vec<Mention>) -> Filled {
+    fn mention(
+        &self,
+        cues: &[String],
+        focus: &Focus,
+        find: fn(&super::super::text::Text<'_>, usize) -> Vec<Mention>,
+    ) -> Filled {
         let cued = self.saying(cues, focus);
-        let found = cued.iter().chain(&focus.sentences).find_map(|&at| find(self.text, at).into_iter().next());
+        let found = cued
+            .iter()
+            .chain(&focus.sentences)
+            .find_map(|&at| find(self.text, at).into_iter().next());
         found.map_or(Filled::Nothing, |mention| Filled::quoted(self.quote_mention(mention, 2000)))
     }
 
@@ -264,29 +391,63 @@ impl Scene<'_, '_> {
         if let Some(given) = inputs.iter().find_map(|name| self.input_text(name, focus)) {
             return Filled::text(given);
         }
-        let all: Vec<Mention> = focus.sentences.iter().flat_map(|&at| tokens::urls(self.text, at)).collect();
+        let all: Vec<Mention> =
+            focus.sentences.iter().flat_map(|&at| tokens::urls(self.text, at)).collect();
         let written = |mention: &&Mention| fold(&self.quote_mention(**mention, 2000).text);
-        let best = all.iter().find(|mention| prefer.iter().any(|word| written(mention).contains(word.as_str())));
-        let dull = |mention: &&Mention| !["unsubscribe", "privacy", "facebook.", "twitter.", "instagram."].iter().any(|word| written(mention).contains(word));
-        best.or_else(|| all.iter().find(dull)).map_or(Filled::Nothing, |mention| Filled::quoted(self.quote_mention(*mention, 2000)))
+        let best = all
+            .iter()
+            .find(|mention| prefer.iter().any(|word| written(mention).contains(word.as_str())));
+        let dull = |mention: &&Mention| {
+            !["unsubscribe", "privacy", "facebook.", "twitter.", "instagram."]
+                .iter()
+                .any(|word| written(mention).contains(word))
+        };
+        best.or_else(|| all.iter().find(dull))
+            .map_or(Filled::Nothing, |mention| Filled::quoted(self.quote_mention(*mention, 2000)))
     }
 
     fn names(&self, kind: KindHint, most: usize, focus: &Focus) -> Vec<Filled> {
-        let found = names::find(self.text, &focus.sentences).into_iter().filter(|name| kind.fits(name.kind));
+        let found = names::find(self.text, &focus.sentences)
+            .into_iter()
+            .filter(|name| kind.fits(name.kind));
         found.take(most).map(|name| Filled::quoted(self.quote_mention(name.mention, 120))).collect()
     }
 
-    fn choose(&self, values: &BTreeMap<String, Vec<String>>, fallback: &Value, input: Option<&str>, focus: &Focus) -> Filled {
-        let listed = input.and_then(|name| self.input(name, focus)).and_then(Value::as_array).cloned().unwrap_or_default();
-        let own: Vec<(String, Vec<String>)> = listed.iter().map(plain).map(|value| (value.clone(), vec![value.replace('_', " ")])).collect();
+    fn choose(
+        &self,
+        values: &BTreeMap<String, Vec<String>>,
+        fallback: &Value,
+        input: Option<&str>,
+        focus: &Focus,
+    ) -> Filled {
+        let listed = input
+            .and_then(|name| self.input(name, focus))
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default();
+        let own: Vec<(String, Vec<String>)> = listed
+            .iter()
+            .map(plain)
+            .map(|value| (value.clone(), vec![value.replace('_', " ")]))
+            .collect();
         let known = |value: &str| own.is_empty() || own.iter().any(|(listed, _)| listed == value);
         let mut scores: BTreeMap<&str, usize> = BTreeMap::new();
-        let all = values.iter().filter(|(value, _)| known(value)).chain(own.iter().map(|(value, cues)| (value, cues)));
+        let all = values
+            .iter()
+            .filter(|(value, _)| known(value))
+            .chain(own.iter().map(|(value, cues)| (value, cues)));
         for (value, cues) in all {
-            let weight: usize = cues.iter().flat_map(|cue| self.mentions(cue, focus)).map(|mention| self.weight_of(mention.sentence)).sum();
+            let weight: usize = cues
+                .iter()
+                .flat_map(|cue| self.mentions(cue, focus))
+                .map(|mention| self.weight_of(mention.sentence))
+                .sum();
             *scores.entry(value).or_default() += weight;
         }
-        let best = scores.iter().filter(|(_, score)| **score > 0).max_by(|a, b| a.1.cmp(b.1).then(b.0.cmp(a.0)));
+        let best = scores
+            .iter()
+            .filter(|(_, score)| **score > 0)
+            .max_by(|a, b| a.1.cmp(b.1).then(b.0.cmp(a.0)));
         match best {
             Some((value, _)) => Filled::text(*value),
             None => Filled::Value(fallback.clone()),
@@ -303,7 +464,9 @@ impl Scene<'_, '_> {
     }
 
     fn points(&self, base: i64, add: &[Points], focus: &Focus) -> i64 {
-        add.iter().filter(|points| !self.saying(&points.cues, focus).is_empty()).fold(base, |sum, points| sum.saturating_add(points.points))
+        add.iter()
+            .filter(|points| !self.saying(&points.cues, focus).is_empty())
+            .fold(base, |sum, points| sum.saturating_add(points.points))
     }
 
     fn this(&self, bytes: usize, focus: &Focus) -> Filled {
@@ -330,8 +493,14 @@ impl Scene<'_, '_> {
             for_each_line(self.text.parts[part].text, |_, line| {
                 let Some(found) = lines::labelled(line) else { return };
                 let name = tag(&line[found.label.clone()]);
-                let number = line[found.value.clone()].trim().trim_end_matches(['.', ',']).parse::<serde_json::Number>();
-                if let Ok(number) = number.map_err(|_| ()).and_then(|number| if members.len() < most { Ok(number) } else { Err(()) }) {
+                let number = line[found.value.clone()]
+                    .trim()
+                    .trim_end_matches(['.', ','])
+                    .parse::<serde_json::Number>();
+                if let Ok(number) = number
+                    .map_err(|_| ())
+                    .and_then(|number| if members.len() < most { Ok(number) } else { Err(()) })
+                {
                     if !name.is_empty() && !members.iter().any(|(other, _)| *other == name) {
                         members.push((name, Filled::Value(Value::Number(number))));
                     }
@@ -354,7 +523,10 @@ fn for_each_line(source: &str, mut each: impl FnMut(usize, &str)) {
 fn strip_reply_marks(subject: &str) -> &str {
     let mut subject = subject.trim();
     while let Some((mark, rest)) = subject.split_once(':') {
-        if !matches!(fold(mark.trim()).as_str(), "re" | "fw" | "fwd" | "rv" | "aw" | "enc" | "reenviado") {
+        if !matches!(
+            fold(mark.trim()).as_str(),
+            "re" | "fw" | "fwd" | "rv" | "aw" | "enc" | "reenviado"
+        ) {
             break;
         }
         subject = rest.trim();
@@ -365,14 +537,17 @@ fn strip_reply_marks(subject: &str) -> &str {
 /// A slug in the style of tags: folded, words joined by `_`.
 pub fn tag(text: &str) -> String {
     let folded = fold(text);
-    let words: Vec<&str> = folded.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let words: Vec<&str> =
+        folded.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
     shorten(&words.join(" "), TAG_BYTES_MAX).replace(' ', "_")
 }
 
 /// The text with its first letter in upper case.
 pub fn capitalize(text: &str) -> String {
     let mut characters = text.chars();
-    characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
+    characters
+        .next()
+        .map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
 }
 
 #[cfg(test)]

@@ -63,7 +63,13 @@ pub struct Scene<'t, 'a> {
 
 impl<'t, 'a> Scene<'t, 'a> {
     /// Prepares a text for the rules.
-    pub fn new(text: &'t Text<'a>, parts: &[Gathered], inputs: &'t Map<String, Value>, hints: &Hints, percent: usize) -> Self {
+    pub fn new(
+        text: &'t Text<'a>,
+        parts: &[Gathered],
+        inputs: &'t Map<String, Value>,
+        hints: &Hints,
+        percent: usize,
+    ) -> Self {
         let matrix = Matrix::new(text);
         let scores = score(text, &matrix);
         let mut scene = Scene {
@@ -83,7 +89,11 @@ impl<'t, 'a> Scene<'t, 'a> {
 
     /// The whole text.
     pub fn all(&self) -> Focus {
-        Focus { sentences: (0..self.text.sentences.len()).collect(), whole: true, ..Focus::default() }
+        Focus {
+            sentences: (0..self.text.sentences.len()).collect(),
+            whole: true,
+            ..Focus::default()
+        }
     }
 
     /// The cue index, built on first use.
@@ -97,8 +107,12 @@ impl<'t, 'a> Scene<'t, 'a> {
     }
 
     fn find_items(&self, parts: &[Gathered], hints: &Hints) -> Vec<Item> {
-        let given = hints.items.as_ref().and_then(|hint| items_of(self.inputs, hint).map(|items| (hint, items)));
-        if let Some((hint, items)) = given.filter(|_| parts.iter().all(|part| part.item.is_some())) {
+        let given = hints
+            .items
+            .as_ref()
+            .and_then(|hint| items_of(self.inputs, hint).map(|items| (hint, items)));
+        if let Some((hint, items)) = given.filter(|_| parts.iter().all(|part| part.item.is_some()))
+        {
             let make = |(index, value): (usize, Value)| {
                 let members = value.as_object().cloned().unwrap_or_default();
                 let id = hint.id.iter().find_map(|name| members.get(name)).map(plain);
@@ -107,7 +121,11 @@ impl<'t, 'a> Scene<'t, 'a> {
             return items.into_iter().take(ITEMS_MAX).enumerate().map(make).collect();
         }
         if parts.len() > 1 {
-            let make = |part: usize| Item { id: Some(self.text.parts[part].id.to_string()), members: Map::new(), sentences: self.sentences_of_part(part) };
+            let make = |part: usize| Item {
+                id: Some(self.text.parts[part].id.to_string()),
+                members: Map::new(),
+                sentences: self.sentences_of_part(part),
+            };
             return (0..parts.len().min(ITEMS_MAX)).map(make).collect();
         }
         self.items_in_text()
@@ -115,8 +133,18 @@ impl<'t, 'a> Scene<'t, 'a> {
 
     fn items_in_text(&self) -> Vec<Item> {
         let of_kind = |kind: Kind| {
-            let blocks = self.text.blocks.iter().filter(move |block| block.kind == kind && !block.sentences.is_empty());
-            blocks.take(ITEMS_MAX).map(|block| Item { sentences: block.sentences.clone().collect(), ..Item::default() }).collect::<Vec<_>>()
+            let blocks = self
+                .text
+                .blocks
+                .iter()
+                .filter(move |block| block.kind == kind && !block.sentences.is_empty());
+            blocks
+                .take(ITEMS_MAX)
+                .map(|block| Item {
+                    sentences: block.sentences.clone().collect(),
+                    ..Item::default()
+                })
+                .collect::<Vec<_>>()
         };
         let listed = of_kind(Kind::Item);
         if listed.len() > 1 { listed } else { of_kind(Kind::Paragraph) }
@@ -137,7 +165,10 @@ impl<'t, 'a> Scene<'t, 'a> {
 
     /// An input as text; `None` when absent or blank.
     pub fn input_text(&self, name: &str, focus: &Focus) -> Option<String> {
-        self.input(name, focus).map(plain).map(|text| text.trim().to_string()).filter(|text| !text.is_empty())
+        self.input(name, focus)
+            .map(plain)
+            .map(|text| text.trim().to_string())
+            .filter(|text| !text.is_empty())
     }
 
     /// The sentences in focus that `over` asks for, in reading order.
@@ -155,11 +186,22 @@ impl<'t, 'a> Scene<'t, 'a> {
             found.extend(focus.sentences.iter().copied());
         }
         let without = self.index().sentences(over.without.iter().map(String::as_str));
-        found.retain(|at| (focus.whole || focus.sentences.binary_search(at).is_ok()) && without.binary_search(at).is_err());
-        found.retain(|&at| self.speaks(at, who) && self.text.tokens_of(at).len() >= over.least_words);
+        found.retain(|at| {
+            (focus.whole || focus.sentences.binary_search(at).is_ok())
+                && without.binary_search(at).is_err()
+        });
+        found.retain(|&at| {
+            self.speaks(at, who) && self.text.tokens_of(at).len() >= over.least_words
+        });
         if over.best {
             let budget = Budget { sentences: usize::MAX >> 8, bytes: usize::MAX >> 8 };
-            found = pick(self.text, &self.matrix, &self.scores, &found, Budget { sentences: 40, ..budget });
+            found = pick(
+                self.text,
+                &self.matrix,
+                &self.scores,
+                &found,
+                Budget { sentences: 40, ..budget },
+            );
         }
         found
     }
@@ -183,7 +225,9 @@ impl<'t, 'a> Scene<'t, 'a> {
     /// Mentions in focus of a cue.
     pub fn mentions(&self, cue: &str, focus: &Focus) -> Vec<Mention> {
         let mut found = self.index().find(cue);
-        found.retain(|mention| focus.whole || focus.sentences.binary_search(&mention.sentence).is_ok());
+        found.retain(|mention| {
+            focus.whole || focus.sentences.binary_search(&mention.sentence).is_ok()
+        });
         found
     }
 
@@ -196,7 +240,8 @@ impl<'t, 'a> Scene<'t, 'a> {
 
     /// The extractive summary of the focus.
     pub fn summary(&self, focus: &Focus, sentences: usize, bytes: usize) -> Quoted {
-        let budget = Budget { sentences: self.scaled(sentences).max(1), bytes: self.scaled(bytes).max(40) };
+        let budget =
+            Budget { sentences: self.scaled(sentences).max(1), bytes: self.scaled(bytes).max(40) };
         let picked = pick(self.text, &self.matrix, &self.scores, &focus.sentences, budget);
         let quoted = compose(self.text, &picked, budget);
         if quoted.text.chars().any(char::is_alphanumeric) {
@@ -207,8 +252,11 @@ impl<'t, 'a> Scene<'t, 'a> {
 
     /// The first bytes of the text: what stands in where no sentence says anything.
     fn opening(&self, bytes: usize) -> Quoted {
-        let first = self.text.parts.iter().enumerate().find(|(_, part)| !part.text.trim().is_empty());
-        let Some((part, text)) = first.map(|(index, part)| (index, part.text)) else { return Quoted::default() };
+        let first =
+            self.text.parts.iter().enumerate().find(|(_, part)| !part.text.trim().is_empty());
+        let Some((part, text)) = first.map(|(index, part)| (index, part.text)) else {
+            return Quoted::default();
+        };
         let start = text.len() - text.trim_start().len();
         Quoted::range(self.text, part, start, text.trim_end().len(), bytes)
     }
@@ -226,26 +274,40 @@ impl<'t, 'a> Scene<'t, 'a> {
 
     /// The bytes of a mention.
     pub fn quote_mention(&self, mention: Mention, bytes: usize) -> Quoted {
-        Quoted::range(self.text, self.text.sentences[mention.sentence].part, mention.start, mention.end, bytes)
+        Quoted::range(
+            self.text,
+            self.text.sentences[mention.sentence].part,
+            mention.start,
+            mention.end,
+            bytes,
+        )
     }
 
     /// The sentence that holds a byte of a part.
     pub fn sentence_at(&self, part: usize, byte: usize) -> Option<usize> {
-        let after = self.text.sentences.partition_point(|sentence| (sentence.part, sentence.start) <= (part, byte));
+        let after = self
+            .text
+            .sentences
+            .partition_point(|sentence| (sentence.part, sentence.start) <= (part, byte));
         let at = after.checked_sub(1)?;
         (self.text.sentences[at].part == part).then_some(at)
     }
 }
 
 fn anchor(text: &Text<'_>, inputs: &Map<String, Value>, hints: &Hints) -> Option<NaiveDate> {
-    let given = hints.anchor.iter().filter_map(|name| reach(inputs, name)).find_map(|value| match value {
-        Value::String(text) => dates::parse_anchor(text),
-        Value::Number(number) => epoch_day(number.as_i64()?),
-        _ => None,
-    });
+    let given =
+        hints.anchor.iter().filter_map(|name| reach(inputs, name)).find_map(|value| match value {
+            Value::String(text) => dates::parse_anchor(text),
+            Value::Number(number) => epoch_day(number.as_i64()?),
+            _ => None,
+        });
     given.or_else(|| {
         let headers = text.blocks.iter().filter(|block| block.kind == Kind::Header).take(12);
-        headers.filter_map(|block| dates::parse_anchor(&text.parts[block.part].text[block.text.clone()])).next()
+        headers
+            .filter_map(|block| {
+                dates::parse_anchor(&text.parts[block.part].text[block.text.clone()])
+            })
+            .next()
     })
 }
 

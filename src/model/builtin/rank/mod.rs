@@ -35,7 +35,8 @@ impl Matrix {
     /// Builds the tf-idf rows of every sentence.
     pub fn new(text: &Text<'_>) -> Self {
         let term_count = text.vocabulary.term_count();
-        let mut matrix = Matrix { starts: vec![0], terms: Vec::new(), weights: Vec::new(), term_count };
+        let mut matrix =
+            Matrix { starts: vec![0], terms: Vec::new(), weights: Vec::new(), term_count };
         let mut row: Vec<u32> = Vec::new();
         let mut documents = vec![0_u32; term_count];
         for sentence in 0..text.sentences.len() {
@@ -55,8 +56,10 @@ impl Matrix {
 
     fn weigh(&mut self, documents: &[u32]) {
         let rows = self.rows() as u64;
-        let idf: Vec<f64> =
-            documents.iter().map(|&count| 0.3 + log2(1 + rows) - log2(u64::from(count.max(1)))).collect();
+        let idf: Vec<f64> = documents
+            .iter()
+            .map(|&count| 0.3 + log2(1 + rows) - log2(u64::from(count.max(1))))
+            .collect();
         for row in 0..self.rows() {
             let range = self.starts[row]..self.starts[row + 1];
             let mut square = 0.0;

@@ -9,22 +9,82 @@ const LEAD_FADE: f64 = 3.0;
 const CLOSING: f64 = 0.25;
 
 const ANNOUNCE: [&[&str]; 24] = [
-    &["in", "summary"], &["in", "conclusion"], &["we", "decided"], &["decided", "to"], &["decision"], &["conclude"],
-    &["results", "show"], &["we", "show"], &["we", "propose"], &["we", "found"], &["the", "goal"], &["deadline"],
-    &["announced"], &["en", "resumen"], &["en", "conclusion"], &["decidimos"], &["hemos", "decidido"], &["acordamos"],
-    &["el", "objetivo"], &["el", "plazo"], &["fecha", "limite"], &["anuncio"], &["los", "resultados"], &["important"],
+    &["in", "summary"],
+    &["in", "conclusion"],
+    &["we", "decided"],
+    &["decided", "to"],
+    &["decision"],
+    &["conclude"],
+    &["results", "show"],
+    &["we", "show"],
+    &["we", "propose"],
+    &["we", "found"],
+    &["the", "goal"],
+    &["deadline"],
+    &["announced"],
+    &["en", "resumen"],
+    &["en", "conclusion"],
+    &["decidimos"],
+    &["hemos", "decidido"],
+    &["acordamos"],
+    &["el", "objetivo"],
+    &["el", "plazo"],
+    &["fecha", "limite"],
+    &["anuncio"],
+    &["los", "resultados"],
+    &["important"],
 ];
 const DISCLAIM: [&[&str]; 14] = [
-    &["for", "example"], &["for", "instance"], &["see", "also"], &["click", "here"], &["cookies"], &["all", "rights", "reserved"],
-    &["subscribe"], &["por", "ejemplo"], &["haga", "clic"], &["todos", "los", "derechos"], &["suscribete"], &["confidentiality"],
-    &["confidencialidad"], &["read", "more"],
+    &["for", "example"],
+    &["for", "instance"],
+    &["see", "also"],
+    &["click", "here"],
+    &["cookies"],
+    &["all", "rights", "reserved"],
+    &["subscribe"],
+    &["por", "ejemplo"],
+    &["haga", "clic"],
+    &["todos", "los", "derechos"],
+    &["suscribete"],
+    &["confidentiality"],
+    &["confidencialidad"],
+    &["read", "more"],
 ];
 const COURTESY: [&[&str]; 34] = [
-    &["hi"], &["hello"], &["dear"], &["hey"], &["good", "morning"], &["good", "afternoon"], &["thanks"], &["thank", "you"],
-    &["many", "thanks"], &["best"], &["best", "regards"], &["kind", "regards"], &["regards"], &["cheers"], &["sincerely"],
-    &["i", "hope", "this"], &["hope", "you"], &["hola"], &["buenos", "dias"], &["buenas"], &["estimado"], &["estimada"],
-    &["estimados"], &["querido"], &["querida"], &["gracias"], &["muchas", "gracias"], &["un", "saludo"], &["saludos"],
-    &["atentamente"], &["cordialmente"], &["un", "abrazo"], &["espero", "que", "estes"], &["sure"],
+    &["hi"],
+    &["hello"],
+    &["dear"],
+    &["hey"],
+    &["good", "morning"],
+    &["good", "afternoon"],
+    &["thanks"],
+    &["thank", "you"],
+    &["many", "thanks"],
+    &["best"],
+    &["best", "regards"],
+    &["kind", "regards"],
+    &["regards"],
+    &["cheers"],
+    &["sincerely"],
+    &["i", "hope", "this"],
+    &["hope", "you"],
+    &["hola"],
+    &["buenos", "dias"],
+    &["buenas"],
+    &["estimado"],
+    &["estimada"],
+    &["estimados"],
+    &["querido"],
+    &["querida"],
+    &["gracias"],
+    &["muchas", "gracias"],
+    &["un", "saludo"],
+    &["saludos"],
+    &["atentamente"],
+    &["cordialmente"],
+    &["un", "abrazo"],
+    &["espero", "que", "estes"],
+    &["sure"],
 ];
 
 /// Position credit of every sentence, 0..=1: full at the start of a part, fading; a part of many
@@ -57,7 +117,10 @@ pub fn lead(text: &Text<'_>) -> Vec<f64> {
 /// Factor for a sentence, above 0.
 pub fn of(text: &Text<'_>, sentence: usize) -> f64 {
     let block = text.block_of(sentence);
-    by_kind(block.kind) * by_role(block.role) * by_length(text, sentence) * by_phrases(text, sentence)
+    by_kind(block.kind)
+        * by_role(block.role)
+        * by_length(text, sentence)
+        * by_phrases(text, sentence)
 }
 
 fn by_kind(kind: Kind) -> f64 {
@@ -92,7 +155,8 @@ fn by_length(text: &Text<'_>, sentence: usize) -> f64 {
         0 => 0.05,
         1..=2 => 0.35,
         3..=4 => 0.75,
-        5..=35 => 1.0,
+        5..=7 => 0.9,
+        8..=35 => 1.0,
         36..=60 => 0.8,
         _ => 0.4,
     };
@@ -128,8 +192,13 @@ pub fn courtesy(text: &Text<'_>, sentence: usize) -> Option<f64> {
     }
 }
 
-fn starts_with(text: &Text<'_>, tokens: &[super::super::text::words::Token], phrase: &[&str]) -> bool {
-    tokens.len() >= phrase.len() && tokens.iter().zip(phrase).all(|(token, word)| text.folded(token) == *word)
+fn starts_with(
+    text: &Text<'_>,
+    tokens: &[super::super::text::words::Token],
+    phrase: &[&str],
+) -> bool {
+    tokens.len() >= phrase.len()
+        && tokens.iter().zip(phrase).all(|(token, word)| text.folded(token) == *word)
 }
 
 fn says_any(text: &Text<'_>, sentence: usize, phrases: &[&[&str]]) -> bool {
@@ -149,7 +218,9 @@ mod tests {
     fn courtesy_signatures_and_code_weigh_little() {
         let source = "Hi Ana,\n\nThe audit found three open invoices in March.\n\nBest regards,\nBob\n--\nBob Smith, sales manager of the whole company\n";
         let text = Text::new(vec![Part { id: "m", text: source }]);
-        let best = (0..text.sentences.len()).max_by(|&a, &b| of(&text, a).total_cmp(&of(&text, b))).expect("sentences");
+        let best = (0..text.sentences.len())
+            .max_by(|&a, &b| of(&text, a).total_cmp(&of(&text, b)))
+            .expect("sentences");
         assert!(text.sentence(best).starts_with("The audit"));
     }
 }

@@ -25,7 +25,13 @@ pub struct Budget {
 }
 
 /// Indexes of the picked sentences, in reading order. `allowed` limits what may be picked.
-pub fn pick(text: &Text<'_>, matrix: &Matrix, scores: &[f64], allowed: &[usize], budget: Budget) -> Vec<usize> {
+pub fn pick(
+    text: &Text<'_>,
+    matrix: &Matrix,
+    scores: &[f64],
+    allowed: &[usize],
+    budget: Budget,
+) -> Vec<usize> {
     let mut order: Vec<usize> = allowed.to_vec();
     order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
     order.truncate(budget.sentences.saturating_mul(CANDIDATES_PER_PICK).max(40));
@@ -45,7 +51,11 @@ pub fn pick(text: &Text<'_>, matrix: &Matrix, scores: &[f64], allowed: &[usize],
         bytes += length(text, sentence) + 1;
         picked.push(sentence);
         for (at, &other) in order.iter().enumerate() {
-            likeness[at] = if other == sentence { 1.0 } else { likeness[at].max(matrix.cosine(sentence, other)) };
+            likeness[at] = if other == sentence {
+                1.0
+            } else {
+                likeness[at].max(matrix.cosine(sentence, other))
+            };
         }
     }
     picked.sort_unstable();
@@ -110,13 +120,28 @@ impl Quoted {
     }
 
     /// Appends a byte range of a part; a cut is marked by an ellipsis of ours.
-    pub fn push_range(&mut self, text: &Text<'_>, part: usize, start: usize, end: usize, bytes: usize) {
+    pub fn push_range(
+        &mut self,
+        text: &Text<'_>,
+        part: usize,
+        start: usize,
+        end: usize,
+        bytes: usize,
+    ) {
         let source = &text.parts[part].text[start..end];
         let kept = shorten(source, bytes);
         let output_start = self.text.len();
-        self.text.extend(kept.chars().map(|character| if matches!(character, '\n' | '\t' | '\r') { ' ' } else { character }));
+        self.text.extend(kept.chars().map(|character| {
+            if matches!(character, '\n' | '\t' | '\r') { ' ' } else { character }
+        }));
         if !kept.is_empty() {
-            self.pieces.push(Piece { output_start, output_end: self.text.len(), part, start, end: start + kept.len() });
+            self.pieces.push(Piece {
+                output_start,
+                output_end: self.text.len(),
+                part,
+                start,
+                end: start + kept.len(),
+            });
         }
         if kept.len() < source.len() {
             self.text.push('…');
@@ -178,7 +203,8 @@ mod tests {
 
     #[test]
     fn every_piece_points_at_its_bytes() {
-        let source = "A first line that was wrapped by the mail program\nhere ends. Second sentence";
+        let source =
+            "A first line that was wrapped by the mail program\nhere ends. Second sentence";
         let text = Text::new(vec![Part { id: "a", text: source }]);
         let quoted = compose(&text, &[0, 1], Budget { sentences: 2, bytes: 400 });
         for piece in &quoted.pieces {

@@ -91,7 +91,9 @@ pub fn split(part: usize, source: &str) -> Vec<Block> {
 pub fn role_of(label: &str) -> Role {
     match fold(label.trim_matches(['#', '*', ' '])).as_str() {
         "user" | "usuario" | "human" | "you" | "tu" => Role::User,
-        "assistant" | "asistente" | "ai" | "bot" | "chatgpt" | "gpt" | "claude" | "model" => Role::Assistant,
+        "assistant" | "asistente" | "ai" | "bot" | "chatgpt" | "gpt" | "claude" | "model" => {
+            Role::Assistant
+        }
         "system" | "sistema" => Role::System,
         "tool" | "function" | "herramienta" => Role::Tool,
         _ => Role::None,
@@ -193,7 +195,11 @@ impl<'a> Splitter<'a> {
 
     /// A short line without a stop that stands alone, or right above a list.
     fn heads_what_follows(&self, line: &str) -> bool {
-        let Some(next) = self.next.filter(|_| self.role == Role::None && lines::reads_as_title(line)) else { return false };
+        let Some(next) =
+            self.next.filter(|_| self.role == Role::None && lines::reads_as_title(line))
+        else {
+            return false;
+        };
         lines::list_item(next).is_some() || (self.after_blank && next.trim().is_empty())
     }
 
@@ -202,7 +208,10 @@ impl<'a> Splitter<'a> {
         let joins = self.open.as_ref().is_some_and(|open| {
             let before = &self.source[open.text.clone()];
             let last_line = before.rsplit('\n').next().unwrap_or(before);
-            !labelled && !lines::opens_entry(line) && last_line.len() >= WRAP_BYTES_MIN && !last_line.trim_end().ends_with(':')
+            !labelled
+                && !lines::opens_entry(line)
+                && last_line.len() >= WRAP_BYTES_MIN
+                && !last_line.trim_end().ends_with(':')
         });
         let kind = self.open.as_ref().filter(|_| joins).map_or(Kind::Paragraph, |open| open.kind);
         if !joins {
@@ -212,7 +221,9 @@ impl<'a> Splitter<'a> {
     }
 
     fn header(&mut self, start: usize, line: &str) -> bool {
-        let Some(found) = lines::labelled(line).filter(|found| lines::is_mail_header(&line[found.label.clone()])) else {
+        let Some(found) =
+            lines::labelled(line).filter(|found| lines::is_mail_header(&line[found.label.clone()]))
+        else {
             return false;
         };
         self.single(Kind::Header, start + found.value.start..start + found.value.end);
@@ -227,7 +238,10 @@ impl<'a> Splitter<'a> {
         if known == Role::None && (!recurs || lines::is_mail_header(label)) {
             return false;
         }
-        self.start_turn(if known == Role::None { Role::Person } else { known }, start + found.label.start..start + found.label.end);
+        self.start_turn(
+            if known == Role::None { Role::Person } else { known },
+            start + found.label.start..start + found.label.end,
+        );
         if !found.value.is_empty() {
             self.extend(Kind::Paragraph, start + found.value.start..start + found.value.end);
         }
@@ -295,7 +309,8 @@ fn recurring_labels(source: &str) -> BTreeMap<String, usize> {
     for line in source.lines().take(SPEAKER_LINES_MAX) {
         let Some(found) = lines::labelled(line) else { continue };
         let label = &line[found.label];
-        let named = label.split_whitespace().count() <= 3 && label.chars().next().is_some_and(char::is_uppercase);
+        let named = label.split_whitespace().count() <= 3
+            && label.chars().next().is_some_and(char::is_uppercase);
         if named && lines::list_item(line).is_none() {
             *counts.entry(fold(label)).or_insert(0) += 1;
         }
@@ -305,9 +320,16 @@ fn recurring_labels(source: &str) -> BTreeMap<String, usize> {
 
 fn is_device_signature(line: &str) -> bool {
     let folded = fold(line);
-    ["sent from my ", "enviado desde mi ", "get outlook for", "obtener outlook para", "unsubscribe", "darse de baja"]
-        .iter()
-        .any(|start| folded.starts_with(start))
+    [
+        "sent from my ",
+        "enviado desde mi ",
+        "get outlook for",
+        "obtener outlook para",
+        "unsubscribe",
+        "darse de baja",
+    ]
+    .iter()
+    .any(|start| folded.starts_with(start))
 }
 
 #[cfg(test)]

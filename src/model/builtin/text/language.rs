@@ -28,12 +28,30 @@ pub enum Language {
 }
 
 const MARKERS: [(Language, &str); 6] = [
-    (Language::English, "the and of to is that it for you with this are was have not be we will your from they at by would can"),
-    (Language::Spanish, "el los las que una por con para del se es lo como pero más está muy también hay y al su sus este esta porque qué"),
-    (Language::Portuguese, "o os não uma com para do da dos das é em no na você mais também são ao está pelo pela isso foi e um"),
-    (Language::French, "le les des est et une dans pour pas que vous nous sur avec ce il qui au du sont cette être plus mais"),
-    (Language::German, "der die das und ist nicht ein eine mit für auf den von zu dem ich sie wir auch sich im des werden wird"),
-    (Language::Italian, "il gli che di è per una con non sono del della anche più questo nel alla dei le ma ho ed loro ci"),
+    (
+        Language::English,
+        "the and of to is that it for you with this are was have not be we will your from they at by would can",
+    ),
+    (
+        Language::Spanish,
+        "el los las que una por con para del se es lo como pero más está muy también hay y al su sus este esta porque qué",
+    ),
+    (
+        Language::Portuguese,
+        "o os não uma com para do da dos das é em no na você mais também são ao está pelo pela isso foi e um",
+    ),
+    (
+        Language::French,
+        "le les des est et une dans pour pas que vous nous sur avec ce il qui au du sont cette être plus mais",
+    ),
+    (
+        Language::German,
+        "der die das und ist nicht ein eine mit für auf den von zu dem ich sie wir auch sich im des werden wird",
+    ),
+    (
+        Language::Italian,
+        "il gli che di è per una con non sono del della anche più questo nel alla dei le ma ho ed loro ci",
+    ),
 ];
 
 impl Language {
@@ -71,7 +89,8 @@ impl Language {
 }
 
 fn count_markers(sample: &str, counts: &mut [u32; MARKERS.len()]) {
-    for (character, language) in [('ñ', 1), ('¿', 1), ('¡', 1), ('ã', 2), ('õ', 2), ('ß', 4)] {
+    for (character, language) in [('ñ', 1), ('¿', 1), ('¡', 1), ('ã', 2), ('õ', 2), ('ß', 4)]
+    {
         counts[language] += sample.contains(character) as u32;
     }
     words::for_each_token(sample, |start, end| {

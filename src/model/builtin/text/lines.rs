@@ -12,8 +12,27 @@ const LABEL_BYTES_MAX: usize = 48;
 const PLAIN_HEADING_BYTES_MAX: usize = 80;
 
 const MAIL_HEADERS: [&str; 21] = [
-    "from", "to", "cc", "bcc", "subject", "date", "sent", "reply-to", "message-id", "importance", "attachments",
-    "de", "para", "asunto", "fecha", "enviado", "enviado el", "responder a", "importancia", "adjuntos", "content-type",
+    "from",
+    "to",
+    "cc",
+    "bcc",
+    "subject",
+    "date",
+    "sent",
+    "reply-to",
+    "message-id",
+    "importance",
+    "attachments",
+    "de",
+    "para",
+    "asunto",
+    "fecha",
+    "enviado",
+    "enviado el",
+    "responder a",
+    "importancia",
+    "adjuntos",
+    "content-type",
 ];
 
 /// Bytes of indentation at the start of a line.
@@ -35,10 +54,17 @@ pub fn marked_heading(line: &str) -> Option<(u8, Range<usize>)> {
 }
 
 fn latex_heading(line: &str) -> Option<(u8, Range<usize>)> {
-    const COMMANDS: [(&str, u8); 6] =
-        [("\\part", 1), ("\\chapter", 1), ("\\section", 2), ("\\subsection", 3), ("\\subsubsection", 4), ("\\paragraph", 5)];
+    const COMMANDS: [(&str, u8); 6] = [
+        ("\\part", 1),
+        ("\\chapter", 1),
+        ("\\section", 2),
+        ("\\subsection", 3),
+        ("\\subsubsection", 4),
+        ("\\paragraph", 5),
+    ];
     let (command, level) = COMMANDS.iter().find(|(command, _)| {
-        line.strip_prefix(command).is_some_and(|rest| rest.starts_with('{') || rest.starts_with("*{"))
+        line.strip_prefix(command)
+            .is_some_and(|rest| rest.starts_with('{') || rest.starts_with("*{"))
     })?;
     let open = line[command.len()..].find('{')? + command.len() + 1;
     let close = line[open..].find('}')? + open;
@@ -63,7 +89,10 @@ pub fn list_item(line: &str) -> Option<usize> {
 fn bullet(rest: &str) -> Option<usize> {
     let first = rest.chars().next()?;
     let width = first.len_utf8();
-    let is_bullet = matches!(first, '-' | '*' | '+' | '•' | '◦' | '▪' | '‣' | '·' | '–' | '—' | '→' | '✅' | '☐');
+    let is_bullet = matches!(
+        first,
+        '-' | '*' | '+' | '•' | '◦' | '▪' | '‣' | '·' | '–' | '—' | '→' | '✅' | '☐'
+    );
     (is_bullet && rest[width..].starts_with([' ', '\t'])).then_some(width)
 }
 
@@ -105,11 +134,17 @@ pub fn labelled(line: &str) -> Option<Labelled> {
         return None;
     }
     let after = &rest[colon + mark.len_utf8()..];
-    if after.starts_with("//") || (after.starts_with(|c: char| c.is_ascii_digit()) && rest.as_bytes()[colon - 1].is_ascii_digit()) {
+    if after.starts_with("//")
+        || (after.starts_with(|c: char| c.is_ascii_digit())
+            && rest.as_bytes()[colon - 1].is_ascii_digit())
+    {
         return None;
     }
     let label = rest[..colon].trim_end_matches(['*', '_', '>', ' ', '\t']);
-    if label.is_empty() || label.split_whitespace().count() > 5 || !label.chars().any(char::is_alphabetic) {
+    if label.is_empty()
+        || label.split_whitespace().count() > 5
+        || !label.chars().any(char::is_alphabetic)
+    {
         return None;
     }
     let value = start + colon + mark.len_utf8();
@@ -119,7 +154,24 @@ pub fn labelled(line: &str) -> Option<Labelled> {
 }
 
 fn may_be_in_label(character: char) -> bool {
-    character.is_alphanumeric() || matches!(character, ' ' | '-' | '_' | '/' | '(' | ')' | '*' | '\'' | '’' | '&' | '>' | '¿' | '#' | 'º' | 'ª')
+    character.is_alphanumeric()
+        || matches!(
+            character,
+            ' ' | '-'
+                | '_'
+                | '/'
+                | '('
+                | ')'
+                | '*'
+                | '\''
+                | '’'
+                | '&'
+                | '>'
+                | '¿'
+                | '#'
+                | 'º'
+                | 'ª'
+        )
         || (character == '.')
 }
 
@@ -128,7 +180,10 @@ fn time_stamp(rest: &str) -> usize {
     let body = &rest[opened..];
     let width = body
         .bytes()
-        .take_while(|byte| byte.is_ascii_digit() || matches!(byte, b':' | b'-' | b'/' | b'.' | b'T' | b'Z' | b' ' | b','))
+        .take_while(|byte| {
+            byte.is_ascii_digit()
+                || matches!(byte, b':' | b'-' | b'/' | b'.' | b'T' | b'Z' | b' ' | b',')
+        })
         .count();
     let stamp = &body[..width];
     if !stamp.contains(':') || stamp.bytes().filter(u8::is_ascii_digit).count() < 3 {
@@ -149,23 +204,31 @@ pub fn is_mail_header(label: &str) -> bool {
 /// Whether a line announces quoted mail below it.
 pub fn announces_quote(line: &str) -> bool {
     let folded = fold(line.trim());
-    let marker = folded.starts_with("-----original message") || folded.starts_with("-----mensaje original")
-        || folded.starts_with("---------- forwarded message") || folded.starts_with("________________________________");
+    let marker = folded.starts_with("-----original message")
+        || folded.starts_with("-----mensaje original")
+        || folded.starts_with("---------- forwarded message")
+        || folded.starts_with("________________________________");
     let wrote = (folded.starts_with("on ") && folded.ends_with("wrote:"))
-        || (folded.starts_with("el ") && (folded.ends_with("escribio:") || folded.ends_with("escribio >:")));
+        || (folded.starts_with("el ")
+            && (folded.ends_with("escribio:") || folded.ends_with("escribio >:")));
     marker || wrote
 }
 
 /// Whether an unmarked line alone in its paragraph reads as a heading.
 pub fn plain_heading(line: &str) -> bool {
     let text = line.trim();
-    if text.is_empty() || text.len() > PLAIN_HEADING_BYTES_MAX || text.split_whitespace().count() > 9 {
+    if text.is_empty()
+        || text.len() > PLAIN_HEADING_BYTES_MAX
+        || text.split_whitespace().count() > 9
+    {
         return false;
     }
     let letters = text.chars().filter(|character| character.is_alphabetic()).count();
     let all_upper = letters >= 4 && !text.chars().any(char::is_lowercase);
-    let bold = text.len() > 4 && text.starts_with("**") && text.trim_end_matches(':').ends_with("**");
-    let starts_high = text.chars().next().is_some_and(|first| first.is_uppercase() || matches!(first, '¿' | '¡'));
+    let bold =
+        text.len() > 4 && text.starts_with("**") && text.trim_end_matches(':').ends_with("**");
+    let starts_high =
+        text.chars().next().is_some_and(|first| first.is_uppercase() || matches!(first, '¿' | '¡'));
     let colon = text.ends_with(':') && starts_high;
     letters > 1 && (all_upper || bold || colon) && !text.ends_with(['.', '!', '?', ','])
 }
@@ -176,9 +239,29 @@ pub fn reads_as_title(line: &str) -> bool {
     let words = text.split_whitespace().count();
     let starts_high = text.chars().next().is_some_and(|first| first.is_uppercase() || first == '¿');
     let folded = fold(text);
-    let courtesy = ["hi", "hello", "dear", "thanks", "thank", "best", "regards", "hola", "gracias", "saludos", "estimad", "atentamente", "cheers", "kind"];
-    (1..=6).contains(&words) && text.len() <= 60 && starts_high && !text.ends_with(['.', '!', '?', ',', ';'])
-        && !courtesy.iter().any(|word| folded.starts_with(word)) && !text.contains(" · ") && !text.contains(": ")
+    let courtesy = [
+        "hi",
+        "hello",
+        "dear",
+        "thanks",
+        "thank",
+        "best",
+        "regards",
+        "hola",
+        "gracias",
+        "saludos",
+        "estimad",
+        "atentamente",
+        "cheers",
+        "kind",
+    ];
+    (1..=6).contains(&words)
+        && text.len() <= 60
+        && starts_high
+        && !text.ends_with(['.', '!', '?', ',', ';'])
+        && !courtesy.iter().any(|word| folded.starts_with(word))
+        && !text.contains(" · ")
+        && !text.contains(": ")
 }
 
 /// The id in a label line `[3] chunk-17` above the text of a source.
@@ -198,14 +281,19 @@ pub fn stamped_clock(line: &str) -> Option<String> {
     let hour = &stamp[colon.saturating_sub(2)..colon];
     let hour = hour.trim_start_matches(|c: char| !c.is_ascii_digit());
     let minute = stamp.get(colon + 1..colon + 3).filter(|minute| digits(minute))?;
-    let valid = digits(hour) && hour.parse::<u32>().is_ok_and(|hour| hour < 24) && minute.parse::<u32>().is_ok_and(|minute| minute < 60);
+    let valid = digits(hour)
+        && hour.parse::<u32>().is_ok_and(|hour| hour < 24)
+        && minute.parse::<u32>().is_ok_and(|minute| minute < 60);
     valid.then(|| format!("{hour:0>2}:{minute}"))
 }
 
 /// Whether a line starts a log entry or a stamped message and so continues nothing.
 pub fn opens_entry(line: &str) -> bool {
     let text = line.trim_start();
-    time_stamp(text) > 0 || (text.len() > 10 && text.as_bytes()[4] == b'-' && text.as_bytes()[..4].iter().all(u8::is_ascii_digit))
+    time_stamp(text) > 0
+        || (text.len() > 10
+            && text.as_bytes()[4] == b'-'
+            && text.as_bytes()[..4].iter().all(u8::is_ascii_digit))
 }
 
 #[cfg(test)]
@@ -224,7 +312,10 @@ mod tests {
 
     #[test]
     fn labels_are_found_behind_time_stamps_and_emphasis() {
-        let value = |line: &str| labelled(line).map(|found| (line[found.label].to_string(), line[found.value].to_string()));
+        let value = |line: &str| {
+            labelled(line)
+                .map(|found| (line[found.label].to_string(), line[found.value].to_string()))
+        };
         let pair = |label: &str, rest: &str| Some((label.to_string(), rest.to_string()));
         assert_eq!(value("**Salary:** 60k"), pair("Salary", "60k"));
         assert_eq!(value("[10:02] Ana López: hola"), pair("Ana López", "hola"));
@@ -237,7 +328,11 @@ mod tests {
     #[test]
     fn quoted_mail_and_plain_headings() {
         assert!(announces_quote("El mar, 3 mar 2026, Ana escribió:"));
-        assert!(plain_heading("REQUIREMENTS") && plain_heading("What we offer:") && !plain_heading("It works."));
+        assert!(
+            plain_heading("REQUIREMENTS")
+                && plain_heading("What we offer:")
+                && !plain_heading("It works.")
+        );
         assert!(is_mail_header("Asunto") && !is_mail_header("Salary"));
     }
 }

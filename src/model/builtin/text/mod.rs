@@ -81,7 +81,9 @@ impl<'a> Text<'a> {
         for block in blocks::split(part, source) {
             let index = self.blocks.len();
             let first = self.sentences.len();
-            sentences::split(source, block.text.clone(), |range| self.add_sentence(part, source, index, range));
+            sentences::split(source, block.text.clone(), |range| {
+                self.add_sentence(part, source, index, range)
+            });
             self.blocks.push(Block { sentences: first..self.sentences.len(), ..block });
         }
     }

@@ -46,7 +46,13 @@ fn may_end(byte: u8) -> bool {
 }
 
 /// Where the sentence that started at `start` ends, if the character at `at` ends it.
-fn boundary(source: &str, range: &Range<usize>, start: usize, at: usize, character: char) -> Option<usize> {
+fn boundary(
+    source: &str,
+    range: &Range<usize>,
+    start: usize,
+    at: usize,
+    character: char,
+) -> Option<usize> {
     match character {
         '。' | '！' | '？' => Some(at + character.len_utf8()),
         '!' | '?' | '…' | '.' => {
@@ -55,12 +61,16 @@ fn boundary(source: &str, range: &Range<usize>, start: usize, at: usize, charact
             if rest.is_empty() {
                 return Some(end);
             }
-            let next = rest.trim_start().chars().find(|next| !matches!(next, '"' | '“' | '«' | '(' | '[' | '*' | '_' | '\''))?;
+            let next = rest
+                .trim_start()
+                .chars()
+                .find(|next| !matches!(next, '"' | '“' | '«' | '(' | '[' | '*' | '_' | '\''))?;
             let spaced = rest.starts_with(char::is_whitespace);
             let goes_on = next.is_lowercase() || matches!(next, ',' | ';' | ')');
             let before = &source[start..at];
             let page = next.is_ascii_digit() && is_short_lower(before);
-            let ends = spaced && !goes_on && (character != '.' || !(page || is_abbreviation(before)));
+            let ends =
+                spaced && !goes_on && (character != '.' || !(page || is_abbreviation(before)));
             ends.then_some(end)
         }
         '\n' => ends_with_stop(&source[start..at]).then_some(at),
@@ -70,7 +80,12 @@ fn boundary(source: &str, range: &Range<usize>, start: usize, at: usize, charact
 
 fn closing(source: &str, range: &Range<usize>, from: usize) -> usize {
     let rest = &source[from..range.end];
-    let marks = rest.find(|mark: char| !matches!(mark, '.' | '!' | '?' | '…' | '"' | '”' | '»' | '’' | '\'' | ')' | ']' | '*' | '_'));
+    let marks = rest.find(|mark: char| {
+        !matches!(
+            mark,
+            '.' | '!' | '?' | '…' | '"' | '”' | '»' | '’' | '\'' | ')' | ']' | '*' | '_'
+        )
+    });
     from + marks.unwrap_or(rest.len())
 }
 
@@ -81,14 +96,21 @@ fn is_short_lower(before: &str) -> bool {
 }
 
 fn is_abbreviation(before: &str) -> bool {
-    let word = before.rsplit(|character: char| character.is_whitespace() || matches!(character, '(' | '[' | '"' | '“')).next().unwrap_or("");
+    let word = before
+        .rsplit(|character: char| {
+            character.is_whitespace() || matches!(character, '(' | '[' | '"' | '“')
+        })
+        .next()
+        .unwrap_or("");
     let alone = word.len() == before.trim_start().len();
     if word.is_empty() || word.len() > 12 {
         return false;
     }
     let initial = word.chars().count() == 1 && word.chars().all(char::is_uppercase);
     let enumerator = alone && word.bytes().all(|byte| byte.is_ascii_digit());
-    let dotted = word.len() <= 6 && word.contains('.') && word.split('.').all(|piece| piece.chars().count() == 1);
+    let dotted = word.len() <= 6
+        && word.contains('.')
+        && word.split('.').all(|piece| piece.chars().count() == 1);
     initial || enumerator || dotted || ABBREVIATIONS.contains(&format!(" {} ", fold(word)))
 }
 

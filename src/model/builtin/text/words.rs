@@ -88,7 +88,8 @@ impl Vocabulary {
 
     fn add(&mut self, lower: &str) -> u32 {
         let folded = fold(lower).into_boxed_str();
-        let counts = !stopwords::is_stop_word(&folded) && (folded.chars().nth(1).is_some() || is_cjk_word(&folded));
+        let counts = !stopwords::is_stop_word(&folded)
+            && (folded.chars().nth(1).is_some() || is_cjk_word(&folded));
         let term = counts.then(|| {
             let stem = self.stemmer.stem(lower);
             let stem = fold(&stem).into_boxed_str();
@@ -167,7 +168,8 @@ fn token_end(text: &str, start: usize) -> usize {
         let joins_digits = matches!(character, '.' | ',') && previous_digit;
         let next = (at + width < bytes.len()).then(|| char_at(text, at + width).0);
         let follows = next.is_some_and(|next| {
-            (joins_letters && next.is_alphabetic() && !is_cjk(next)) || (joins_digits && next.is_ascii_digit())
+            (joins_letters && next.is_alphabetic() && !is_cjk(next))
+                || (joins_digits && next.is_ascii_digit())
         });
         if !follows {
             break;
