@@ -4,15 +4,31 @@
 //! here, a variant of [`Command`] and an arm of [`dispatch`].
 
 pub mod failure;
+pub mod flow;
+pub mod home;
+pub mod inspect;
+pub mod log;
+pub mod operate;
+pub mod quarantine;
+pub mod queue;
+pub mod registry;
 pub mod schema;
+pub mod serve;
+pub mod session;
+pub mod shell;
+pub mod submit;
 pub mod ui;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
 
+use crate::contract::time::parse_instant;
 use crate::os::Machine;
+use crate::os::real::FixedClock;
 use failure::{Exit, Failure};
 use ui::Ui;
 
@@ -52,10 +68,31 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Init(home::InitArgs),
+    Submit(submit::SubmitArgs),
+    Serve(serve::ServeArgs),
+    Drain(serve::DrainArgs),
+    Status(inspect::StatusArgs),
+    Requests(inspect::RequestsArgs),
+    Show(inspect::ShowArgs),
+    Retry(operate::RetryArgs),
+    Cancel(operate::CancelArgs),
+    Pause(operate::PauseArgs),
+    Resume(operate::ResumeArgs),
+    Reload(operate::ReloadArgs),
+    Quarantine(quarantine::QuarantineArgs),
+    Queue(queue::QueueArgs),
+    Log(log::LogArgs),
+    Config(home::ConfigArgs),
+    Registry(registry::RegistryArgs),
+    Flow(flow::FlowArgs),
     Schema(schema::SchemaArgs),
+    Completions(shell::CompletionsArgs),
+    Man(shell::ManArgs),
 }
 
 /// What every command is given.
+#[derive(Clone)]
 pub struct Context {
     /// How it speaks.
     pub ui: Ui,
@@ -83,8 +120,9 @@ pub fn run() -> ExitCode {
         ui,
         home: cli.home.unwrap_or_else(|| PathBuf::from(".")),
         config_file: cli.config,
-        machine: Machine::real(),
+        machine: machine(),
     };
+    start_logging(cli.verbose, cli.quiet);
     match dispatch(&cli.command, &context) {
         Ok(exit) => ExitCode::from(exit as u8),
         Err(failure) => {
@@ -98,8 +136,52 @@ pub fn run() -> ExitCode {
     }
 }
 
+/// The host; with a fixed clock where a test of the command line asks for one.
+fn machine() -> Machine {
+    let mut machine = Machine::real();
+    let fixed = std::env::var("SUMMARIZER_TEST_NOW").ok();
+    if let Some(instant) = fixed.and_then(|text| parse_instant(&text).ok()) {
+        machine.clock = Arc::new(FixedClock(instant.at));
+    }
+    machine
+}
+
+fn start_logging(verbose: u8, quiet: bool) {
+    let level = match (quiet, verbose) {
+        (true, _) => "error",
+        (false, 0) => "warn",
+        (false, 1) => "info",
+        (false, _) => "debug",
+    };
+    let filter =
+        EnvFilter::try_from_env("SUMMARIZER_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+    let subscriber = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter);
+    // Only a second start in one process can fail, and then the first one is in force.
+    let _ = subscriber.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init();
+}
+
 fn dispatch(command: &Command, context: &Context) -> Result<Exit, Failure> {
     match command {
+        Command::Init(args) => args.run(context),
+        Command::Submit(args) => args.run(context),
+        Command::Serve(args) => args.run(context),
+        Command::Drain(args) => args.run(context),
+        Command::Status(args) => args.run(context),
+        Command::Requests(args) => args.run(context),
+        Command::Show(args) => args.run(context),
+        Command::Retry(args) => args.run(context),
+        Command::Cancel(args) => args.run(context),
+        Command::Pause(args) => args.run(context),
+        Command::Resume(args) => args.run(context),
+        Command::Reload(args) => args.run(context),
+        Command::Quarantine(args) => args.run(context),
+        Command::Queue(args) => args.run(context),
+        Command::Log(args) => args.run(context),
+        Command::Config(args) => args.run(context),
+        Command::Registry(args) => args.run(context),
+        Command::Flow(args) => args.run(context),
         Command::Schema(args) => args.run(context),
+        Command::Completions(args) => args.run(context),
+        Command::Man(args) => args.run(context),
     }
 }

@@ -4,7 +4,11 @@
 //! Everything here is a pure function of its arguments. No clock, no file, no store.
 
 pub mod hash;
+pub mod ids;
 pub mod json;
+pub mod query;
+pub mod request;
 pub mod schema;
 pub mod stable_id;
 pub mod time;
+pub mod vocabulary;

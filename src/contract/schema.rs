@@ -88,6 +88,37 @@ pub fn check(name: &str, value: &Value) -> Vec<Violation> {
     violations(&validator(name), value)
 }
 
+/// The first violations of an embedded schema, sorted by place, and how many more there are.
+/// For values of strangers: what is left out takes no memory, and no value is quoted at length.
+pub fn check_bounded(name: &str, value: &Value, most: usize) -> (Vec<Violation>, u64) {
+    let validator = validator(name);
+    let mut errors = validator.iter_errors(value);
+    let mut found: Vec<Violation> = errors
+        .by_ref()
+        .take(most)
+        .map(|error| Violation {
+            pointer: error.instance_path().to_string(),
+            message: shorten(&if is_short(error.instance()) {
+                error.to_string()
+            } else {
+                error.masked().to_string()
+            }),
+        })
+        .collect();
+    let omitted = errors.count() as u64;
+    found.sort();
+    found.dedup();
+    (found, omitted)
+}
+
+fn is_short(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.len() <= 200,
+        Value::Array(_) | Value::Object(_) => false,
+        Value::Null | Value::Bool(_) | Value::Number(_) => true,
+    }
+}
+
 fn shorten(message: &str) -> String {
     const LIMIT: usize = 300;
     match message.char_indices().nth(LIMIT) {

@@ -190,20 +190,8 @@ impl Asker<'_> {
     }
 }
 
-/// Hash of what an answer depends on, whoever gives it: the key recorded answers are found by.
-pub fn request_hash(call: &ModelCall<'_>) -> Digest {
-    canonical::jcs_hash(&json!({
-        "flow_id": call.flow_id,
-        "variant": call.variant,
-        "node": call.node,
-        "messages": call.messages,
-        "settings": call.settings,
-        "schema": call.schema,
-    }))
-}
-
 fn call_hash(call: &ModelCall<'_>, identity: &ModelIdentity) -> Digest {
-    sha256(format!("{}\n{}", request_hash(call), canonical::jcs_hash(&json!(identity))))
+    sha256(format!("{}\n{}", call.request_hash(), canonical::jcs_hash(&json!(identity))))
 }
 
 fn with_errors(original: &[Message], answer: &str, errors: &[Violation]) -> Vec<Message> {

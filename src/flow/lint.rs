@@ -1,1 +1,275 @@
-//! What is wrong with a pack, before anybody runs it.
+//! What is wrong with a pack, told before anybody runs it.
+//!
+//! An *error* is something that will fail or give something else than the record promises; a
+//! *warning* is something that is probably not meant.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::dag::{Binding, Node};
+use super::pack::{LoadedPack, Step};
+use super::render::Undefined;
+use super::roles;
+use crate::registry::{FlowPackRecord, PackFiles};
+
+/// Inputs of a model node that are settings or plumbing, not names for its template.
+const NOT_FOR_TEMPLATES: [&str; 21] = [
+    "temperature",
+    "max_tokens",
+    "stop",
+    "seed",
+    "response_format",
+    "deployment_name",
+    "model",
+    "top_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "logit_bias",
+    "user",
+    "functions",
+    "function_call",
+    "tools",
+    "tool_choice",
+    "n",
+    "stream",
+    "prompt",
+    "connection",
+    "best_of",
+];
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// It will fail or mislead.
+    Error,
+    /// Probably not meant.
+    Warning,
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// Where.
+    pub place: String,
+    /// What.
+    pub message: String,
+}
+
+#[derive(Default)]
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn error(&mut self, place: impl Into<String>, message: impl Into<String>) {
+        self.add(Severity::Error, place.into(), message.into());
+    }
+
+    fn warn(&mut self, place: impl Into<String>, message: impl Into<String>) {
+        self.add(Severity::Warning, place.into(), message.into());
+    }
+
+    fn add(&mut self, severity: Severity, place: String, message: String) {
+        self.0.push(Finding { severity, place, message });
+    }
+}
+
+/// Everything that is wrong with a pack, the worst first.
+pub fn lint(record: &FlowPackRecord, files: &PackFiles) -> Vec<Finding> {
+    let mut findings = Findings::default();
+    if let Err(error) = record.verify(files) {
+        findings.error("integrity.pack_hash", error.to_string());
+    }
+    match LoadedPack::load(record, files) {
+        Err(error) => findings.error(&record.entry_dag, error.to_string()),
+        Ok(pack) => {
+            check_nodes(&pack, files, &mut findings);
+            check_inputs(&pack, &mut findings);
+            check_contract(&pack, &mut findings);
+            check_schema(&pack, &mut findings);
+            check_files(&pack, files, &mut findings);
+            for warning in pack.warnings() {
+                findings.warn("outputs", warning);
+            }
+        }
+    }
+    findings.0.sort();
+    findings.0
+}
+
+fn nodes(pack: &LoadedPack) -> impl Iterator<Item = &Node> {
+    pack.plan.nodes.iter().chain(&pack.plan.aggregation)
+}
+
+fn check_nodes(pack: &LoadedPack, files: &PackFiles, findings: &mut Findings) {
+    let strict = pack.projection.undefined() == Undefined::Strict;
+    for node in nodes(pack) {
+        let place = format!("nodes.{}", node.name);
+        match pack.steps.get(&node.name) {
+            Some(Step::Unsupported { reason }) => {
+                findings.error(&place, format!("cannot run here: {reason}"));
+            }
+            Some(Step::Python { path }) => {
+                findings.warn(&place, format!("{path} runs only where Python is allowed"));
+            }
+            Some(Step::Prompt { template }) => {
+                check_template(pack, node, template, strict, findings)
+            }
+            Some(Step::Llm { template, chat }) => {
+                if node.input("prompt").is_some() {
+                    continue;
+                }
+                check_template(pack, node, template, strict, findings);
+                let text = files.get(template).ok().flatten().map(String::from_utf8_lossy);
+                if *chat && text.is_some_and(|text| !roles::has_role_line(&text)) {
+                    findings
+                        .error(&place, format!("{template} has no role line such as `# system:`"));
+                }
+            }
+            Some(Step::Wrapper { .. }) | None => {}
+        }
+    }
+}
+
+fn check_template(
+    pack: &LoadedPack,
+    node: &Node,
+    template: &str,
+    strict: bool,
+    findings: &mut Findings,
+) {
+    let place = format!("nodes.{}", node.name);
+    let used = pack.templates.names_used(template);
+    let given: BTreeSet<&str> = node.inputs.iter().map(|(name, _)| name.as_str()).collect();
+    for name in used.iter().filter(|name| !given.contains(name.as_str())) {
+        let message = format!("{template} uses {name}, which the node does not give it");
+        if strict { findings.error(&place, message) } else { findings.warn(&place, message) }
+    }
+    for name in given.iter().filter(|name| !used.contains(**name)) {
+        if node.kind != "llm" || !NOT_FOR_TEMPLATES.contains(name) {
+            findings.warn(&place, format!("{template} does not use the input {name}"));
+        }
+    }
+}
+
+fn check_inputs(pack: &LoadedPack, findings: &mut Findings) {
+    let mut read = BTreeSet::new();
+    for node in nodes(pack) {
+        let when = node.activate.iter().map(|activate| &activate.when);
+        for binding in node.inputs.iter().map(|(_, binding)| binding).chain(when) {
+            if let Binding::Input(name) = binding {
+                read.insert(name.clone());
+            }
+        }
+    }
+    for output in &pack.plan.outputs {
+        if let Binding::Input(name) = &output.reference {
+            read.insert(name.clone());
+        }
+    }
+    for input in pack.inputs().iter().filter(|input| !read.contains(&input.name)) {
+        findings.warn(format!("inputs.{}", input.name), "no node reads it");
+    }
+    if pack.plan.outputs.is_empty() {
+        findings.error("outputs", "the flow has no output");
+    }
+}
+
+fn check_contract(pack: &LoadedPack, findings: &mut Findings) {
+    let contract = &pack.record.io_contract;
+    for declared in &contract.inputs {
+        let place = format!("io_contract.inputs.{}", declared.name);
+        match pack.inputs().iter().find(|input| input.name == declared.name) {
+            None => findings.error(place, "the flow has no such input"),
+            Some(input) if input.kind.name() != declared.kind && input.kind.name() != "any" => {
+                findings.error(
+                    place,
+                    format!("is {} here and {} in the flow", declared.kind, input.kind.name()),
+                );
+            }
+            Some(_) => {}
+        }
+    }
+    for input in pack.inputs() {
+        if !contract.inputs.iter().any(|declared| declared.name == input.name) {
+            findings.error(format!("inputs.{}", input.name), "io_contract does not declare it");
+        }
+    }
+    for declared in &contract.outputs {
+        if !pack.plan.outputs.iter().any(|output| output.name == declared.name) {
+            findings.error(
+                format!("io_contract.outputs.{}", declared.name),
+                "the flow has no such output",
+            );
+        }
+    }
+    for output in &pack.plan.outputs {
+        if !contract.outputs.iter().any(|declared| declared.name == output.name) {
+            findings.error(format!("outputs.{}", output.name), "io_contract does not declare it");
+        }
+    }
+    if contract.inputs.iter().filter(|input| input.main).count() > 1 {
+        findings.error("io_contract.inputs", "more than one input is marked main");
+    }
+    if pack.main_input().is_none() {
+        findings.warn("io_contract.inputs", "no input can receive the texts of the sources");
+    }
+}
+
+fn check_schema(pack: &LoadedPack, findings: &mut Findings) {
+    let Some(schema) = pack.output_schema() else { return };
+    let place = pack.record.declared_outputs.output_schema_path.clone().unwrap_or_default();
+    let mut missing = Vec::new();
+    undeclared(schema, "", &mut missing);
+    for name in missing {
+        findings.warn(&place, format!("{name} is required and not declared"));
+    }
+    if pack.structured_node.is_none() {
+        findings.warn(
+            &place,
+            "the first output is no model's answer as it stands, so a violation cannot be repaired",
+        );
+    }
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
+    for pointer in pack.projection.pointers() {
+        let first = pointer.split('/').nth(1).unwrap_or_default();
+        if !first.is_empty() && first != "*" && !properties.contains_key(first) {
+            findings.warn("projection.json", format!("{pointer} is nothing the schema declares"));
+        }
+    }
+}
+
+/// Properties an object schema requires and does not declare, at any depth.
+fn undeclared(schema: &Value, place: &str, missing: &mut Vec<String>) {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    for name in schema.get("required").and_then(Value::as_array).into_iter().flatten() {
+        let Some(name) = name.as_str() else { continue };
+        if !properties.is_some_and(|properties| properties.contains_key(name)) {
+            missing.push(format!("{place}/{name}"));
+        }
+    }
+    for (name, inner) in properties.into_iter().flatten() {
+        undeclared(inner, &format!("{place}/{name}"), missing);
+    }
+    if let Some(items) = schema.get("items") {
+        undeclared(items, &format!("{place}/*"), missing);
+    }
+}
+
+fn check_files(pack: &LoadedPack, files: &PackFiles, findings: &mut Findings) {
+    for (path, _) in files.iter() {
+        let is_prompt = path.ends_with(".jinja2") || path.ends_with(".prompty");
+        if is_prompt && !pack.is_prompt_file(path) && !pack.in_other_variant(path) {
+            findings.warn(path, "no node names it");
+        }
+    }
+    if let Some(variant) = &pack.record.variant
+        && !pack.has_node_variant
+        && pack.record.entry_dag == "flow.dag.yaml"
+    {
+        findings.warn("variant", format!("no node has a variant named {variant}"));
+    }
+}

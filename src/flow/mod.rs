@@ -31,10 +31,10 @@ mod python;
 mod pyvalue;
 mod render;
 mod roles;
+pub mod scaffold;
 mod tree;
 mod yaml;
 
-pub use ask::request_hash;
 pub use dag::{InputDef, ValueType};
 pub use inputs::COMMON_PARAMS;
 pub use outcome::{
@@ -344,6 +344,11 @@ impl Ran {
         }
         let model = ledger.calls.last().map(|call| call.identity.clone());
         let rendered_prompt_sha256 = rendered_hash(&ledger);
+        let model = model.unwrap_or_else(|| provider.identity());
+        let made_by_builtin = provider.is_free() || model.provider == crate::model::BUILTIN;
+        if model.provider != provider.identity().provider {
+            warnings.push(format!("answered by the fallback {}", model.provider));
+        }
         FlowOutcome {
             outputs: self.outputs,
             summary,
@@ -353,8 +358,8 @@ impl Ran {
             coverage: Coverage::of(&self.sources),
             evidence,
             quality: Quality { checks, repaired: ledger.repaired, truncated: ledger.truncated },
-            model: model.unwrap_or_else(|| provider.identity()),
-            model_generated: !provider.is_free(),
+            model,
+            model_generated: !made_by_builtin,
             prompt_hash: pack.prompt_hash(&options.params).hex(),
             rendered_prompt_sha256,
             engine: ENGINE,

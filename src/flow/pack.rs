@@ -125,6 +125,8 @@ pub struct LoadedPack {
     pub(crate) python_files: Map<String, Value>,
     pub(crate) folder: Option<std::path::PathBuf>,
     pub(crate) template_bytes: usize,
+    pub(crate) has_node_variant: bool,
+    variant_files: BTreeSet<String>,
     prompt_files: BTreeMap<String, Digest>,
 }
 
@@ -176,6 +178,16 @@ impl LoadedPack {
         }))
     }
 
+    /// True when a planned node reaches the file.
+    pub(crate) fn is_prompt_file(&self, path: &str) -> bool {
+        self.prompt_files.contains_key(path)
+    }
+
+    /// True when a node reaches the file in some variant.
+    pub(crate) fn in_other_variant(&self, path: &str) -> bool {
+        self.variant_files.contains(path)
+    }
+
     pub(crate) fn form(&self) -> Form {
         self.projection.form(self.schema.is_some())
     }
@@ -223,6 +235,16 @@ impl Loader<'_> {
             python_files: python_files(self.files, &self.aliases),
             folder: self.files.folder().map(Path::to_owned),
             record: record.clone(),
+            has_node_variant: record
+                .variant
+                .as_deref()
+                .is_some_and(|variant| plan::has_variant(&flow, variant)),
+            variant_files: flow
+                .variants
+                .values()
+                .flat_map(|variants| variants.bodies.values())
+                .filter_map(|node| node.path.clone())
+                .collect(),
             inputs: flow.inputs,
             plan,
             steps,

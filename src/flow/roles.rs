@@ -143,6 +143,11 @@ fn role_of(word: &str) -> Option<Role> {
     ROLES.iter().find(|(name, _)| word.eq_ignore_ascii_case(name)).map(|(_, role)| *role)
 }
 
+/// True when a template has a role line of its own, or a role slot.
+pub fn has_role_line(template: &str) -> bool {
+    mark(template).contains([ROLE, SLOT])
+}
+
 /// A value's text, unable to pass for template text.
 pub fn without_marks(text: &str) -> String {
     text.replace(MARKS, "\u{fffd}")

@@ -2,18 +2,37 @@
 //!
 //! Contract: a [`Provider`] gets one finished conversation and answers once. It never retries, never
 //! sleeps, never counts money: rates, budgets, pauses and fallbacks are one concern of all providers
-//! and live in a gate around the providers. It reads its key from the environment variable its configuration names,
+//! and live in [`gate`]. It reads its key from the environment variable its configuration names,
 //! and no error, reply or record of it ever holds that key.
 //!
 //! Deliberately not here: prompts (rendered in `flow`), validation of answers (`flow`), persistence
 //! (a reply is data; whoever runs the flow stores it).
 
+mod anthropic;
 pub mod builtin;
+mod command;
+pub mod gate;
+mod http;
+mod openai;
+mod providers;
+pub mod recorded;
+
+pub use anthropic::Anthropic;
+pub use command::CommandProvider;
+pub use http::Secret;
+pub use openai::OpenAi;
+pub use providers::{ProviderError, Providers};
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+
+use crate::contract::hash::Digest;
+use crate::contract::json::jcs_hash;
+
+/// Name of the embedded provider.
+pub const BUILTIN: &str = "builtin";
 
 /// Who speaks in a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -143,6 +162,26 @@ pub struct ModelCall<'a> {
     pub settings: CallSettings,
     /// Most time the call may take.
     pub timeout: Duration,
+}
+
+impl ModelCall<'_> {
+    /// Hash of what an answer depends on, whoever gives it: the key recorded answers are found by.
+    pub fn request_hash(&self) -> Digest {
+        jcs_hash(&json!({
+            "flow_id": self.flow_id,
+            "variant": self.variant,
+            "node": self.node,
+            "messages": self.messages,
+            "settings": self.settings,
+            "schema": self.schema,
+        }))
+    }
+
+    /// Roughly how many tokens the prompt has: one for three bytes.
+    pub fn prompt_tokens(&self) -> u64 {
+        let bytes: usize = self.messages.iter().map(|message| message.text.len() + 12).sum();
+        (bytes as u64).div_ceil(3)
+    }
 }
 
 /// Why the model stopped.

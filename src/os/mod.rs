@@ -10,6 +10,7 @@
 
 pub mod process;
 pub mod real;
+pub mod sim;
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -242,8 +242,10 @@ impl Registry {
         record: &FlowPackRecord,
     ) -> Result<PackFiles, PackError> {
         let files = self.files(disk, record)?;
-        record.verify(&files)?;
-        Ok(files)
+        match record.verify(&files) {
+            Ok(()) => Ok(files),
+            Err(error) => Err(with_differences(error, record, &files)),
+        }
     }
 
     /// Flows whose pack differs from the one first used under their id.
@@ -262,6 +264,20 @@ impl Registry {
             }
         }
         found
+    }
+}
+
+/// Names the files that differ also when the record does not list them, if the embedded pack is the one
+/// the record speaks of.
+fn with_differences(error: PackError, record: &FlowPackRecord, files: &PackFiles) -> PackError {
+    match error {
+        PackError::Changed { flow, recorded, actual, differences } if differences.is_empty() => {
+            let original = embedded_pack(&record.pack_dir).ok();
+            let original = original.filter(|pack| record.pack_hash() == Some(pack.pack_hash()));
+            let differences = original.map(|pack| pack.differences_of(files)).unwrap_or_default();
+            PackError::Changed { flow, recorded, actual, differences }
+        }
+        error => error,
     }
 }
 

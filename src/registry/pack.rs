@@ -147,6 +147,12 @@ impl PackFiles {
         self.iter().map(|(path, bytes)| (path, sha256(with_lf(bytes))))
     }
 
+    /// How other files differ from these.
+    pub fn differences_of(&self, others: &PackFiles) -> Vec<Difference> {
+        let own = self.hashes().map(|(path, hash)| (path.to_owned(), hash.hex())).collect();
+        differences(&own, others)
+    }
+
     /// The hash of the pack.
     pub fn pack_hash(&self) -> Digest {
         let mut lines: Vec<String> =
@@ -158,6 +164,26 @@ impl PackFiles {
         });
         hasher.finish()
     }
+}
+
+/// How files differ from those whose hashes are given.
+pub(crate) fn differences(
+    recorded: &BTreeMap<String, String>,
+    files: &PackFiles,
+) -> Vec<Difference> {
+    let actual: BTreeMap<&str, String> =
+        files.hashes().map(|(path, hash)| (path, hash.hex())).collect();
+    let mut found = Vec::new();
+    for (path, hash) in recorded {
+        match actual.get(path.as_str()) {
+            None => found.push(Difference::Missing(path.clone())),
+            Some(now) if now != hash => found.push(Difference::Changed(path.clone())),
+            Some(_) => {}
+        }
+    }
+    let unknown = actual.keys().filter(|path| !recorded.contains_key(**path));
+    found.extend(unknown.map(|path| Difference::Added((*path).to_owned())));
+    found
 }
 
 /// A path inside a pack in the form files are listed under.

@@ -167,19 +167,7 @@ impl FlowPackRecord {
         if self.integrity.files.is_empty() {
             return Vec::new();
         }
-        let mut found = Vec::new();
-        let actual: BTreeMap<&str, String> =
-            files.hashes().map(|(path, hash)| (path, hash.hex())).collect();
-        for (path, recorded) in &self.integrity.files {
-            match actual.get(path.as_str()) {
-                None => found.push(Difference::Missing(path.clone())),
-                Some(hash) if hash != recorded => found.push(Difference::Changed(path.clone())),
-                Some(_) => {}
-            }
-        }
-        let unknown = actual.keys().filter(|path| !self.integrity.files.contains_key(**path));
-        found.extend(unknown.map(|path| Difference::Added((*path).to_owned())));
-        found
+        super::pack::differences(&self.integrity.files, files)
     }
 
     /// Makes the record speak of these files.

@@ -128,11 +128,11 @@ impl Scene<'_, '_> {
     }
 
     fn given(&self, names: &[String], focus: &Focus) -> Filled {
-        let found = names
+        let mut found = names
             .iter()
             .filter_map(|name| self.input(name, focus))
             .map(|value| Filled::Value(value.clone()));
-        found.filter(|value| !value.is_empty()).next().unwrap_or_default()
+        found.find(|value| !value.is_empty()).unwrap_or_default()
     }
 
     fn title(&self, inputs: &[String], bytes: usize, focus: &Focus) -> Filled {
@@ -319,7 +319,7 @@ impl Scene<'_, '_> {
                 .iter()
                 .flat_map(|part| part.text.lines())
                 .filter_map(lines::stamped_clock);
-            let stamp = if part == Part::FirstClock { stamps.next() } else { stamps.last() };
+            let stamp = if part == Part::FirstClock { stamps.next() } else { stamps.next_back() };
             return stamp.map_or(Filled::Nothing, Filled::text);
         }
         let cued = self.saying(cues, focus);

@@ -1,0 +1,98 @@
+//! `init` and `config`: a home to start from, and the settings in force.
+
+use clap::Args;
+use serde_json::json;
+
+use super::failure::{Exit, Failure};
+use super::session::load_config;
+use super::{Context, ui};
+use crate::config::Config;
+use crate::registry::embedded_files;
+use crate::service::home::Home;
+
+/// Make a home: directories and a commented summarizer.toml
+#[derive(Debug, Args)]
+pub struct InitArgs {
+    /// Also write the embedded flow registry as files to edit
+    #[arg(long)]
+    with_registry: bool,
+}
+
+/// Print the settings in force and where each came from
+#[derive(Debug, Args)]
+pub struct ConfigArgs {}
+
+impl InitArgs {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        let config = load_config(context)?;
+        let home = Home::new(&context.home, &config);
+        let disk = context.machine.disk.as_ref();
+        let failed = |error: &std::io::Error| {
+            let what = format!("cannot make the home {}", context.home.display());
+            Failure::new(Exit::Storage, what).because(error)
+        };
+        home.create(disk).map_err(|error| failed(&error))?;
+        let mut made = Vec::new();
+        let file = home.config_file();
+        if disk.stat(&file).map_err(|error| failed(&error))?.is_none() {
+            disk.replace(&file, Config::template().as_bytes(), 0o640)
+                .map_err(|error| failed(&error))?;
+            made.push(file);
+        }
+        if self.with_registry {
+            for (path, bytes) in embedded_files() {
+                let target = home.registry().join(path);
+                // Somebody may have edited it: never overwritten.
+                if disk.stat(&target).map_err(|error| failed(&error))?.is_some() {
+                    continue;
+                }
+                if let Some(parent) = target.parent() {
+                    disk.create_dir_all(parent).map_err(|error| failed(&error))?;
+                }
+                disk.replace(&target, bytes, 0o640).map_err(|error| failed(&error))?;
+                made.push(target);
+            }
+        }
+        if context.ui.json {
+            let made: Vec<String> = made.iter().map(|path| path.display().to_string()).collect();
+            context.ui.json(&json!({"home": context.home, "written": made}));
+        } else {
+            made.iter().for_each(|path| context.ui.out(path.display().to_string()));
+            context.ui.talk(format!("{} is ready", context.home.display()));
+        }
+        Ok(Exit::Done)
+    }
+}
+
+impl ConfigArgs {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        let config = load_config(context)?;
+        if context.ui.json {
+            let settings: Vec<_> = config
+                .settings()
+                .iter()
+                .map(|setting| {
+                    json!({"key": setting.key, "value": setting.value,
+                           "origin": setting.origin.to_string()})
+                })
+                .collect();
+            context
+                .ui
+                .json(&json!({"settings": settings, "fingerprint": config.fingerprint().hex()}));
+            return Ok(Exit::Done);
+        }
+        let rows: Vec<Vec<String>> = config
+            .settings()
+            .iter()
+            .map(|setting| {
+                let origin = setting.origin.to_string();
+                let origin = if origin == "default" { ui::dim(&origin) } else { origin };
+                vec![setting.key.clone(), setting.value.to_string(), origin]
+            })
+            .collect();
+        context.ui.table(&["KEY", "VALUE", "FROM"], &rows);
+        Ok(Exit::Done)
+    }
+}

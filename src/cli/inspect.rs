@@ -1,0 +1,230 @@
+//! `status`, `requests` and `show`: what is there and what happened to it.
+
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::Value;
+
+use super::failure::{Exit, Failure};
+use super::serve::moment;
+use super::session::Session;
+use super::{Context, ui};
+use crate::service::control::Question;
+
+/// Show how the home stands
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Show it again every second until interrupted
+    #[arg(long)]
+    watch: bool,
+}
+
+/// List requests, newest first
+#[derive(Debug, Args)]
+pub struct RequestsArgs {
+    /// Only this state: ready, waiting, running, backoff, completed, failed_permanent, …
+    #[arg(long, value_name = "STATE")]
+    state: Option<String>,
+    /// Only this flow
+    #[arg(long, value_name = "FLOW_ID")]
+    flow: Option<String>,
+    /// Only those taken in since this moment (ISO 8601)
+    #[arg(long, value_name = "T")]
+    since: Option<String>,
+    /// At most this many; 0 for all
+    #[arg(long, default_value_t = 50, value_name = "N")]
+    limit: usize,
+}
+
+/// Show one request or summary with its whole history
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// A request id or a summary id
+    id: String,
+}
+
+impl StatusArgs {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        loop {
+            let mut session = Session::open(context)?;
+            let status = session.ask(context, &Question::Status);
+            session.close()?;
+            let status = status?;
+            if context.ui.json {
+                context.ui.json(&status);
+            } else {
+                if self.watch {
+                    context.ui.raw(b"\x1b[2J\x1b[H");
+                }
+                status_lines(&status).iter().for_each(|line| context.ui.out(line));
+            }
+            if !self.watch {
+                return Ok(Exit::Done);
+            }
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    }
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "-".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn status_lines(status: &Value) -> Vec<String> {
+    if let Some(starting) = status["starting"].as_str() {
+        return vec![format!("starting: {starting}")];
+    }
+    let mut lines = Vec::new();
+    let mut line = |name: &str, what: String| lines.push(format!("{:<12} {what}", ui::dim(name)));
+    match &status["run"] {
+        Value::Null => line("run", "none; nobody holds the home".to_owned()),
+        run => line(
+            "run",
+            format!(
+                "{} ({}, since {})",
+                text(&run["run_id"]),
+                text(&run["command"]),
+                text(&run["started_at"])
+            ),
+        ),
+    }
+    if let Some(causes) = status["paused"].as_array().filter(|causes| !causes.is_empty()) {
+        let causes: Vec<String> = causes.iter().map(text).collect();
+        line("paused", ui::yellow(&causes.join(", ")));
+    }
+    let queue = &status["queue"];
+    line(
+        "queue",
+        format!("{} lines consumed, {} bytes behind", queue["lines"], queue["lag_bytes"]),
+    );
+    let requests = &status["requests"];
+    line(
+        "open",
+        format!(
+            "{} ({} ready, {} delayed, {} running)",
+            requests["open"], requests["ready"], requests["delayed"], requests["running"]
+        ),
+    );
+    if let Some(states) = requests["by_status"].as_object() {
+        for (state, count) in states.iter().filter(|(_, count)| count.as_u64() != Some(0)) {
+            line("", format!("{count:>8} {state}"));
+        }
+    }
+    if status["quarantined"].as_u64() != Some(0) {
+        line("quarantined", ui::red(&status["quarantined"].to_string()));
+    }
+    if let Some(oldest) = status["oldest_open"].as_object() {
+        line("oldest", format!("taken at {}", text(&oldest["taken_at"])));
+    }
+    if !status["next_eligible"].is_null() {
+        line("next", format!("may start at {}", text(&status["next_eligible"])));
+    }
+    let log = &status["log"];
+    line(
+        "log",
+        format!(
+            "{} events, {} bytes, head {}",
+            log["head"],
+            log["bytes"],
+            &text(&log["hash"])[..12]
+        ),
+    );
+    if let Some(free) = status["disk"]["free_bytes"].as_u64() {
+        line("disk", format!("{} MiB free", free >> 20));
+    }
+    lines
+}
+
+impl RequestsArgs {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        let since_ms = self.since.as_deref().map(moment).transpose()?.map(|at| at.0);
+        let mut session = Session::open(context)?;
+        let mut before = None;
+        let mut left = if self.limit == 0 { usize::MAX } else { self.limit };
+        let mut rows = Vec::new();
+        while left > 0 {
+            let question = Question::Requests {
+                state: self.state.clone(),
+                flow: self.flow.clone(),
+                since_ms,
+                before,
+                limit: Some(left),
+            };
+            let page = session.ask(context, &question)?;
+            let found = page["requests"].as_array().cloned().unwrap_or_default();
+            left = left.saturating_sub(found.len());
+            if context.ui.json {
+                found.iter().for_each(|row| context.ui.json(row));
+            } else {
+                rows.extend(found.iter().map(request_row));
+            }
+            before = page["next"].as_u64();
+            if before.is_none() {
+                break;
+            }
+        }
+        session.close()?;
+        if !context.ui.json {
+            let header = ["REQUEST", "STATE", "REASON", "FLOW", "REPO", "TRIES", "TAKEN"];
+            context.ui.table(&header, &rows);
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn request_row(row: &Value) -> Vec<String> {
+    ["request_id", "state", "reason_code", "flow_id", "repo", "attempts", "taken_at"]
+        .iter()
+        .map(|name| text(&row[*name]))
+        .collect()
+}
+
+impl ShowArgs {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        let mut session = Session::open(context)?;
+        let shown = session.ask(context, &Question::Show { id: self.id.clone() });
+        session.close()?;
+        let shown = shown?;
+        if context.ui.json {
+            context.ui.json(&shown);
+            return Ok(Exit::Done);
+        }
+        show_one(context, &shown["latest"]);
+        for earlier in shown["earlier"].as_array().into_iter().flatten() {
+            context.ui.out("");
+            context.ui.out(ui::dim("earlier:"));
+            show_one(context, earlier);
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn show_one(context: &Context, shown: &Value) {
+    let request = &shown["request"];
+    context.ui.out(format!(
+        "{} {}",
+        ui::bold(&text(&request["request_id"])),
+        text(&shown["state"])
+    ));
+    context.ui.out(format!("  flow   {}", text(&request["flow_id"])));
+    context.ui.out(format!("  from   {}", text(&request["repo"])));
+    context.ui.out(format!("  queue  line {} at byte {}", request["line"], request["offset"]));
+    context.ui.out(format!("  key    {}", text(&request["idempotency_key"])));
+    for event in shown["events"].as_array().into_iter().flatten() {
+        let mut line =
+            format!("  {}  {:>8}  {}", text(&event["at"]), event["seq"], text(&event["event"]));
+        for name in ["attempt", "reason_code", "status", "message", "retry_at", "path", "behind"] {
+            if !event[name].is_null() {
+                line.push_str(&format!("  {}={}", ui::dim(name), text(&event[name])));
+            }
+        }
+        context.ui.out(line);
+    }
+}

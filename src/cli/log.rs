@@ -1,0 +1,132 @@
+//! `log`: events as JSON lines, sizes, the hash chain, retention.
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use super::failure::{Exit, Failure};
+use super::session::Session;
+use super::{Context, ui};
+use crate::service::control::Question;
+
+/// Look into the log
+#[derive(Debug, Args)]
+pub struct LogArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Print events as JSON lines
+    Dump {
+        /// From this event on
+        #[arg(long, default_value_t = 1, value_name = "SEQ")]
+        from: u64,
+        /// Up to and with this event
+        #[arg(long, value_name = "SEQ")]
+        until: Option<u64>,
+    },
+    /// Print sizes and counts
+    Stats,
+    /// Recompute the hash chain and name the first bad record
+    Verify {
+        /// A hash somebody kept, `SEQ:HASH`, such as the ack_seq and log_head of an ack
+        #[arg(long = "anchor", value_name = "SEQ:HASH")]
+        anchors: Vec<String>,
+    },
+}
+
+impl LogArgs {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        match &self.action {
+            Action::Dump { from, until } => dump(context, *from, until.unwrap_or(u64::MAX)),
+            Action::Stats => stats(context),
+            Action::Verify { anchors } => verify(context, anchors),
+        }
+    }
+}
+
+fn dump(context: &Context, from: u64, until: u64) -> Result<Exit, Failure> {
+    let mut session = Session::open(context)?;
+    let mut next = Some(from);
+    while let Some(from) = next.filter(|from| *from <= until) {
+        let page = session.ask(context, &Question::LogDump { from, limit: None })?;
+        for event in page["events"].as_array().into_iter().flatten() {
+            if event["seq"].as_u64().is_some_and(|seq| seq <= until) {
+                context.ui.json(event);
+            }
+        }
+        next = page["next"].as_u64();
+    }
+    session.close()?;
+    Ok(Exit::Done)
+}
+
+fn stats(context: &Context) -> Result<Exit, Failure> {
+    let mut session = Session::open(context)?;
+    let stats = session.ask(context, &Question::LogStats);
+    session.close()?;
+    let stats = stats?;
+    if context.ui.json {
+        context.ui.json(&stats);
+        return Ok(Exit::Done);
+    }
+    let ratio = stats["frame_bytes"].as_f64().unwrap_or(0.0)
+        / stats["raw_bytes"].as_f64().filter(|raw| *raw > 0.0).unwrap_or(1.0);
+    context.ui.out(format!("events       {}", stats["head"]));
+    context.ui.out(format!("checkpoint   {}", stats["checkpoint"]));
+    context.ui.out(format!("file         {} bytes", stats["file_bytes"]));
+    context.ui.out(format!(
+        "frames       {} ({:.0} % of their payload)",
+        stats["frames"],
+        ratio * 100.0
+    ));
+    let rows: Vec<Vec<String>> = stats["tables"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|table| {
+            let name = table["name"].as_str().unwrap_or_default().to_owned();
+            vec![name, table["entries"].to_string(), table["stored_bytes"].to_string()]
+        })
+        .collect();
+    context.ui.table(&["TABLE", "ENTRIES", "BYTES"], &rows);
+    Ok(Exit::Done)
+}
+
+fn verify(context: &Context, anchors: &[String]) -> Result<Exit, Failure> {
+    let anchors = anchors.iter().map(|anchor| parse_anchor(anchor)).collect::<Result<_, _>>()?;
+    let mut session = Session::open(context)?;
+    let report = session.ask(context, &Question::LogVerify { anchors });
+    session.close()?;
+    let report = report?;
+    if context.ui.json {
+        context.ui.json(&report);
+    } else if report["ok"] == Value::Bool(true) {
+        context.ui.out(format!(
+            "{} {} records and {} bodies; head {} {}",
+            ui::green("intact:"),
+            report["records"],
+            report["bodies"],
+            report["head"],
+            report["hash"].as_str().unwrap_or_default()
+        ));
+    } else {
+        context.ui.out(format!(
+            "{} {}",
+            ui::red("damaged:"),
+            report["damage"].as_str().unwrap_or_default()
+        ));
+    }
+    Ok(if report["ok"] == Value::Bool(true) { Exit::Done } else { Exit::Wrong })
+}
+
+fn parse_anchor(anchor: &str) -> Result<(u64, String), Failure> {
+    let parsed =
+        anchor.split_once(':').and_then(|(seq, hash)| Some((seq.parse().ok()?, hash.to_owned())));
+    parsed.ok_or_else(|| {
+        Failure::new(Exit::Usage, format!("cannot read the anchor {anchor:?}"))
+            .hint("an anchor is SEQ:HASH, for example ack_seq:log_head of an ack")
+    })
+}

@@ -1,0 +1,91 @@
+//! Operator actions: each becomes an event.
+
+use clap::Args;
+
+use super::Context;
+use super::failure::{Exit, Failure};
+use super::session::Session;
+use crate::service::control::Question;
+
+/// Try requests again: end a backoff, or start over what ended without an output
+#[derive(Debug, Args)]
+pub struct RetryArgs {
+    /// Request ids
+    #[arg(required = true)]
+    ids: Vec<String>,
+}
+
+/// End requests
+#[derive(Debug, Args)]
+pub struct CancelArgs {
+    /// Request ids
+    #[arg(required = true)]
+    ids: Vec<String>,
+}
+
+/// Take nothing new in and start nothing new; what is under way ends
+#[derive(Debug, Args)]
+pub struct PauseArgs {}
+
+/// Go on after a pause
+#[derive(Debug, Args)]
+pub struct ResumeArgs {}
+
+/// Make a running service read configuration and registry again
+#[derive(Debug, Args)]
+pub struct ReloadArgs {}
+
+impl RetryArgs {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        let questions = self.ids.iter().map(|id| Question::Retry { request_id: id.clone() });
+        ask_all(context, questions)
+    }
+}
+
+impl CancelArgs {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        let questions = self.ids.iter().map(|id| Question::Cancel { request_id: id.clone() });
+        ask_all(context, questions)
+    }
+}
+
+impl PauseArgs {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        ask_all(context, [Question::Pause].into_iter())
+    }
+}
+
+impl ResumeArgs {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        ask_all(context, [Question::Resume].into_iter())
+    }
+}
+
+impl ReloadArgs {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        ask_all(context, [Question::Reload].into_iter())
+    }
+}
+
+/// Asks in order; the first failure ends it, after what was done is durable.
+fn ask_all(context: &Context, questions: impl Iterator<Item = Question>) -> Result<Exit, Failure> {
+    let mut session = Session::open(context)?;
+    let mut result = Ok(Exit::Done);
+    for question in questions {
+        match session.ask(context, &question) {
+            Ok(answer) if context.ui.json => context.ui.json(&answer),
+            Ok(answer) => context.ui.talk(answer["done"].as_str().unwrap_or_default()),
+            Err(failure) => {
+                result = Err(failure);
+                break;
+            }
+        }
+    }
+    session.close()?;
+    result
+}

@@ -1,0 +1,156 @@
+//! `quarantine`: look at lines that were set aside, and send corrected ones.
+
+use std::io::Read as _;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::failure::{Exit, Failure};
+use super::session::{Session, load_config};
+use super::submit::append_failed;
+use super::{Context, ui};
+use crate::contract::request::Request;
+use crate::seam::append::append;
+use crate::service::control::Question;
+use crate::service::home::Home;
+
+/// Inspect bad queue lines and release corrected ones
+#[derive(Debug, Args)]
+pub struct QuarantineArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List quarantined lines, oldest first
+    List,
+    /// Show one quarantined line with everything wrong with it
+    Show {
+        /// Its event number, as `list` shows it
+        seq: u64,
+    },
+    /// Append a corrected request for a quarantined line
+    Release {
+        /// Its event number
+        seq: u64,
+        /// The corrected request; `-` reads standard input
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+}
+
+impl QuarantineArgs {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        match &self.action {
+            Action::List => list(context),
+            Action::Show { seq } => show(context, *seq),
+            Action::Release { seq, file } => release(context, *seq, file),
+        }
+    }
+}
+
+fn list(context: &Context) -> Result<Exit, Failure> {
+    let mut session = Session::open(context)?;
+    let mut after = 0;
+    let mut rows = Vec::new();
+    loop {
+        let page = session.ask(context, &Question::Quarantine { after, limit: None })?;
+        for line in page["lines"].as_array().into_iter().flatten() {
+            if context.ui.json {
+                context.ui.json(line);
+            } else {
+                rows.push(row(line));
+            }
+        }
+        match page["next"].as_u64() {
+            Some(next) => after = next,
+            None => break,
+        }
+    }
+    session.close()?;
+    if !context.ui.json {
+        context.ui.table(&["SEQ", "LINE", "REASON", "REQUEST", "WHAT"], &rows);
+    }
+    Ok(Exit::Done)
+}
+
+fn row(line: &Value) -> Vec<String> {
+    let first = &line["errors"][0];
+    let what = format!(
+        "{} {}",
+        first["pointer"].as_str().unwrap_or_default(),
+        first["message"].as_str().unwrap_or_default()
+    );
+    vec![
+        line["seq"].to_string(),
+        line["line"].to_string(),
+        line["reason"].as_str().unwrap_or_default().to_owned(),
+        line["request_id"].as_str().unwrap_or("-").to_owned(),
+        what.trim().chars().take(80).collect(),
+    ]
+}
+
+fn show(context: &Context, seq: u64) -> Result<Exit, Failure> {
+    let mut session = Session::open(context)?;
+    let line = session.ask(context, &Question::QuarantineShow { seq });
+    session.close()?;
+    let line = line?;
+    if context.ui.json {
+        context.ui.json(&line);
+        return Ok(Exit::Done);
+    }
+    let reason = line["reason"].as_str().unwrap_or_default();
+    context.ui.out(format!(
+        "line {} at byte {}: {}",
+        line["line"],
+        line["offset"],
+        ui::red(reason)
+    ));
+    for error in line["errors"].as_array().into_iter().flatten() {
+        let pointer = error["pointer"].as_str().filter(|p| !p.is_empty()).unwrap_or("(record)");
+        context.ui.out(format!("  {pointer}: {}", error["message"].as_str().unwrap_or_default()));
+    }
+    for name in ["raw", "raw_base64", "raw_prefix"] {
+        if let Some(raw) = line[name].as_str() {
+            context.ui.out(format!("{}\n{raw}", ui::dim(name)));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn release(context: &Context, seq: u64, file: &PathBuf) -> Result<Exit, Failure> {
+    let text = if file.as_os_str() == "-" {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).map_err(|error| {
+            Failure::new(Exit::Input, "cannot read standard input").because(&error)
+        })?;
+        text
+    } else {
+        let bytes = context.machine.disk.read(file).map_err(|error| {
+            Failure::new(Exit::Input, format!("cannot read {}", file.display())).because(&error)
+        })?;
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    let request = Request::parse(text.trim().as_bytes()).map_err(|refusal| {
+        let errors: Vec<Value> = refusal.errors.iter().map(|error| json!(error)).collect();
+        Failure::new(Exit::Input, format!("still not a valid request: {}", json!(errors)))
+    })?;
+    let mut session = Session::open(context)?;
+    session.ask(context, &Question::QuarantineShow { seq })?;
+    let home = Home::new(&context.home, &load_config(context)?);
+    // Append first: if the fact of the release is lost in a crash, the line is still there.
+    append(context.machine.disk.as_ref(), &home.queue, &[text.trim()])
+        .map_err(|error| append_failed(&error))?;
+    let request_id = request.request_id;
+    session.ask(context, &Question::QuarantineReleased { seq, request_id: request_id.clone() })?;
+    session.close()?;
+    if context.ui.json {
+        context.ui.json(&json!({"released": seq, "request_id": request_id}));
+    } else {
+        context.ui.talk(format!("appended {request_id} for quarantined line {seq}"));
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,95 @@
+//! `queue adopt`: go on after the queue file was deliberately rewritten or replaced.
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::json;
+
+use super::Context;
+use super::failure::{Exit, Failure};
+use super::session::{Held, engine_failed, held_by_another};
+use crate::seam::position::{AdoptAt, adopt_position, describe_change};
+use crate::service::engine::CheckpointWhen;
+use crate::service::mark::QueueMark;
+use crate::state::event::Event;
+
+/// Look after the queue file
+#[derive(Debug, Args)]
+pub struct QueueArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// After a deliberate rewrite or replacement: show what changed, record it, go on
+    Adopt {
+        /// Where to go on reading
+        #[arg(long, value_enum, default_value_t = From::Start)]
+        from: From,
+        /// Only show what changed
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum From {
+    /// Read the whole file; what was taken in before becomes duplicates
+    Start,
+    /// Count what is in the file now as consumed
+    End,
+    /// Where reading had stopped: right for a copy of the old file
+    SameOffset,
+}
+
+impl QueueArgs {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        let Action::Adopt { from, dry_run } = &self.action;
+        let mut held = Held::take(context, false)?.ok_or_else(|| held_by_another(context))?;
+        let result = adopt(context, &mut held, *from, *dry_run);
+        held.close()?;
+        result
+    }
+}
+
+fn adopt(context: &Context, held: &mut Held, from: From, dry_run: bool) -> Result<Exit, Failure> {
+    let disk = &context.machine.disk;
+    let queue = &held.home.queue;
+    let failed = |error: &dyn std::error::Error| {
+        Failure::new(Exit::Input, "cannot look at the queue").because(error)
+    };
+    let old = QueueMark::decode(&held.engine.log().mark()).map_err(|error| failed(&error))?;
+    let change = describe_change(disk, queue, &old.position).map_err(|error| failed(&error))?;
+    let Some(change) = change else {
+        context.ui.talk("the consumed part of the queue is unchanged; there is nothing to adopt");
+        return Ok(Exit::Done);
+    };
+    let at = match from {
+        From::Start => AdoptAt::Start,
+        From::End => AdoptAt::End,
+        From::SameOffset => AdoptAt::SameOffset,
+    };
+    let adopted = adopt_position(disk, queue, &old.position, at).map_err(|error| failed(&error))?;
+    let report = json!({
+        "queue": queue, "change": change.to_string(), "was_at": old.position.offset,
+        "goes_on_at": adopted.position.offset, "recorded": !dry_run,
+    });
+    if !dry_run {
+        let now = context.machine.clock.now();
+        let event =
+            Event::QueueAdopted { change: change.to_string(), offset: adopted.position.offset };
+        held.engine.record(event, now).map_err(|error| engine_failed(&error))?;
+        let mark = QueueMark { position: adopted.position, consumed: adopted.passed };
+        held.engine
+            .commit(Some(mark.encode()), CheckpointWhen::Due, &[], now)
+            .map_err(|error| engine_failed(&error))?;
+    }
+    if context.ui.json {
+        context.ui.json(&report);
+    } else {
+        context.ui.out(format!("the queue file {change}"));
+        let verb = if dry_run { "would go on" } else { "goes on" };
+        context.ui.out(format!("reading {verb} at byte {}", report["goes_on_at"]));
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,297 @@
+//! `registry`: which flows there are, whether they are sound, and how to add one.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use super::Context;
+use super::failure::{Exit, Failure};
+use super::ui::{green, red, yellow};
+use crate::flow::lint::{self, Severity};
+use crate::flow::scaffold;
+use crate::registry::{
+    DATASET, FlowPackRecord, HOME_FOLDER, PackFiles, Registry, RegistryError, label,
+};
+
+/// Flow packs: what there is, whether it is sound, adding one
+#[derive(Debug, Args)]
+pub struct RegistryArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List the flows and their variants
+    List,
+    /// Show the record of a flow
+    Show {
+        /// The flow
+        flow_id: String,
+        /// Its variant
+        #[arg(long)]
+        variant: Option<String>,
+    },
+    /// Verify and lint packs; exits 1 when one has an error
+    Check {
+        /// Only this flow
+        flow_id: Option<String>,
+    },
+    /// Print the hash of a pack folder or of a registered flow
+    Hash {
+        /// A folder, or a flow
+        target: String,
+        /// Its variant
+        #[arg(long)]
+        variant: Option<String>,
+    },
+    /// Copy a pack folder into the home's registry and register it
+    Add {
+        /// The folder
+        folder: PathBuf,
+        /// Id of the flow [default: the name of the folder]
+        #[arg(long)]
+        flow_id: Option<String>,
+        /// Its variant
+        #[arg(long)]
+        variant: Option<String>,
+        /// Replace a registered pack of this id although requests may have used it
+        #[arg(long)]
+        accept_mutation: bool,
+    },
+}
+
+impl RegistryArgs {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        let registry = load(context)?;
+        match &self.action {
+            Action::List => list(context, &registry),
+            Action::Show { flow_id, variant } => {
+                show(context, &registry, flow_id, variant.as_deref())
+            }
+            Action::Check { flow_id } => check(context, &registry, flow_id.as_deref()),
+            Action::Hash { target, variant } => {
+                hash(context, &registry, target, variant.as_deref())
+            }
+            Action::Add { folder, flow_id, variant, accept_mutation } => {
+                let name = || folder.file_name().map(|name| name.to_string_lossy().into_owned());
+                let flow_id = flow_id.clone().or_else(name).unwrap_or_default();
+                add(context, &registry, folder, &flow_id, variant.as_deref(), *accept_mutation)
+            }
+        }
+    }
+}
+
+/// The registry in force: the home's own, else the embedded one.
+pub fn load(context: &Context) -> Result<Registry, Failure> {
+    Registry::of_home(&*context.machine.disk, &context.home).map_err(|error: RegistryError| {
+        Failure::new(Exit::Config, "the flow registry cannot be used").because(&error)
+    })
+}
+
+/// The record of a flow, or a failure that says what there is.
+pub fn find<'a>(
+    registry: &'a Registry,
+    flow_id: &str,
+    variant: Option<&str>,
+) -> Result<&'a FlowPackRecord, Failure> {
+    registry.find(flow_id, variant).ok_or_else(|| {
+        let variants: Vec<&str> = registry
+            .records()
+            .iter()
+            .filter(|record| record.flow_id == flow_id)
+            .map(|record| record.variant.as_deref().unwrap_or("(default)"))
+            .collect();
+        let what = format!("there is no flow {}", label(flow_id, variant));
+        let failure = Failure::new(Exit::Usage, what);
+        match variants.is_empty() {
+            true => failure.hint("`summarizer registry list` lists them"),
+            false => failure.hint(format!("its variants are {}", variants.join(", "))),
+        }
+    })
+}
+
+fn list(context: &Context, registry: &Registry) -> Result<Exit, Failure> {
+    if context.ui.json {
+        registry.records().iter().for_each(|record| context.ui.json(record));
+        return Ok(Exit::Done);
+    }
+    let row = |record: &FlowPackRecord| {
+        let domain = record.metadata.get("domain").and_then(|value| value.as_str());
+        vec![
+            record.flow_id.clone(),
+            record.variant.clone().unwrap_or_else(|| "-".to_owned()),
+            record.status.name().to_owned(),
+            domain.unwrap_or("-").to_owned(),
+            record.integrity.pack_hash.chars().take(12).collect(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = registry.records().iter().map(row).collect();
+    context.ui.table(&["flow", "variant", "status", "domain", "pack"], &rows);
+    Ok(Exit::Done)
+}
+
+fn show(
+    context: &Context,
+    registry: &Registry,
+    flow_id: &str,
+    variant: Option<&str>,
+) -> Result<Exit, Failure> {
+    let record = find(registry, flow_id, variant)?;
+    if context.ui.json {
+        context.ui.json(record);
+        return Ok(Exit::Done);
+    }
+    let text = crate::contract::json::to_file(record)
+        .map_err(|error| Failure::new(Exit::Bug, "cannot print the record").because(&error))?;
+    context.ui.raw(text.as_bytes());
+    Ok(Exit::Done)
+}
+
+fn check(context: &Context, registry: &Registry, only: Option<&str>) -> Result<Exit, Failure> {
+    let wanted: Vec<&FlowPackRecord> = registry
+        .records()
+        .iter()
+        .filter(|record| only.is_none_or(|id| record.flow_id == id))
+        .collect();
+    if let (Some(flow_id), true) = (only, wanted.is_empty()) {
+        find(registry, flow_id, None)?;
+    }
+    let bar = context.ui.progress("checking", wanted.len() as u64);
+    let mut errors = 0;
+    for record in wanted {
+        bar.inc(1);
+        let name = label(&record.flow_id, record.variant.as_deref());
+        let findings = match registry.files(&*context.machine.disk, record) {
+            Ok(files) => lint::lint(record, &files),
+            Err(error) => vec![lint::Finding {
+                severity: Severity::Error,
+                place: "pack_dir".to_owned(),
+                message: error.to_string(),
+            }],
+        };
+        errors += findings.iter().filter(|finding| finding.severity == Severity::Error).count();
+        if context.ui.json {
+            context.ui.json(&json!({"flow_id": record.flow_id, "variant": record.variant, "findings": findings}));
+            continue;
+        }
+        if findings.is_empty() {
+            context.ui.out(format!("{} {name}", green("ok")));
+        }
+        for finding in findings {
+            let word = match finding.severity {
+                Severity::Error => red("error"),
+                Severity::Warning => yellow("warning"),
+            };
+            context.ui.out(format!("{word} {name}: {}: {}", finding.place, finding.message));
+        }
+    }
+    bar.finish_and_clear();
+    Ok(if errors > 0 { Exit::Wrong } else { Exit::Done })
+}
+
+fn hash(
+    context: &Context,
+    registry: &Registry,
+    target: &str,
+    variant: Option<&str>,
+) -> Result<Exit, Failure> {
+    let disk = &*context.machine.disk;
+    let is_folder = matches!(disk.stat(Path::new(target)), Ok(Some(stat)) if stat.is_dir);
+    let files = if is_folder {
+        PackFiles::read(disk, Path::new(target))
+    } else {
+        registry.files(disk, find(registry, target, variant)?)
+    };
+    let files = files.map_err(|error| {
+        Failure::new(Exit::Input, format!("the pack {target} cannot be read")).because(&error)
+    })?;
+    if context.ui.json {
+        let each: serde_json::Map<String, serde_json::Value> =
+            files.hashes().map(|(path, hash)| (path.to_owned(), hash.hex().into())).collect();
+        context.ui.json(&json!({"pack_hash": files.pack_hash().hex(), "files": each}));
+    } else {
+        context.ui.out(files.pack_hash().hex());
+    }
+    Ok(Exit::Done)
+}
+
+fn add(
+    context: &Context,
+    registry: &Registry,
+    folder: &Path,
+    flow_id: &str,
+    variant: Option<&str>,
+    accept_mutation: bool,
+) -> Result<Exit, Failure> {
+    let disk = &*context.machine.disk;
+    let root = context.home.join(HOME_FOLDER);
+    if !matches!(disk.stat(&root.join(DATASET)), Ok(Some(_))) {
+        let what = format!("{} has no registry of its own", context.home.display());
+        return Err(Failure::new(Exit::Config, what)
+            .hint("`summarizer init --with-registry` writes the embedded one as files to edit"));
+    }
+    let refused = |what: String| Failure::new(Exit::Input, what);
+    let files = PackFiles::read(disk, folder)
+        .map_err(|error| refused(format!("{} is no pack", folder.display())).because(&error))?;
+    let pack_dir = format!("packs/{}", label(flow_id, variant));
+    let mut record =
+        scaffold::record_for(flow_id, variant, &pack_dir, &files).map_err(|error| {
+            refused(format!("{} cannot be registered", folder.display())).because(&error)
+        })?;
+    record.seal(&files, context.machine.clock.now().to_string());
+    let findings = lint::lint(&record, &files);
+    if let Some(finding) = findings.iter().find(|finding| finding.severity == Severity::Error) {
+        return Err(refused(format!(
+            "{flow_id} is not sound: {}: {}",
+            finding.place, finding.message
+        ))
+        .hint("warnings are shown by `summarizer registry check` once it is registered"));
+    }
+    if let Some(old) = registry.find(flow_id, variant)
+        && old.pack_hash() != record.pack_hash()
+        && !accept_mutation
+    {
+        let what =
+            format!("flow_id_mutated: {} is registered with another pack", label(flow_id, variant));
+        return Err(refused(what).hint("give a changed flow a new version suffix"));
+    }
+    write(context, registry, &root, &record, &files).map_err(|error| {
+        Failure::new(Exit::Storage, "cannot write the registry").because(&error)
+    })?;
+    if context.ui.json {
+        context.ui.json(&record);
+    } else {
+        context.ui.out(format!("{} {}", label(flow_id, variant), record.integrity.pack_hash));
+    }
+    Ok(Exit::Done)
+}
+
+/// The pack first, the line that makes it count last.
+fn write(
+    context: &Context,
+    registry: &Registry,
+    root: &Path,
+    record: &FlowPackRecord,
+    files: &PackFiles,
+) -> std::io::Result<()> {
+    let disk = &*context.machine.disk;
+    let target = root.join(&record.pack_dir);
+    disk.remove_dir_all(&target)?;
+    for (path, bytes) in files.iter() {
+        let path = target.join(path);
+        disk.create_dir_all(path.parent().unwrap_or(&target))?;
+        disk.replace(&path, bytes, 0o640)?;
+    }
+    let same = |other: &&FlowPackRecord| {
+        other.flow_id != record.flow_id || other.variant != record.variant
+    };
+    let mut text = String::new();
+    for record in registry.records().iter().filter(same).chain([record]) {
+        text.push_str(&serde_json::to_string(record)?);
+        text.push('\n');
+    }
+    disk.replace(&root.join(DATASET), text.as_bytes(), 0o640)
+}

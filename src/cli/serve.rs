@@ -1,0 +1,138 @@
+//! `serve` and `drain`: the same loop, until stopped or until nothing is left to do.
+
+use std::sync::Arc;
+
+use clap::Args;
+use serde_json::json;
+
+use super::failure::{Exit, Failure};
+use super::session::{
+    Held, held_by_another, load_config, load_registry, run_start, service_failed,
+};
+use super::{Context, ui};
+use crate::contract::time::{Timestamp, parse_instant};
+use crate::service::daemon::{Reloaded, RunReport, Service, StopSignal, Until};
+use crate::service::lead::LeadWorker;
+use crate::service::worker::{FlowDirectory, Worker};
+
+/// Exit status after a second interrupt, as shells expect it.
+const INTERRUPTED: i32 = 130;
+
+/// Run the service until it is told to stop
+#[derive(Debug, Args)]
+pub struct ServeArgs {}
+
+/// Process everything that may run now, publish it, and exit
+#[derive(Debug, Args)]
+pub struct DrainArgs {
+    /// Also stay for work that may run by this moment (ISO 8601)
+    #[arg(long, value_name = "T")]
+    wait_until: Option<String>,
+    /// Exit with 1 when a request failed or a line was quarantined
+    #[arg(long)]
+    fail_on_error: bool,
+}
+
+impl ServeArgs {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        context.ui.talk(format!("serving {}", context.home.display()));
+        run_service(context, "serve", Until::Stopped)?;
+        context.ui.talk("stopped");
+        Ok(Exit::Done)
+    }
+}
+
+impl DrainArgs {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        let by = self.wait_until.as_deref().map(moment).transpose()?;
+        let report = run_service(context, "drain", Until::Drained(by))?;
+        show(context, &report);
+        let wrong = report.count("failed") + report.count("rejected") + report.count("quarantined");
+        Ok(if self.fail_on_error && wrong > 0 { Exit::Wrong } else { Exit::Done })
+    }
+}
+
+/// A moment from the command line.
+pub fn moment(text: &str) -> Result<Timestamp, Failure> {
+    parse_instant(text).map(|instant| instant.at).map_err(|error| {
+        Failure::new(Exit::Usage, format!("cannot read the moment {text:?}")).because(&error)
+    })
+}
+
+/// Takes the home and runs the loop in this process.
+pub fn run_service(context: &Context, command: &str, until: Until) -> Result<RunReport, Failure> {
+    let held = Held::take(context, true)?.ok_or_else(|| held_by_another(context))?;
+    held.is_up();
+    let (config, home, flows, engine, projector, control, _progress, lock) = held.into_parts();
+    let stop = StopSignal::default();
+    stop_on_signals(&stop)?;
+    let disk = Arc::clone(&context.machine.disk);
+    let worker: Arc<dyn Worker> = Arc::new(LeadWorker::new(disk, &home.buses, config.timezone));
+    let service = Service {
+        machine: context.machine.clone(),
+        home,
+        run: run_start(context, &config, command)?,
+        config,
+        reload: Some(reloader(context, Arc::clone(&flows))),
+        flows,
+        worker,
+        stop,
+        watch: None,
+    };
+    let ran = service.run(engine, projector, control.as_ref(), until);
+    let (report, engine) = ran.map_err(|error| service_failed(&error))?;
+    drop(control);
+    engine.close().map_err(|error| super::session::engine_failed(&error))?;
+    drop(lock);
+    Ok(report)
+}
+
+/// Reads configuration and registry again; a bad one changes nothing.
+fn reloader(
+    context: &Context,
+    flows: crate::service::worker::SharedFlows,
+) -> crate::service::daemon::Reload {
+    let context = context.clone();
+    Box::new(move || {
+        let config = load_config(&context).map_err(|failure| failure.to_json().to_string())?;
+        let registry = load_registry(&context).map_err(|failure| failure.to_json().to_string())?;
+        let fresh: Arc<dyn FlowDirectory> = Arc::new(registry);
+        *flows.write() = fresh;
+        Ok(Reloaded { config })
+    })
+}
+
+fn stop_on_signals(stop: &StopSignal) -> Result<(), Failure> {
+    let stop = stop.clone();
+    let handler = ctrlc::set_handler(move || {
+        if stop.raise() > 0 {
+            std::process::exit(INTERRUPTED);
+        }
+    });
+    match handler {
+        // A second service in one process shares the first one's handler: only tests do that.
+        Ok(()) | Err(ctrlc::Error::MultipleHandlers) => Ok(()),
+        Err(error) => Err(Failure::new(Exit::Bug, "cannot listen for signals").because(&error)),
+    }
+}
+
+fn show(context: &Context, report: &RunReport) {
+    if context.ui.json {
+        context.ui.json(&json!({
+            "lines": report.lines, "events": report.events, "commits": report.commits,
+            "outcomes": report.outcomes,
+        }));
+        return;
+    }
+    let mut line = format!("{} lines taken in", report.lines);
+    for (outcome, count) in &report.outcomes {
+        let count = match *outcome {
+            "failed" | "rejected" | "quarantined" => ui::red(&count.to_string()),
+            _ => count.to_string(),
+        };
+        line.push_str(&format!(", {count} {outcome}"));
+    }
+    context.ui.out(line);
+}

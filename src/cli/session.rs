@@ -1,0 +1,402 @@
+//! How a command reaches a home: beside a running service through its socket, otherwise in
+//! process. The command need not know which.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::RwLock;
+use serde_json::{Value, json};
+
+use super::Context;
+use super::failure::{Exit, Failure};
+use crate::config::{Config, ConfigError};
+use crate::contract::hash::push_hex;
+use crate::contract::time::Timestamp;
+use crate::log::{LogError, Options, Store};
+use crate::registry::Registry;
+use crate::service::control::{Answer, ControlClient, ControlServer, Progress, Question};
+use crate::service::daemon::{Service, ServiceError};
+use crate::service::engine::{CheckpointWhen, Engine, EngineError, RunStart};
+use crate::service::home::{Home, HomeLock};
+use crate::service::operate::{Reply, Surroundings, answer};
+use crate::service::past::PastError;
+use crate::service::projector::{Projections, Projector, ProjectorError};
+use crate::service::worker::{FlowDirectory, SharedFlows};
+
+/// How long a command waits for a service that is starting.
+const STARTING_PATIENCE: Duration = Duration::from_secs(120);
+
+/// Reads the configuration that is in force for a home.
+pub fn load_config(context: &Context) -> Result<Config, Failure> {
+    let named = context.config_file.clone();
+    let path = named.clone().unwrap_or_else(|| context.home.join("summarizer.toml"));
+    let bytes = context.machine.disk.read_if_present(&path).map_err(|error| {
+        Failure::new(Exit::Config, format!("cannot read {}", path.display())).because(&error)
+    })?;
+    if bytes.is_none() && named.is_some() {
+        let what = format!("there is no configuration file {}", path.display());
+        return Err(Failure::new(Exit::Config, what));
+    }
+    let text = match bytes.map(String::from_utf8).transpose() {
+        Ok(text) => text,
+        Err(error) => {
+            let what = format!("{} is not UTF-8", path.display());
+            return Err(Failure::new(Exit::Config, what).because(&error));
+        }
+    };
+    parse_config(text.as_deref()).map_err(|error| {
+        Failure::new(Exit::Config, format!("the configuration {} is invalid", path.display()))
+            .because(&error)
+            .hint("`summarizer config` lists every key with its default")
+    })
+}
+
+fn parse_config(text: Option<&str>) -> Result<Config, ConfigError> {
+    let environment: BTreeMap<String, String> =
+        std::env::vars().filter(|(name, _)| name.starts_with("SUMMARIZER_")).collect();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    Config::load(text, &environment, cores)
+}
+
+/// The registry of a home, or the embedded one.
+pub fn load_registry(context: &Context) -> Result<Registry, Failure> {
+    Registry::of_home(context.machine.disk.as_ref(), &context.home).map_err(|error| {
+        Failure::new(Exit::Config, "the flow registry is invalid")
+            .because(&error)
+            .hint("`summarizer registry check` lists everything wrong with it")
+    })
+}
+
+/// The flows of a registry, replaceable by a reload.
+pub fn shared_flows(registry: Registry) -> SharedFlows {
+    let flows: Arc<dyn FlowDirectory> = Arc::new(registry);
+    Arc::new(RwLock::new(flows))
+}
+
+/// A home that this process holds.
+pub struct Held {
+    /// Settings.
+    pub config: Config,
+    /// Where things lie.
+    pub home: Home,
+    /// Flows as registered.
+    pub flows: SharedFlows,
+    /// The engine, brought up to the end of the log.
+    pub engine: Engine,
+    /// The append-only projections, repaired.
+    pub projector: Projector,
+    /// The socket, for a command that stays.
+    pub control: Option<ControlServer>,
+    progress: Progress,
+    lock: HomeLock,
+}
+
+impl Held {
+    /// Takes a home, making it when it is missing, and recovers it. `None` when somebody holds it.
+    pub fn take(context: &Context, answers: bool) -> Result<Option<Held>, Failure> {
+        let config = load_config(context)?;
+        let home = Home::new(&context.home, &config);
+        let disk = &context.machine.disk;
+        home.create(disk.as_ref()).map_err(|error| {
+            let what = format!("cannot make the home {}", context.home.display());
+            Failure::new(Exit::Storage, what).because(&error)
+        })?;
+        let lock = HomeLock::try_take(disk.as_ref(), &home, std::process::id());
+        let lock = lock.map_err(|error| {
+            let what = format!("cannot lock the home {}", context.home.display());
+            Failure::new(Exit::Storage, what).because(&error)
+        })?;
+        let Some(lock) = lock else { return Ok(None) };
+        let progress = Progress::starting();
+        let control = match answers {
+            false => None,
+            true => {
+                Some(ControlServer::start(&home.socket(), progress.clone()).map_err(|error| {
+                    Failure::new(Exit::Storage, "cannot open the control socket").because(&error)
+                })?)
+            }
+        };
+        let registry = load_registry(context)?;
+        let flows = shared_flows(registry);
+        let (engine, projections) = recover(context, &config, &home, &progress)?;
+        let projector = Projector::start(projections).map_err(|error| projector_failed(&error))?;
+        Ok(Some(Held { config, home, flows, engine, projector, control, progress, lock }))
+    }
+
+    /// The service is up: questions go to the sequencer from now on.
+    pub fn is_up(&self) {
+        self.progress.done();
+    }
+
+    /// Answers one question in process and makes its effects durable.
+    pub fn ask(&mut self, context: &Context, question: Question) -> Result<Answer, Failure> {
+        let disk = &context.machine.disk;
+        let now = context.machine.clock.now();
+        let queue = disk.stat(&self.home.queue).ok().flatten();
+        let around = Surroundings {
+            now,
+            flows: &self.flows,
+            queue_bytes: queue.map_or(0, |stat| stat.len),
+            free_bytes: disk.free_bytes(&self.home.root).ok(),
+        };
+        let reply = answer(&mut self.engine, &around, question).map_err(|e| engine_failed(&e))?;
+        self.commit(now)?;
+        Ok(match reply {
+            Reply::Now(answer) => answer,
+            Reply::Later(work) => work(),
+        })
+    }
+
+    /// Commits what a command put into the batch.
+    pub fn commit(&mut self, now: Timestamp) -> Result<(), Failure> {
+        while self.engine.state().has_unsettled() {
+            self.engine.settle(now).map_err(|error| engine_failed(&error))?;
+        }
+        let committed = self
+            .engine
+            .commit(None, CheckpointWhen::Due, &self.projector.cursors(), now)
+            .map_err(|error| engine_failed(&error))?;
+        self.projector
+            .take(&committed)
+            .map_err(|error| Failure::new(Exit::Storage, "cannot write the acks").because(&error))
+    }
+
+    /// Leaves the home in order.
+    pub fn close(self) -> Result<(), Failure> {
+        let Held { engine, projector, lock, control, .. } = self;
+        drop(control);
+        projector.finish().map_err(|error| {
+            Failure::new(Exit::Storage, "cannot write the acks").because(&error)
+        })?;
+        engine.close().map_err(|error| engine_failed(&error))?;
+        drop(lock);
+        Ok(())
+    }
+
+    /// Parts for a command that runs the service.
+    #[allow(clippy::type_complexity, reason = "taken apart once, where the service starts")]
+    pub fn into_parts(
+        self,
+    ) -> (Config, Home, SharedFlows, Engine, Projector, Option<ControlServer>, Progress, HomeLock)
+    {
+        let Held { config, home, flows, engine, projector, control, progress, lock } = self;
+        (config, home, flows, engine, projector, control, progress, lock)
+    }
+}
+
+fn recover(
+    context: &Context,
+    config: &Config,
+    home: &Home,
+    progress: &Progress,
+) -> Result<(Engine, Projections), Failure> {
+    let disk = &context.machine.disk;
+    let path = home.store();
+    let fresh_id = random_bytes()
+        .map_err(|error| Failure::new(Exit::Storage, "cannot get random bytes").because(&error))?;
+    let bar = context.ui.progress("recovering", 100);
+    let mut report = |what: &str, part: f64| {
+        progress.report(what, part);
+        bar.set_position((part * 100.0) as u64);
+    };
+    let options = Options::beside(&path);
+    let store = Store::open(Arc::clone(disk), &path, options, fresh_id, &mut |part| {
+        report("repairing the log", part);
+    });
+    let store = store.map_err(|error| log_failed(&error))?;
+    let now = context.machine.clock.now();
+    let engine_options = Service::engine_options(config);
+    let engine = Engine::open(store, engine_options, now, &mut |part| {
+        report("replaying the log", part);
+    });
+    let engine = engine.map_err(|error| engine_failed(&error))?;
+    progress.report("repairing the acks", 1.0);
+    let projections = Projections::open(disk, home, engine.log());
+    let (projections, repairs) = projections.map_err(|error| projector_failed(&error))?;
+    bar.finish_and_clear();
+    for (name, repair) in ["ack.jsonl", "quarantine.jsonl"].iter().zip(repairs) {
+        if repair.cut > 0 {
+            tracing::warn!(file = name, bytes = repair.cut, "cut bytes that the log does not hold");
+        }
+    }
+    Ok((engine, projections))
+}
+
+/// Asks whoever holds the home, or answers in process.
+pub enum Session {
+    /// A running service.
+    Beside(ControlClient),
+    /// This process.
+    Within(Box<Held>),
+}
+
+impl Session {
+    /// Reaches an existing home.
+    pub fn open(context: &Context) -> Result<Session, Failure> {
+        let config = load_config(context)?;
+        let home = Home::new(&context.home, &config);
+        let exists = home.exists(context.machine.disk.as_ref());
+        let exists = exists.map_err(|error| {
+            let what = format!("cannot look at {}", context.home.display());
+            Failure::new(Exit::Storage, what).because(&error)
+        })?;
+        if !exists && !home.lock().exists() {
+            let what = format!("{} is not a summarizer home", context.home.display());
+            return Err(Failure::new(Exit::Input, what)
+                .hint("name one with --home, or make one with `summarizer init`"));
+        }
+        match Held::take(context, false)? {
+            Some(held) => Ok(Session::Within(Box::new(held))),
+            None => connect(&home.socket()),
+        }
+    }
+
+    /// Asks a question; refusals and unknown names become failures.
+    pub fn ask(&mut self, context: &Context, question: &Question) -> Result<Value, Failure> {
+        let deadline = Instant::now() + STARTING_PATIENCE;
+        loop {
+            let answer = match self {
+                Session::Within(held) => held.ask(context, question.clone())?,
+                Session::Beside(client) => client.ask(question).map_err(|error| busy(&error))?,
+            };
+            match answer {
+                Answer::Ok(value) => return Ok(value),
+                Answer::Refused(why) => return Err(Failure::new(Exit::Wrong, why)),
+                Answer::NotFound(what) => return Err(Failure::new(Exit::Input, what)),
+                Answer::Starting(how_far) if *question == Question::Status => {
+                    return Ok(json!({"starting": how_far}));
+                }
+                Answer::Starting(how_far) if Instant::now() > deadline => {
+                    let what = format!("the service is still starting: {how_far}");
+                    return Err(Failure::new(Exit::Busy, what));
+                }
+                Answer::Starting(_) => std::thread::sleep(Duration::from_millis(200)),
+            }
+        }
+    }
+
+    /// Leaves in order.
+    pub fn close(self) -> Result<(), Failure> {
+        match self {
+            Session::Within(held) => held.close(),
+            Session::Beside(_) => Ok(()),
+        }
+    }
+}
+
+fn connect(socket: &Path) -> Result<Session, Failure> {
+    // The holder may be between taking the lock and opening the socket.
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        match ControlClient::connect(socket) {
+            Ok(client) => return Ok(Session::Beside(client)),
+            Err(error) if Instant::now() > deadline => return Err(busy(&error)),
+            Err(_) => std::thread::sleep(Duration::from_millis(50)),
+        }
+    }
+}
+
+/// Another process holds the home and does not answer.
+pub fn busy(error: &std::io::Error) -> Failure {
+    Failure::new(Exit::Busy, "another process holds this home and does not answer")
+        .because(error)
+        .hint("wait for it to end; its process id is in run/summarizer.lock")
+}
+
+/// Another process holds the home.
+pub fn held_by_another(context: &Context) -> Failure {
+    let path = context.home.join("run/summarizer.lock");
+    let pid = context.machine.disk.read(&path).unwrap_or_default();
+    let pid = String::from_utf8_lossy(&pid).trim().to_owned();
+    Failure::new(Exit::Busy, format!("another process holds this home (pid {pid})"))
+        .hint("`summarizer status` talks to it; stop it before starting another")
+}
+
+/// A failed log, with what to do about it.
+pub fn log_failed(error: &LogError) -> Failure {
+    let failure = Failure::new(Exit::Storage, "the log failed").because(error);
+    match error {
+        LogError::Busy => Failure::new(Exit::Busy, "another process has the log open"),
+        LogError::Newer { .. } => failure.hint("use the release that wrote it, or a newer one"),
+        LogError::Damaged { .. } | LogError::Corrupt(_) | LogError::NotAStore(_) => {
+            failure.hint("nothing was changed; restore run/summarizer.redb from a backup")
+        }
+        error if error.is_full() => {
+            failure.hint("free some space and start again; nothing that was accepted is lost")
+        }
+        _ => failure.hint("start again: recovery is the normal start"),
+    }
+}
+
+/// A failed engine.
+pub fn engine_failed(error: &EngineError) -> Failure {
+    match error {
+        EngineError::Log(error) | EngineError::Past(PastError::Log(error)) => log_failed(error),
+        error => Failure::new(Exit::Storage, "the log does not make sense")
+            .because(error)
+            .hint("`summarizer log verify` names the first bad record"),
+    }
+}
+
+/// Failed projections.
+pub fn projector_failed(error: &ProjectorError) -> Failure {
+    Failure::new(Exit::Storage, "cannot bring run/ack.jsonl and run/quarantine.jsonl up to date")
+        .because(error)
+        .hint("see that both files are writable; they may be deleted, the log writes them again")
+}
+
+/// A failed service.
+pub fn service_failed(error: &ServiceError) -> Failure {
+    match error {
+        ServiceError::Engine(error) => engine_failed(error),
+        ServiceError::Projector(error) => projector_failed(error),
+        ServiceError::Queue(error) => Failure::new(Exit::Input, "the queue cannot be read on")
+            .because(error)
+            .hint("`summarizer queue adopt` shows what changed and goes on"),
+        error => Failure::new(Exit::Storage, "the service stopped").because(error),
+    }
+}
+
+/// How this run names itself.
+pub fn run_start(context: &Context, config: &Config, command: &str) -> Result<RunStart, Failure> {
+    let now = context.machine.clock.now();
+    let random = random_bytes()
+        .map_err(|error| Failure::new(Exit::Storage, "cannot get random bytes").because(&error))?;
+    let stamp: String = now.to_string().chars().filter(|c| !matches!(c, '-' | ':')).collect();
+    let stamp = stamp.split('.').next().unwrap_or_default();
+    let mut suffix = String::new();
+    push_hex(&mut suffix, &random[..4]);
+    let run_id = match std::env::var("SUMMARIZER_TEST_RUN_ID") {
+        Ok(fixed) => fixed,
+        Err(_) => format!("run_{stamp}Z_{suffix}"),
+    };
+    let environment = json!({
+        "os": std::env::consts::OS, "arch": std::env::consts::ARCH,
+        "hostname": hostname(), "timezone": config.timezone.name(),
+        "pid": std::process::id(),
+    });
+    Ok(RunStart {
+        run_id,
+        command: command.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        config: config.fingerprint(),
+        environment: environment.to_string(),
+    })
+}
+
+fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Sixteen random bytes from the system.
+pub fn random_bytes() -> std::io::Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        filled +=
+            rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,151 @@
+//! The configuration reference: every key, its default as TOML, and one line of help.
+
+/// What kind of value a key takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Text.
+    Text,
+    /// A whole number.
+    Count,
+    /// A number of bytes.
+    Bytes,
+    /// A length of time.
+    Duration,
+    /// Any number.
+    Number,
+    /// A list of texts.
+    Texts,
+}
+
+/// One key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key {
+    /// Dotted path.
+    pub path: &'static str,
+    /// The default, as TOML.
+    pub default: &'static str,
+    /// What kind of value.
+    pub kind: Kind,
+    /// One line of help.
+    pub help: &'static str,
+}
+
+impl Key {
+    /// The environment variable that overrides it.
+    pub fn variable(&self) -> String {
+        format!("SUMMARIZER_{}", self.path.replace('.', "_").to_uppercase())
+    }
+}
+
+const fn key(path: &'static str, default: &'static str, kind: Kind, help: &'static str) -> Key {
+    Key { path, default, kind, help }
+}
+
+/// Every key outside `[provider.NAME]` and `[flow."ID"]`, in the order of the reference.
+pub const KEYS: &[Key] = &[
+    key("bus_home", "\"buses\"", Kind::Text, "bus root, relative to the home"),
+    key("timezone", "\"UTC\"", Kind::Text, "IANA zone in which days begin"),
+    key("log_format", "\"human\"", Kind::Text, "human or json"),
+    key("queue.path", "\"run/queue.jsonl\"", Kind::Text, "the request queue"),
+    key("queue.max_line_bytes", "\"1 MiB\"", Kind::Bytes, "longer lines are quarantined"),
+    key(
+        "queue.partial_line_grace",
+        "\"10 s\"",
+        Kind::Duration,
+        "patience with an unfinished last line",
+    ),
+    key("commit.max_batch", "4096", Kind::Count, "most inputs in one commit"),
+    key("commit.max_bytes", "\"8 MiB\"", Kind::Bytes, "most payload in one commit"),
+    key("commit.max_delay", "\"5 ms\"", Kind::Duration, "longest wait for more to commit together"),
+    key("commit.max_open_requests", "\"2M\"", Kind::Count, "intake pauses above this"),
+    key("commit.disk_headroom", "\"64 MiB\"", Kind::Bytes, "intake pauses when less is free"),
+    key("workers.count", "0", Kind::Count, "worker threads; 0 means one for each core"),
+    key("workers.max_in_flight_per_provider", "8", Kind::Count, "calls under way at one provider"),
+    key("workers.grace_on_shutdown", "\"30 s\"", Kind::Duration, "patience with calls under way"),
+    key("workers.attempt_timeout", "\"120 s\"", Kind::Duration, "longest single try"),
+    key("retry.max_attempts", "5", Kind::Count, "tries before a request fails for good"),
+    key("retry.base_delay", "\"2 s\"", Kind::Duration, "delay after the first failed try"),
+    key("retry.max_delay", "\"10 min\"", Kind::Duration, "longest delay between tries"),
+    key("export.min_interval", "\"1 s\"", Kind::Duration, "shortest time between publications"),
+    key("export.max_share_of_time", "0.1", Kind::Number, "share of time spent publishing"),
+    key("compaction.event_threshold", "18", Kind::Count, "counted events that trigger a snapshot"),
+    key("compaction.step_fallback", "8", Kind::Count, "steps that trigger a snapshot"),
+    key(
+        "compaction.checkpoint_every_events",
+        "\"100k\"",
+        Kind::Count,
+        "events between checkpoints of the log",
+    ),
+    key(
+        "compaction.archive_after",
+        "\"never\"",
+        Kind::Text,
+        "age at which log frames are archived",
+    ),
+    key("provider.default", "\"builtin\"", Kind::Text, "who answers when a flow names nobody"),
+    key("budget.max_cost_per_day", "\"none\"", Kind::Number, "stop for the day above this cost"),
+    key(
+        "budget.max_tokens_per_day",
+        "\"none\"",
+        Kind::Count,
+        "stop for the day above these tokens",
+    ),
+    key("synthesis.research_root", "\"\"", Kind::Text, "where bare run ids are looked up"),
+    key("synthesis.agent_types", "[]", Kind::Texts, "runtime agents beside the known ones"),
+    key("status.http", "\"off\"", Kind::Text, "address of the status page, such as 127.0.0.1:7878"),
+];
+
+/// Keys of `[provider.NAME]`.
+pub const PROVIDER_KEYS: &[&str] = &[
+    "kind",
+    "base_url",
+    "model",
+    "api_key_env",
+    "command",
+    "recordings",
+    "temperature",
+    "max_tokens",
+    "context_tokens",
+    "seed",
+    "requests_per_minute",
+    "tokens_per_minute",
+    "price_in",
+    "price_out",
+    "fallback",
+];
+
+/// Keys of `[flow."ID"]`.
+pub const FLOW_KEYS: &[&str] = &["provider", "model", "min_chars", "skip_policy", "local_only"];
+
+/// The known key most like a mistyped one, if any is like it at all.
+pub(super) fn nearest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+    let best = known.map(|key| (distance(typed, key), key)).min()?;
+    (best.0 <= 2 + typed.len() / 6).then(|| best.1.to_owned())
+}
+
+/// Edit distance over characters.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let change = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances() {
+        assert_eq!([distance("abc", "abc"), distance("abc", "abd"), distance("", "ab")], [0, 1, 2]);
+        assert_eq!(nearest("zzzzzz", ["model", "kind"].into_iter()), None);
+    }
+}

@@ -1,0 +1,651 @@
+//! The configuration as a value: every key with its default, and where each value came from.
+//!
+//! Precedence: flag, environment (`SUMMARIZER_SECTION_KEY`), file, default. Files and the
+//! environment are read by the caller; this module only parses. Unknown keys are errors that
+//! suggest the nearest known one.
+
+mod keys;
+mod quantity;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use chrono_tz::Tz;
+use serde::Serialize;
+
+use crate::contract::hash::Digest;
+use crate::contract::json::jcs_hash;
+pub use keys::{FLOW_KEYS, KEYS, Key, Kind, PROVIDER_KEYS};
+pub use quantity::{parse_bytes, parse_count, parse_duration_ms};
+
+/// A configuration that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file is not TOML.
+    #[error("parse the configuration file")]
+    Syntax(#[from] toml::de::Error),
+    /// A key nobody knows.
+    #[error("unknown key `{key}`{}", suggestion.as_ref().map(|s| format!("; did you mean `{s}`?")).unwrap_or_default())]
+    UnknownKey {
+        /// The key as written.
+        key: String,
+        /// The nearest known key.
+        suggestion: Option<String>,
+    },
+    /// A value that does not fit its key.
+    #[error("`{key}` = {value} ({origin}): expected {expected}")]
+    BadValue {
+        /// The key.
+        key: String,
+        /// The value as written.
+        value: String,
+        /// Where it was written.
+        origin: Origin,
+        /// What would fit.
+        expected: String,
+    },
+}
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// Nobody set it.
+    Default,
+    /// The configuration file.
+    File,
+    /// An environment variable.
+    Environment(String),
+    /// A command-line flag.
+    Flag(String),
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Origin::Default => f.write_str("default"),
+            Origin::File => f.write_str("file"),
+            Origin::Environment(name) => write!(f, "environment {name}"),
+            Origin::Flag(name) => write!(f, "flag {name}"),
+        }
+    }
+}
+
+/// One effective value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setting {
+    /// Its dotted key.
+    pub key: String,
+    /// The value as written.
+    pub value: toml::Value,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+/// When old log frames are moved to archive segments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum ArchiveAfter {
+    /// Only on demand.
+    Never,
+    /// When they are this many milliseconds old.
+    Age(i64),
+}
+
+/// Settings of one model provider.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[allow(missing_docs, reason = "the fields are the keys of the configuration reference")]
+pub struct ProviderConfig {
+    pub kind: String,
+    pub base_url: Option<String>,
+    pub model: Option<String>,
+    pub api_key_env: Option<String>,
+    pub command: Option<Vec<String>>,
+    pub recordings: Option<String>,
+    pub temperature: Option<f64>,
+    pub max_tokens: Option<u32>,
+    pub context_tokens: Option<u32>,
+    pub seed: Option<i64>,
+    pub requests_per_minute: Option<u32>,
+    pub tokens_per_minute: Option<u32>,
+    pub price_in: Option<f64>,
+    pub price_out: Option<f64>,
+    pub fallback: Option<Vec<String>>,
+}
+
+/// Settings of one flow.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[allow(missing_docs, reason = "the fields are the keys of the configuration reference")]
+pub struct FlowConfig {
+    pub provider: Option<String>,
+    pub model: Option<String>,
+    pub min_chars: u64,
+    pub skip_policy: String,
+    pub local_only: bool,
+}
+
+/// The effective configuration.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "the fields are the keys of the configuration reference")]
+pub struct Config {
+    pub bus_home: PathBuf,
+    pub timezone: Tz,
+    pub log_json: bool,
+    pub queue_path: PathBuf,
+    pub line_bytes_max: usize,
+    pub partial_line_grace_ms: i64,
+    pub commit_inputs_max: usize,
+    pub commit_bytes_max: usize,
+    pub commit_delay_ms: i64,
+    pub open_requests_max: usize,
+    pub disk_headroom_bytes: u64,
+    pub workers: usize,
+    pub in_flight_per_provider: usize,
+    pub shutdown_grace_ms: i64,
+    pub attempt_timeout_ms: i64,
+    pub attempts_max: u32,
+    pub retry_base_delay_ms: i64,
+    pub retry_delay_ms_max: i64,
+    pub export_interval_ms: i64,
+    pub export_share: f64,
+    pub event_threshold: u32,
+    pub step_fallback: u32,
+    pub checkpoint_every_events: u64,
+    pub archive_after: ArchiveAfter,
+    pub provider_default: String,
+    pub providers: BTreeMap<String, ProviderConfig>,
+    pub flows: BTreeMap<String, FlowConfig>,
+    pub cost_per_day_max: Option<f64>,
+    pub tokens_per_day_max: Option<u64>,
+    pub research_root: Option<PathBuf>,
+    pub agent_types: Vec<String>,
+    pub status_http: Option<String>,
+    settings: Vec<Setting>,
+}
+
+impl Config {
+    /// Puts defaults, a file and the environment together.
+    ///
+    /// `environment` holds the `SUMMARIZER_` variables only; `cores` is the default worker count.
+    pub fn load(
+        file: Option<&str>,
+        environment: &BTreeMap<String, String>,
+        cores: usize,
+    ) -> Result<Config, ConfigError> {
+        let table: toml::Table = match file {
+            Some(text) => text.parse()?,
+            None => toml::Table::new(),
+        };
+        let mut found = flatten(&table)?;
+        override_from_environment(&mut found, environment);
+        let values = Values { found };
+        values.build(cores)
+    }
+
+    /// Every value with its origin, in the order of the reference.
+    pub fn settings(&self) -> &[Setting] {
+        &self.settings
+    }
+
+    /// Hash of the effective values: what runs record about their configuration.
+    pub fn fingerprint(&self) -> Digest {
+        let pairs = self.settings.iter().map(|setting| {
+            (setting.key.clone(), serde_json::Value::String(setting.value.to_string()))
+        });
+        jcs_hash(&serde_json::Value::Object(pairs.collect()))
+    }
+
+    /// The commented file that `init` writes.
+    pub fn template() -> String {
+        let mut text = String::from(
+            "# Configuration of this summarizer home. Every key is optional; the values shown are the\n\
+             # defaults. `summarizer config` prints what is in force and where it came from.\n",
+        );
+        let mut section = "";
+        for key in KEYS {
+            let (of, name) = key.path.split_once('.').unwrap_or(("", key.path));
+            if of != section {
+                section = of;
+                text.push_str(&format!("\n# [{section}]\n"));
+            }
+            text.push_str(&format!("# {name} = {}  # {}\n", key.default, key.help));
+        }
+        text.push_str(
+            "\n# A local model, for example:\n# [provider.local]\n# kind = \"openai\"\n\
+             # base_url = \"http://127.0.0.1:11434/v1\"\n# model = \"llama3.2\"\n\
+             \n# Settings of one flow, for example:\n# [flow.\"docs.chunk_set.summarize.brief.v1\"]\n\
+             # provider = \"local\"\n# local_only = true\n",
+        );
+        text
+    }
+}
+
+/// Dotted key to value and origin; `provider.NAME.key` and `flow.ID.key` keep their middle.
+type Found = BTreeMap<String, (toml::Value, Origin)>;
+
+fn flatten(table: &toml::Table) -> Result<Found, ConfigError> {
+    let mut found = Found::new();
+    for (name, value) in table {
+        match (name.as_str(), value) {
+            ("provider", toml::Value::Table(inner)) => {
+                flatten_named(&mut found, "provider", inner, PROVIDER_KEYS)?;
+            }
+            ("flow", toml::Value::Table(inner)) => {
+                flatten_named(&mut found, "flow", inner, FLOW_KEYS)?;
+            }
+            (_, toml::Value::Table(inner)) => {
+                for (key, value) in inner {
+                    insert_known(&mut found, format!("{name}.{key}"), value)?;
+                }
+            }
+            _ => insert_known(&mut found, name.clone(), value)?,
+        }
+    }
+    Ok(found)
+}
+
+fn insert_known(found: &mut Found, key: String, value: &toml::Value) -> Result<(), ConfigError> {
+    if !KEYS.iter().any(|known| known.path == key) {
+        let suggestion = keys::nearest(&key, KEYS.iter().map(|known| known.path));
+        return Err(ConfigError::UnknownKey { key, suggestion });
+    }
+    found.insert(key, (value.clone(), Origin::File));
+    Ok(())
+}
+
+fn flatten_named(
+    found: &mut Found,
+    section: &str,
+    table: &toml::Table,
+    known: &[&str],
+) -> Result<(), ConfigError> {
+    for (name, value) in table {
+        let toml::Value::Table(inner) = value else {
+            insert_known(found, format!("{section}.{name}"), value)?;
+            continue;
+        };
+        for (key, value) in inner {
+            if !known.contains(&key.as_str()) {
+                let suggestion = keys::nearest(key, known.iter().copied());
+                let key = format!("{section}.{name}.{key}");
+                return Err(ConfigError::UnknownKey { key, suggestion });
+            }
+            let path = format!("{section}\u{0}{name}\u{0}{key}");
+            found.insert(path, (value.clone(), Origin::File));
+        }
+    }
+    Ok(())
+}
+
+fn override_from_environment(found: &mut Found, environment: &BTreeMap<String, String>) {
+    for key in KEYS {
+        let name = key.variable();
+        if let Some(text) = environment.get(&name) {
+            // A value that reads as TOML is that value; anything else is text.
+            let value = format!("v = {text}")
+                .parse::<toml::Table>()
+                .ok()
+                .and_then(|mut table| table.remove("v"))
+                .unwrap_or_else(|| toml::Value::String(text.clone()));
+            found.insert(key.path.to_owned(), (value, Origin::Environment(name)));
+        }
+    }
+}
+
+struct Values {
+    found: Found,
+}
+
+impl Values {
+    fn build(&self, cores: usize) -> Result<Config, ConfigError> {
+        let zone = self.text("timezone")?;
+        let timezone = zone.parse().map_err(|_| self.bad("timezone", "an IANA time zone name"))?;
+        let log_format = self.one_of("log_format", &["human", "json"])?;
+        let workers = match self.count("workers.count")? {
+            0 => cores.max(1),
+            count => usize::try_from(count).unwrap_or(1),
+        };
+        let share = self.number("export.max_share_of_time")?;
+        if !(0.001..=1.0).contains(&share) {
+            return Err(self.bad("export.max_share_of_time", "a share between 0.001 and 1"));
+        }
+        let archive = self.text("compaction.archive_after")?;
+        let archive_after = match archive.as_str() {
+            "never" => ArchiveAfter::Never,
+            text => ArchiveAfter::Age(
+                parse_duration_ms(text)
+                    .ok_or_else(|| self.bad("compaction.archive_after", "\"never\" or an age"))?,
+            ),
+        };
+        Ok(Config {
+            bus_home: PathBuf::from(self.text("bus_home")?),
+            timezone,
+            log_json: log_format == "json",
+            queue_path: PathBuf::from(self.text("queue.path")?),
+            line_bytes_max: self.bytes("queue.max_line_bytes")?,
+            partial_line_grace_ms: self.duration("queue.partial_line_grace")?,
+            commit_inputs_max: self.at_least_one("commit.max_batch")?,
+            commit_bytes_max: self.bytes("commit.max_bytes")?,
+            commit_delay_ms: self.duration("commit.max_delay")?,
+            open_requests_max: self.at_least_one("commit.max_open_requests")?,
+            disk_headroom_bytes: self.bytes("commit.disk_headroom")? as u64,
+            workers,
+            in_flight_per_provider: self.at_least_one("workers.max_in_flight_per_provider")?,
+            shutdown_grace_ms: self.duration("workers.grace_on_shutdown")?,
+            attempt_timeout_ms: self.duration("workers.attempt_timeout")?,
+            attempts_max: u32::try_from(self.at_least_one("retry.max_attempts")?)
+                .unwrap_or(u32::MAX),
+            retry_base_delay_ms: self.duration("retry.base_delay")?,
+            retry_delay_ms_max: self.duration("retry.max_delay")?,
+            export_interval_ms: self.duration("export.min_interval")?,
+            export_share: share,
+            event_threshold: u32::try_from(self.at_least_one("compaction.event_threshold")?)
+                .unwrap_or(u32::MAX),
+            step_fallback: u32::try_from(self.at_least_one("compaction.step_fallback")?)
+                .unwrap_or(u32::MAX),
+            checkpoint_every_events: self.at_least_one("compaction.checkpoint_every_events")?
+                as u64,
+            archive_after,
+            provider_default: self.text("provider.default")?,
+            providers: self.providers()?,
+            flows: self.flows()?,
+            cost_per_day_max: self.optional_number("budget.max_cost_per_day")?,
+            tokens_per_day_max: self.optional_count("budget.max_tokens_per_day")?,
+            research_root: self.optional_text("synthesis.research_root")?.map(PathBuf::from),
+            agent_types: self.texts("synthesis.agent_types")?,
+            status_http: Some(self.text("status.http")?).filter(|text| text != "off"),
+            settings: self.settings(),
+        })
+    }
+
+    fn settings(&self) -> Vec<Setting> {
+        let mut settings: Vec<Setting> = KEYS
+            .iter()
+            .map(|key| {
+                let (value, origin) = self.value(key.path);
+                Setting { key: key.path.to_owned(), value, origin }
+            })
+            .collect();
+        for (path, (value, origin)) in self.found.iter().filter(|(path, _)| path.contains('\u{0}'))
+        {
+            let parts: Vec<&str> = path.split('\u{0}').collect();
+            let key = format!("{}.\"{}\".{}", parts[0], parts[1], parts[2]);
+            settings.push(Setting { key, value: value.clone(), origin: origin.clone() });
+        }
+        settings
+    }
+
+    fn value(&self, path: &str) -> (toml::Value, Origin) {
+        if let Some((value, origin)) = self.found.get(path) {
+            return (value.clone(), origin.clone());
+        }
+        let default = KEYS.iter().find(|key| key.path == path).map_or("\"\"", |key| key.default);
+        let value = format!("v = {default}")
+            .parse::<toml::Table>()
+            .ok()
+            .and_then(|mut table| table.remove("v"))
+            .unwrap_or_else(|| toml::Value::String(default.to_owned()));
+        (value, Origin::Default)
+    }
+
+    fn bad(&self, path: &str, expected: &str) -> ConfigError {
+        let (value, origin) = self.value(path);
+        let key = path.replace('\u{0}', ".");
+        ConfigError::BadValue {
+            key,
+            value: value.to_string(),
+            origin,
+            expected: expected.to_owned(),
+        }
+    }
+
+    fn text(&self, path: &str) -> Result<String, ConfigError> {
+        match self.value(path).0 {
+            toml::Value::String(text) => Ok(text),
+            _ => Err(self.bad(path, "a text")),
+        }
+    }
+
+    fn one_of(&self, path: &str, words: &[&str]) -> Result<String, ConfigError> {
+        let text = self.text(path)?;
+        if words.contains(&text.as_str()) {
+            return Ok(text);
+        }
+        Err(self.bad(path, &format!("one of {}", words.join(", "))))
+    }
+
+    fn count(&self, path: &str) -> Result<u64, ConfigError> {
+        let parsed = match self.value(path).0 {
+            toml::Value::Integer(number) => u64::try_from(number).ok(),
+            toml::Value::String(text) => parse_count(&text),
+            _ => None,
+        };
+        parsed.ok_or_else(|| self.bad(path, "a count like 4096 or \"100k\""))
+    }
+
+    fn at_least_one(&self, path: &str) -> Result<usize, ConfigError> {
+        let count = usize::try_from(self.count(path)?).unwrap_or(usize::MAX);
+        if count == 0 { Err(self.bad(path, "at least 1")) } else { Ok(count) }
+    }
+
+    fn bytes(&self, path: &str) -> Result<usize, ConfigError> {
+        let parsed = match self.value(path).0 {
+            toml::Value::Integer(number) => u64::try_from(number).ok(),
+            toml::Value::String(text) => parse_bytes(&text),
+            _ => None,
+        };
+        parsed
+            .and_then(|bytes| usize::try_from(bytes).ok())
+            .ok_or_else(|| self.bad(path, "a size like 1048576 or \"1 MiB\""))
+    }
+
+    fn duration(&self, path: &str) -> Result<i64, ConfigError> {
+        let parsed = match self.value(path).0 {
+            toml::Value::String(text) => parse_duration_ms(&text),
+            toml::Value::Integer(seconds) => seconds.checked_mul(1000).filter(|ms| *ms >= 0),
+            _ => None,
+        };
+        parsed.ok_or_else(|| self.bad(path, "a duration like \"10 s\" or \"5 ms\""))
+    }
+
+    fn number(&self, path: &str) -> Result<f64, ConfigError> {
+        match self.value(path).0 {
+            toml::Value::Float(number) => Ok(number),
+            toml::Value::Integer(number) => Ok(number as f64),
+            _ => Err(self.bad(path, "a number")),
+        }
+    }
+
+    fn texts(&self, path: &str) -> Result<Vec<String>, ConfigError> {
+        let bad = || self.bad(path, "a list of texts");
+        let toml::Value::Array(items) = self.value(path).0 else { return Err(bad()) };
+        items.iter().map(|item| item.as_str().map(str::to_owned).ok_or_else(bad)).collect()
+    }
+
+    fn is_unset(&self, path: &str) -> bool {
+        matches!(self.value(path), (toml::Value::String(text), _) if text.is_empty() || text == "none")
+            || (path.contains('\u{0}') && !self.found.contains_key(path))
+    }
+
+    fn optional_text(&self, path: &str) -> Result<Option<String>, ConfigError> {
+        if self.is_unset(path) { Ok(None) } else { self.text(path).map(Some) }
+    }
+
+    fn optional_number(&self, path: &str) -> Result<Option<f64>, ConfigError> {
+        if self.is_unset(path) { Ok(None) } else { self.number(path).map(Some) }
+    }
+
+    fn optional_count(&self, path: &str) -> Result<Option<u64>, ConfigError> {
+        if self.is_unset(path) { Ok(None) } else { self.count(path).map(Some) }
+    }
+
+    fn optional_u32(&self, path: &str) -> Result<Option<u32>, ConfigError> {
+        let count = self.optional_count(path)?;
+        count
+            .map(|count| u32::try_from(count).map_err(|_| self.bad(path, "a smaller count")))
+            .transpose()
+    }
+
+    fn optional_texts(&self, path: &str) -> Result<Option<Vec<String>>, ConfigError> {
+        if self.is_unset(path) { Ok(None) } else { self.texts(path).map(Some) }
+    }
+
+    fn names(&self, section: &str) -> Vec<String> {
+        let prefix = format!("{section}\u{0}");
+        let mut names: Vec<String> = self
+            .found
+            .keys()
+            .filter_map(|path| path.strip_prefix(&prefix)?.split('\u{0}').next().map(str::to_owned))
+            .collect();
+        names.dedup();
+        names
+    }
+
+    fn providers(&self) -> Result<BTreeMap<String, ProviderConfig>, ConfigError> {
+        let mut providers = BTreeMap::new();
+        let kind = "builtin".to_owned();
+        providers.insert(kind.clone(), ProviderConfig { kind, ..ProviderConfig::default() });
+        for name in self.names("provider") {
+            let at = |key: &str| format!("provider\u{0}{name}\u{0}{key}");
+            let kinds = ["builtin", "openai", "anthropic", "command", "recorded"];
+            let provider = ProviderConfig {
+                kind: self.one_of(&at("kind"), &kinds)?,
+                base_url: self.optional_text(&at("base_url"))?,
+                model: self.optional_text(&at("model"))?,
+                api_key_env: self.optional_text(&at("api_key_env"))?,
+                command: self.optional_texts(&at("command"))?,
+                recordings: self.optional_text(&at("recordings"))?,
+                temperature: self.optional_number(&at("temperature"))?,
+                max_tokens: self.optional_u32(&at("max_tokens"))?,
+                context_tokens: self.optional_u32(&at("context_tokens"))?,
+                seed: match self.found.get(&at("seed")) {
+                    None => None,
+                    Some((toml::Value::Integer(seed), _)) => Some(*seed),
+                    Some(_) => return Err(self.bad(&at("seed"), "an integer")),
+                },
+                requests_per_minute: self.optional_u32(&at("requests_per_minute"))?,
+                tokens_per_minute: self.optional_u32(&at("tokens_per_minute"))?,
+                price_in: self.optional_number(&at("price_in"))?,
+                price_out: self.optional_number(&at("price_out"))?,
+                fallback: self.optional_texts(&at("fallback"))?,
+            };
+            providers.insert(name, provider);
+        }
+        let default = self.text("provider.default")?;
+        if !providers.contains_key(&default) {
+            return Err(self.bad("provider.default", "the name of a configured provider"));
+        }
+        Ok(providers)
+    }
+
+    fn flows(&self) -> Result<BTreeMap<String, FlowConfig>, ConfigError> {
+        let mut flows = BTreeMap::new();
+        for name in self.names("flow") {
+            let at = |key: &str| format!("flow\u{0}{name}\u{0}{key}");
+            let policies = ["none", "empty"];
+            let flow = FlowConfig {
+                provider: self.optional_text(&at("provider"))?,
+                model: self.optional_text(&at("model"))?,
+                min_chars: self.optional_count(&at("min_chars"))?.unwrap_or(0),
+                skip_policy: match self.is_unset(&at("skip_policy")) {
+                    true => "none".to_owned(),
+                    false => self.one_of(&at("skip_policy"), &policies)?,
+                },
+                local_only: match self.found.get(&at("local_only")) {
+                    None => false,
+                    Some((toml::Value::Boolean(flag), _)) => *flag,
+                    Some(_) => return Err(self.bad(&at("local_only"), "true or false")),
+                },
+            };
+            flows.insert(name, flow);
+        }
+        Ok(flows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(text: &str) -> Result<Config, ConfigError> {
+        Config::load(Some(text), &BTreeMap::new(), 2)
+    }
+
+    #[test]
+    fn defaults_are_the_documented_ones() {
+        let config = load("").unwrap();
+        assert_eq!(config.line_bytes_max, crate::limits::LINE_BYTES_MAX);
+        assert_eq!(config.commit_inputs_max, crate::limits::COMMIT_INPUTS_MAX);
+        assert_eq!((config.workers, config.attempts_max), (2, 5));
+        assert_eq!((config.event_threshold, config.step_fallback), (18, 8));
+        assert_eq!(config.checkpoint_every_events, 100_000);
+        assert_eq!((config.status_http, config.cost_per_day_max), (None, None));
+        assert!(config.providers.contains_key("builtin"));
+        assert!(config.settings.iter().all(|setting| setting.origin == Origin::Default));
+    }
+
+    #[test]
+    fn the_template_is_valid_and_changes_nothing() {
+        let template = Config::template();
+        let commented: String = template
+            .lines()
+            .filter_map(|line| line.strip_prefix("# "))
+            .filter(|line| line.starts_with('[') || line.contains(" = "))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        assert_eq!(load(&template).unwrap(), load("").unwrap());
+        let read = load(&commented).unwrap();
+        assert_eq!(read.attempts_max, 5);
+        assert_eq!(read.providers["local"].kind, "openai");
+        assert!(read.flows["docs.chunk_set.summarize.brief.v1"].local_only);
+    }
+
+    #[test]
+    fn unknown_keys_suggest_the_nearest() {
+        for (text, wanted) in [
+            ("[queue]\nmax_line_byte = 3", "did you mean `queue.max_line_bytes`?"),
+            ("time_zone = \"UTC\"", "did you mean `timezone`?"),
+            ("[provider.x]\nkind = \"openai\"\nmodle = \"m\"", "did you mean `model`?"),
+        ] {
+            let error = load(text).unwrap_err().to_string();
+            assert!(error.contains(wanted), "{error}");
+        }
+    }
+
+    #[test]
+    fn environment_beats_file_and_both_say_so() {
+        let environment =
+            BTreeMap::from([("SUMMARIZER_RETRY_MAX_ATTEMPTS".to_owned(), "9".to_owned())]);
+        let file = "[retry]\nmax_attempts = 3\nbase_delay = \"1 s\"";
+        let config = Config::load(Some(file), &environment, 1).unwrap();
+        assert_eq!((config.attempts_max, config.retry_base_delay_ms), (9, 1000));
+        let origin = |key: &str| {
+            let found = config.settings.iter().find(|setting| setting.key == key);
+            found.map(|setting| setting.origin.to_string()).unwrap()
+        };
+        assert_eq!(origin("retry.max_attempts"), "environment SUMMARIZER_RETRY_MAX_ATTEMPTS");
+        assert_eq!(origin("retry.base_delay"), "file");
+    }
+
+    #[test]
+    fn values_must_fit() {
+        for bad in [
+            "timezone = \"Mars/Olympus\"",
+            "log_format = \"xml\"",
+            "[retry]\nmax_attempts = 0",
+            "[queue]\npartial_line_grace = \"soon\"",
+            "[export]\nmax_share_of_time = 2",
+            "[provider]\ndefault = \"nobody\"",
+            "[provider.x]\nmodel = \"m\"",
+            "[flow.x]\nlocal_only = \"yes\"",
+            "[commit]\nmax_bytes = -1",
+        ] {
+            assert!(matches!(load(bad), Err(ConfigError::BadValue { .. })), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_fingerprint_follows_the_values() {
+        let a = load("").unwrap().fingerprint();
+        assert_eq!(a, load("# nothing").unwrap().fingerprint());
+        assert_ne!(a, load("timezone = \"America/Argentina/Buenos_Aires\"").unwrap().fingerprint());
+    }
+}

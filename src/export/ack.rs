@@ -1,0 +1,256 @@
+//! `summary_ack.v1`: what became of a line, one JCS line per event that says so.
+//!
+//! An ack is a function of one event and its record; `ack_seq`, `log_head` and `at` are the
+//! record's sequence, hash and time, so an ack that a caller keeps is an outside anchor of the log.
+
+use serde::Serialize;
+
+use super::Committed;
+use crate::contract::vocabulary::{AckStatus, ReasonCode, Stream, Warnings};
+use crate::state::event::{AckHead, Event, SummaryPointer, TakenRequest};
+
+/// Fields in the order JCS demands, so that serializing in order is canonical.
+#[derive(Serialize)]
+struct Ack<'a> {
+    ack_seq: u64,
+    at: String,
+    attempt: Option<u32>,
+    duplicate_of: Option<&'a str>,
+    idempotency_key: Option<&'a str>,
+    line: Option<u64>,
+    log_head: String,
+    message: Option<&'a str>,
+    offset: Option<u64>,
+    reason_code: Option<ReasonCode>,
+    request_id: Option<&'a str>,
+    retry_at: Option<String>,
+    schema_version: &'static str,
+    status: AckStatus,
+    summary: Option<Summary<'a>>,
+    supersedes: Option<u64>,
+    warnings: Vec<&'static str>,
+}
+
+#[derive(Serialize)]
+struct Summary<'a> {
+    day: String,
+    path: String,
+    stream: Stream,
+    summary_id: &'a str,
+}
+
+impl<'a> Summary<'a> {
+    fn of(pointer: &'a SummaryPointer) -> Summary<'a> {
+        Summary {
+            day: pointer.day.to_string(),
+            path: pointer.path(),
+            stream: pointer.stream,
+            summary_id: &pointer.summary_id,
+        }
+    }
+}
+
+/// The ack an event projects to, terminator included; `None` for events that are nobody's outcome.
+pub fn line(committed: &Committed) -> Option<String> {
+    let mut ack = outcome(&committed.event)?;
+    ack.ack_seq = committed.seq.0;
+    ack.at = committed.at.to_string();
+    ack.log_head = committed.hash.hex();
+    let mut text = serde_json::to_string(&ack).expect("an ack has string keys and finite numbers");
+    text.push('\n');
+    Some(text)
+}
+
+fn outcome(event: &Event) -> Option<Ack<'_>> {
+    match event {
+        Event::LineQuarantined(bad) => Some(Ack {
+            line: Some(bad.line),
+            offset: Some(bad.offset),
+            request_id: bad.request_id.as_deref(),
+            message: Some(bad.reason.as_str()),
+            ..blank(AckStatus::RejectedInvalidSchema)
+        }),
+        Event::RequestAccepted(taken) => Some(about_taken(AckStatus::Accepted, taken)),
+        Event::ParkedAccepted { head, warnings, .. } => {
+            Some(about(AckStatus::Accepted, head, *warnings))
+        }
+        Event::RequestRejected { request, status, reason, message } => Some(Ack {
+            reason_code: *reason,
+            message: Some(message),
+            ..about_taken(*status, request)
+        }),
+        Event::DuplicateReceived { request, of_request_id, reason, summary, .. } => Some(Ack {
+            reason_code: Some(*reason),
+            duplicate_of: Some(of_request_id),
+            summary: Some(Summary::of(summary)),
+            ..about_taken(AckStatus::Duplicate, request)
+        }),
+        Event::RequestDuplicated { head, of_request_id, reason, summary, warnings, .. } => {
+            Some(Ack {
+                reason_code: Some(*reason),
+                duplicate_of: Some(of_request_id),
+                summary: Some(Summary::of(summary)),
+                ..about(AckStatus::Duplicate, head, *warnings)
+            })
+        }
+        Event::SummaryProduced { attempt, head, summary, warnings, supersedes, .. } => Some(Ack {
+            attempt: Some(*attempt),
+            summary: Some(Summary::of(summary)),
+            supersedes: supersedes.map(|seq| seq.0),
+            ..about(AckStatus::Completed, head, *warnings)
+        }),
+        Event::RequestSkipped { attempt, head, reason, warnings, supersedes, .. } => Some(Ack {
+            attempt: Some(*attempt),
+            reason_code: Some(*reason),
+            supersedes: supersedes.map(|seq| seq.0),
+            ..about(AckStatus::Completed, head, *warnings)
+        }),
+        Event::AttemptFailed {
+            attempt,
+            head,
+            status,
+            reason,
+            message,
+            retry_at,
+            warnings,
+            supersedes,
+            ..
+        } => Some(Ack {
+            attempt: Some(*attempt),
+            reason_code: *reason,
+            message: Some(message),
+            retry_at: retry_at.map(|at| at.to_string()),
+            supersedes: supersedes.filter(|_| retry_at.is_none()).map(|seq| seq.0),
+            ..about(*status, head, *warnings)
+        }),
+        Event::RequestCancelled { head, warnings, supersedes, .. } => Some(Ack {
+            reason_code: Some(ReasonCode::Cancelled),
+            supersedes: supersedes.map(|seq| seq.0),
+            ..about(AckStatus::FailedPermanent, head, *warnings)
+        }),
+        Event::RunStarted { .. }
+        | Event::RunFinished { .. }
+        | Event::RequestParked { .. }
+        | Event::AttemptStarted { .. }
+        | Event::InputResolved { .. }
+        | Event::WorkHeld { .. }
+        | Event::WorkReleased { .. }
+        | Event::ModelResponded { .. }
+        | Event::DelayEnded { .. }
+        | Event::IntakePaused { .. }
+        | Event::IntakeResumed { .. }
+        | Event::ConfigReloaded { .. }
+        | Event::QuarantineReleased { .. }
+        | Event::QueueAdopted { .. }
+        | Event::CheckpointTaken { .. }
+        | Event::Noted { .. } => None,
+    }
+}
+
+fn blank(status: AckStatus) -> Ack<'static> {
+    Ack {
+        ack_seq: 0,
+        at: String::new(),
+        attempt: None,
+        duplicate_of: None,
+        idempotency_key: None,
+        line: None,
+        log_head: String::new(),
+        message: None,
+        offset: None,
+        reason_code: None,
+        request_id: None,
+        retry_at: None,
+        schema_version: "summary_ack.v1",
+        status,
+        summary: None,
+        supersedes: None,
+        warnings: Vec::new(),
+    }
+}
+
+fn about(status: AckStatus, head: &AckHead, warnings: Warnings) -> Ack<'_> {
+    Ack {
+        request_id: Some(&head.request_id),
+        idempotency_key: Some(&head.key),
+        line: Some(head.line),
+        offset: Some(head.offset),
+        warnings: warnings.iter().map(|warning| warning.as_str()).collect(),
+        ..blank(status)
+    }
+}
+
+/// An ack of a request that just came in. An ending at once replaces an earlier ending.
+fn about_taken(status: AckStatus, taken: &TakenRequest) -> Ack<'_> {
+    let ends_here = status != AckStatus::Accepted;
+    let supersedes = taken.supersedes.filter(|_| ends_here).map(|superseded| superseded.ack.0);
+    Ack { supersedes, ..about(status, &taken.head, taken.warnings) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::hash::Digest;
+    use crate::contract::ids::Seq;
+    use crate::contract::json::jcs;
+    use crate::contract::time::Timestamp;
+    use crate::contract::vocabulary::Warning;
+
+    fn committed(event: Event) -> Committed {
+        Committed { seq: Seq(7), at: Timestamp(1_770_850_931_000), hash: Digest([0xab; 32]), event }
+    }
+
+    fn head() -> AckHead {
+        AckHead { request_id: "r\u{1}\"é".into(), key: "k".into(), line: 3, offset: 90 }
+    }
+
+    #[test]
+    fn a_completed_ack_is_canonical_and_points_at_the_item() {
+        let event = Event::SummaryProduced {
+            request: Seq(2),
+            attempt: 1,
+            head: head(),
+            summary: SummaryPointer {
+                summary_id: "sum_1".into(),
+                stream: Stream::Events,
+                day: "2026-02-11".parse().unwrap(),
+            },
+            body_sha256: Digest::ZERO,
+            warnings: Warnings::default().with(Warning::DeadlineMissed),
+            supersedes: Some(Seq(5)),
+            facts: String::new(),
+        };
+        let text = line(&committed(event)).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(format!("{}\n", jcs(&value)), text);
+        assert_eq!(value["status"], "completed");
+        assert_eq!(value["at"], "2026-02-11T23:02:11.000Z");
+        assert_eq!(value["summary"]["path"], "summaries/events/2026-02-11.events.summary.jsonl");
+        assert_eq!(value["warnings"], serde_json::json!(["deadline_missed"]));
+        assert_eq!((&value["ack_seq"], &value["supersedes"]), (&7.into(), &5.into()));
+    }
+
+    #[test]
+    fn only_outcomes_are_acked() {
+        assert_eq!(line(&committed(Event::AttemptStarted { request: Seq(1), attempt: 1 })), None);
+        assert_eq!(line(&committed(Event::WorkReleased { request: Seq(1) })), None);
+    }
+
+    #[test]
+    fn a_skip_has_no_summary_and_says_why() {
+        let event = Event::RequestSkipped {
+            request: Seq(2),
+            attempt: 1,
+            head: head(),
+            reason: ReasonCode::SkippedEmptyContent,
+            warnings: Warnings::default(),
+            supersedes: None,
+            facts: String::new(),
+        };
+        let value: serde_json::Value =
+            serde_json::from_str(&line(&committed(event)).unwrap()).unwrap();
+        assert_eq!(value["status"], "completed");
+        assert!(value["summary"].is_null());
+        assert_eq!(value["reason_code"], "skipped_empty_content");
+    }
+}

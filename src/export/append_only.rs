@@ -1,0 +1,240 @@
+//! A file that only grows and is always exactly what the log says.
+//!
+//! Contract. Lines are appended after their events are committed, without waiting for the disk.
+//! From time to time the file is made durable and a cursor (last event, length) is kept with the
+//! next checkpoint. Whoever takes the home first repairs the file: from the cursor on, the
+//! expected bytes are generated again and compared; missing bytes are appended, only a differing
+//! suffix is cut, a missing or shorter file is written whole. So a crash, a lost page or a helpful
+//! editor leaves neither a doubled nor a lost line.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::Committed;
+use crate::contract::ids::Seq;
+use crate::log::codec::{self, CodecError, Cursor};
+use crate::log::{LogError, Reader};
+use crate::os::{Disk, DiskFile, Open};
+
+/// How many bytes are collected before they are written or compared.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// The projection could not be brought or kept up to date.
+#[derive(Debug, thiserror::Error)]
+pub enum ProjectionError {
+    /// The file.
+    #[error("{doing} {path}")]
+    File {
+        /// What was being done.
+        doing: &'static str,
+        /// To which file.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The log.
+    #[error("read the log")]
+    Log(#[from] LogError),
+    /// A record that does not read.
+    #[error("read event {seq}")]
+    Event {
+        /// Which one.
+        seq: Seq,
+        /// Why.
+        source: CodecError,
+    },
+}
+
+/// Which line an event becomes.
+pub type Project = fn(&Committed) -> Option<String>;
+
+/// The file and how far it has got.
+pub struct AppendOnly {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    file: Arc<dyn DiskFile>,
+    project: Project,
+    applied: Seq,
+    bytes: u64,
+    buffer: Vec<u8>,
+}
+
+/// What a repair found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Repair {
+    /// Bytes that had to be cut.
+    pub cut: u64,
+    /// Bytes that had to be appended.
+    pub appended: u64,
+}
+
+impl AppendOnly {
+    /// Opens the file and makes it equal to the log.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        path: &Path,
+        project: Project,
+        cursor: Cursor,
+        log: &Reader,
+    ) -> Result<(AppendOnly, Repair), ProjectionError> {
+        let file = match disk.open(path, Open::ReadWrite) {
+            Ok(file) => file,
+            Err(source) => {
+                return Err(ProjectionError::File { doing: "open", path: path.to_owned(), source });
+            }
+        };
+        let mut projection = AppendOnly {
+            disk,
+            path: path.to_owned(),
+            file,
+            project,
+            applied: Seq(0),
+            bytes: 0,
+            buffer: Vec::new(),
+        };
+        let length = projection.length()?;
+        if cursor.bytes <= length {
+            (projection.applied, projection.bytes) = (cursor.applied, cursor.bytes);
+        }
+        let repair = projection.repair(length, log)?;
+        Ok((projection, repair))
+    }
+
+    /// Appends the lines of newly committed events. Events it has seen already are passed over.
+    pub fn take(&mut self, events: &[Committed]) -> Result<(), ProjectionError> {
+        for committed in events.iter().filter(|committed| committed.seq > self.applied) {
+            if let Some(line) = (self.project)(committed) {
+                self.buffer.extend_from_slice(line.as_bytes());
+            }
+        }
+        if let Some(last) = events.last() {
+            self.applied = self.applied.max(last.seq);
+        }
+        self.write_buffer()
+    }
+
+    /// Makes everything appended so far durable and says how far that is.
+    pub fn sync(&mut self) -> Result<Cursor, ProjectionError> {
+        self.write_buffer()?;
+        self.file.sync().map_err(|source| self.failed("sync", source))?;
+        Ok(Cursor { applied: self.applied, bytes: self.bytes })
+    }
+
+    /// Bytes written so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The last event taken in.
+    pub fn applied(&self) -> Seq {
+        self.applied
+    }
+
+    fn repair(&mut self, length: u64, log: &Reader) -> Result<Repair, ProjectionError> {
+        let mut matched = self.bytes;
+        let mut differs = false;
+        let mut failure = None;
+        let from = self.applied.next();
+        log.scan(from, None, &mut |record| {
+            let event = match codec::decode(record.tag, record.version, &record.payload) {
+                Ok(event) => event,
+                Err(source) => {
+                    failure = Some(ProjectionError::Event { seq: record.seq, source });
+                    return ControlFlow::Break(());
+                }
+            };
+            let committed =
+                Committed { seq: record.seq, at: record.at, hash: record.hash(), event };
+            if let Some(line) = (self.project)(&committed) {
+                self.buffer.extend_from_slice(line.as_bytes());
+            }
+            self.applied = record.seq;
+            if self.buffer.len() < CHUNK_BYTES {
+                return ControlFlow::Continue(());
+            }
+            match self.settle(&mut matched, &mut differs, length) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    failure = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        })?;
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        self.settle(&mut matched, &mut differs, length)?;
+        if !differs && length > matched {
+            self.file.set_len(matched).map_err(|source| self.failed("cut", source))?;
+        }
+        self.sync()?;
+        let parent = self.path.parent().unwrap_or(Path::new("."));
+        self.disk
+            .sync_dir(parent)
+            .map_err(|source| self.failed("sync the directory of", source))?;
+        Ok(Repair { cut: length.saturating_sub(matched), appended: self.bytes - matched })
+    }
+
+    /// Compares the buffered bytes with the file as long as they agree, then appends.
+    fn settle(
+        &mut self,
+        matched: &mut u64,
+        differs: &mut bool,
+        length: u64,
+    ) -> Result<(), ProjectionError> {
+        if !*differs {
+            let same = self.common_prefix(length)?;
+            self.buffer.drain(..same);
+            self.bytes += same as u64;
+            *matched = self.bytes;
+            if self.buffer.is_empty() {
+                return Ok(());
+            }
+            *differs = true;
+            if length > self.bytes {
+                self.file.set_len(self.bytes).map_err(|source| self.failed("cut", source))?;
+            }
+        }
+        self.write_buffer()
+    }
+
+    fn common_prefix(&self, length: u64) -> Result<usize, ProjectionError> {
+        let available = usize::try_from(length.saturating_sub(self.bytes)).unwrap_or(usize::MAX);
+        let mut found = vec![0; self.buffer.len().min(available)];
+        let mut filled = 0;
+        while filled < found.len() {
+            let count = self
+                .file
+                .read_at(&mut found[filled..], self.bytes + filled as u64)
+                .map_err(|source| self.failed("read", source))?;
+            if count == 0 {
+                break;
+            }
+            filled += count;
+        }
+        let pairs = found[..filled].iter().zip(&self.buffer);
+        Ok(pairs.take_while(|(found, expected)| found == expected).count())
+    }
+
+    fn write_buffer(&mut self) -> Result<(), ProjectionError> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        self.file
+            .write_all_at(&self.buffer, self.bytes)
+            .map_err(|source| self.failed("append to", source))?;
+        self.bytes += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    fn length(&self) -> Result<u64, ProjectionError> {
+        self.file.stat().map(|stat| stat.len).map_err(|source| self.failed("look at", source))
+    }
+
+    fn failed(&self, doing: &'static str, source: io::Error) -> ProjectionError {
+        ProjectionError::File { doing, path: self.path.clone(), source }
+    }
+}

@@ -1,0 +1,49 @@
+//! `summary_request_quarantine.v1`: every line that was set aside, preserved and explained.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::{Map, Value, json};
+
+use super::Committed;
+use crate::contract::json::jcs;
+use crate::state::event::{BadLine, Event, RawLine};
+
+/// The quarantine record an event projects to, terminator included.
+pub fn line(committed: &Committed) -> Option<String> {
+    let Event::LineQuarantined(bad) = &committed.event else { return None };
+    let mut record = facts(bad);
+    record.insert("schema_version".into(), "summary_request_quarantine.v1".into());
+    record.insert("seq".into(), committed.seq.0.into());
+    record.insert("log_head".into(), committed.hash.hex().into());
+    record.insert("at".into(), committed.at.to_string().into());
+    Some(format!("{}\n", jcs(&Value::Object(record))))
+}
+
+fn facts(bad: &BadLine) -> Map<String, Value> {
+    let mut record = Map::new();
+    record.insert("line".into(), bad.line.into());
+    record.insert("offset".into(), bad.offset.into());
+    record.insert("length".into(), bad.length.into());
+    record.insert("sha256".into(), bad.sha256.hex().into());
+    record.insert("reason".into(), bad.reason.as_str().into());
+    record.insert("request_id".into(), json!(bad.request_id));
+    record.insert("errors".into(), json!(bad.errors));
+    if bad.errors_omitted > 0 {
+        record.insert("errors_omitted".into(), bad.errors_omitted.into());
+    }
+    let (name, value) = raw(&bad.raw);
+    record.insert(name.into(), value.into());
+    record
+}
+
+/// The bytes as text where they are text; base64 where they are not; a prefix of an over-long line
+/// is always base64-safe because it may end inside a character.
+fn raw(raw: &RawLine) -> (&'static str, String) {
+    match raw {
+        RawLine::Whole(bytes) => match std::str::from_utf8(bytes) {
+            Ok(text) => ("raw", text.to_owned()),
+            Err(_) => ("raw_base64", BASE64.encode(bytes)),
+        },
+        RawLine::Prefix(bytes) => ("raw_prefix", String::from_utf8_lossy(bytes).into_owned()),
+    }
+}

@@ -1,0 +1,103 @@
+//! Beginnings: a new pack, and the record of a folder that has none yet.
+
+use super::dag::FlowFile;
+use super::pack::LoadError;
+use super::prompty::Prompty;
+use super::{dag, yaml};
+use crate::registry::{
+    DeclaredOutputs, FlowPackRecord, IoContract, IoInput, IoOutput, PackFiles, RECORD_VERSION,
+    Status,
+};
+
+/// The files of a small complete pack.
+pub fn new_pack() -> [(&'static str, &'static str); 5] {
+    [
+        ("flow.dag.yaml", include_str!("scaffold/flow.dag.yaml")),
+        ("summarize.jinja2", include_str!("scaffold/summarize.jinja2")),
+        ("output.schema.json", include_str!("scaffold/output.schema.json")),
+        ("projection.json", include_str!("scaffold/projection.json")),
+        ("hints.json", include_str!("scaffold/hints.json")),
+    ]
+}
+
+/// A record for the flow in these files, its contract read from the flow itself. Seal it before use.
+pub fn record_for(
+    flow_id: &str,
+    variant: Option<&str>,
+    pack_dir: &str,
+    files: &PackFiles,
+) -> Result<FlowPackRecord, LoadError> {
+    let entry = entry(files)?;
+    let flow = read(&entry, files)?;
+    let inputs = flow.inputs.iter().map(|input| IoInput {
+        name: input.name.clone(),
+        kind: if input.kind == dag::ValueType::Other { "string" } else { input.kind.name() }
+            .to_owned(),
+        required: input.default.is_none(),
+        main: false,
+    });
+    let outputs = flow.outputs.iter().map(|output| IoOutput {
+        name: output.name.clone(),
+        kind: match dag::ValueType::from_name(&output.kind) {
+            Some(_) => output.kind.clone(),
+            None => "object".to_owned(),
+        },
+    });
+    let schema = files.get("output.schema.json")?.map(|_| "output.schema.json".to_owned());
+    Ok(FlowPackRecord {
+        schema_version: RECORD_VERSION.to_owned(),
+        flow_id: flow_id.to_owned(),
+        variant: variant.map(str::to_owned),
+        status: Status::Active,
+        pack_dir: pack_dir.to_owned(),
+        entry_dag: entry,
+        declared_outputs: DeclaredOutputs { output_schema_id: None, output_schema_path: schema },
+        io_contract: IoContract { inputs: inputs.collect(), outputs: outputs.collect() },
+        metadata: Default::default(),
+        integrity: Default::default(),
+        more: Default::default(),
+    })
+}
+
+/// The flow file of a folder: `flow.dag.yaml`, else its only prompty file.
+fn entry(files: &PackFiles) -> Result<String, LoadError> {
+    let missing =
+        || LoadError::Missing { path: "flow.dag.yaml".to_owned(), by: "a pack".to_owned() };
+    if files.get("flow.dag.yaml")?.is_some() {
+        return Ok("flow.dag.yaml".to_owned());
+    }
+    let mut prompty = files.iter().map(|(path, _)| path).filter(|path| path.ends_with(".prompty"));
+    match (prompty.next(), prompty.next()) {
+        (Some(only), None) => Ok(only.to_owned()),
+        _ => Err(missing()),
+    }
+}
+
+fn read(entry: &str, files: &PackFiles) -> Result<FlowFile, LoadError> {
+    let text = String::from_utf8_lossy(files.get(entry)?.unwrap_or_default()).into_owned();
+    if entry.ends_with(".prompty") {
+        return Ok(Prompty::parse(entry, &text)?.flow(entry)?);
+    }
+    let value = yaml::parse(&text).map_err(|error| dag::BadFlow::new(entry, error.0))?;
+    Ok(FlowFile::from_value(&value)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::{LoadedPack, lint};
+
+    #[test]
+    fn a_new_pack_is_clean_and_its_record_fits() {
+        let map = new_pack().map(|(path, text)| (path.to_owned(), text.as_bytes().to_vec()));
+        let files = PackFiles::from_map(map.into_iter().collect()).unwrap();
+        let mut record =
+            record_for("my.first.flow.v1", None, "packs/my.first.flow.v1", &files).unwrap();
+        record.seal(&files, "2026-01-01T00:00:00.000Z".into());
+        let value = serde_json::to_value(&record).unwrap();
+        assert_eq!(crate::contract::schema::check(RECORD_VERSION, &value), []);
+        assert_eq!(lint::lint(&record, &files), []);
+        let pack = LoadedPack::load(&record, &files).unwrap();
+        assert_eq!(pack.main_input(), Some("text"));
+    }
+}

@@ -1,0 +1,91 @@
+//! What can go wrong with the log.
+
+use std::io;
+
+use crate::contract::ids::Seq;
+
+/// A failed operation on the log.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// Another process holds the store.
+    #[error("the store is in use by another process")]
+    Busy,
+    /// A newer program wrote the store.
+    #[error(
+        "the store has format version {found}, newer than the {supported} this program can write"
+    )]
+    Newer {
+        /// Version in the file.
+        found: u32,
+        /// Newest version this program writes.
+        supported: u32,
+    },
+    /// The file is there but it is no store of ours.
+    #[error("the file is not a summarizer store: {0}")]
+    NotAStore(String),
+    /// An earlier write failed: what is on disk is unknown until the store is opened again.
+    #[error("an earlier write to the store failed; it must be opened again")]
+    Poisoned,
+    /// The store was closed while a reader was kept.
+    #[error("the store is closed")]
+    Closed,
+    /// Somebody appended at a position that is not the end.
+    #[error("append at {expected} although the log continues at {actual}")]
+    Position {
+        /// Where the caller believed the log continues.
+        expected: Seq,
+        /// Where it does continue.
+        actual: Seq,
+    },
+    /// The commit breaks a rule of the interface.
+    #[error("refuse the commit: {0}")]
+    Invalid(&'static str),
+    /// Bytes of the store are not what was written.
+    #[error("the store is damaged at record {seq}: {what}")]
+    Damaged {
+        /// First record that cannot be trusted.
+        seq: Seq,
+        /// What was found.
+        what: String,
+    },
+    /// Bytes outside the records are not what was written.
+    #[error("the store is damaged: {0}")]
+    Corrupt(String),
+    /// Compaction needs more room than the disk has.
+    #[error("not enough free space: {needed} bytes needed, {free} free")]
+    NoRoom {
+        /// Bytes the operation may need.
+        needed: u64,
+        /// Bytes that are free.
+        free: u64,
+    },
+    /// A reader is in the middle of something that must not overlap.
+    #[error("a reader still uses the store")]
+    InUse,
+    /// The disk failed.
+    #[error("cannot {doing}")]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+impl LogError {
+    /// True when the disk ran out of space: free some and start again, nothing is lost.
+    pub fn is_full(&self) -> bool {
+        match self {
+            LogError::NoRoom { .. } => true,
+            LogError::Io { source, .. } => {
+                matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+            }
+            _ => false,
+        }
+    }
+
+    /// Wraps an I/O error with what was tried.
+    pub(crate) fn io(doing: &'static str) -> impl FnOnce(io::Error) -> LogError {
+        move |source| LogError::Io { doing, source }
+    }
+}

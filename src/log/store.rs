@@ -1,0 +1,209 @@
+//! The store: one writer, many readers, one file.
+//!
+//! Contract: `append` makes a commit durable as a whole or poisons the store; readers see whole
+//! commits only. The store never interprets a payload, a row, a document or a mark. Nothing of the
+//! engine underneath shows in this interface.
+
+mod backend;
+mod failure;
+mod opening;
+mod reader;
+mod tables;
+mod tiers;
+mod verifying;
+mod writing;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::RwLock;
+use redb::{Database, ReadTransaction, ReadableDatabase as _};
+
+use crate::contract::hash::Digest;
+use crate::contract::ids::{KeyIndex, Seq};
+use crate::limits;
+use crate::os::Disk;
+
+use super::error::LogError;
+use super::frame::{NewRecord, Packer};
+use super::runs::Tier;
+
+pub use reader::{Reader, Stats, TableStats};
+pub use verifying::ChainReport;
+
+use failure::engine;
+use reader::FrameCache;
+use tiers::Index;
+
+/// Newest format this program writes. A file with a newer major version is refused.
+pub(crate) const FORMAT_MAJOR: u32 = 1;
+/// Additive changes within the major version.
+pub(crate) const FORMAT_MINOR: u32 = 0;
+
+impl KeyIndex {
+    /// Its place in arrays of one entry an index.
+    fn slot(self) -> usize {
+        self as usize - 1
+    }
+}
+
+/// Sorted digests with their values.
+pub type Keys = Vec<([u8; 16], u64)>;
+
+/// What is brought into the tables at a checkpoint.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// Rows to write, by sequence.
+    pub rows: Vec<(Seq, Vec<u8>)>,
+    /// Records of what is open: written, or removed with `None`, by sequence.
+    pub open: Vec<(Seq, Option<Vec<u8>>)>,
+    /// Keys by index, sorted by digest; of several values the last counts; 0 releases the key.
+    pub keys: Vec<(KeyIndex, Keys)>,
+    /// Named documents: written, or removed with `None`.
+    pub documents: Vec<(String, Option<Vec<u8>>)>,
+    /// The position all of this stands for.
+    pub applied: Seq,
+}
+
+/// One durable step of the log.
+#[derive(Debug, Clone)]
+pub struct Commit<'a> {
+    /// The position the first record must get; with no records, the next free one.
+    pub first: Seq,
+    /// The records.
+    pub records: &'a [NewRecord],
+    /// Where the input stands after this commit; empty when unchanged.
+    pub mark: &'a [u8],
+    /// A checkpoint that becomes durable with the records.
+    pub checkpoint: Option<Checkpoint>,
+}
+
+/// What a commit got.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Appended {
+    /// Hash of each record.
+    pub hashes: Vec<Digest>,
+    /// The last record and its hash; the genesis hash when there is none.
+    pub head: (Seq, Digest),
+}
+
+/// How a store is opened.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Memory for pages.
+    pub cache_bytes: usize,
+    /// zstd level of frames and bodies.
+    pub compression_level: i32,
+    /// Payload bytes after which a frame is closed.
+    pub frame_bytes: usize,
+    /// Where archived segments lie.
+    pub archive_dir: PathBuf,
+}
+
+impl Options {
+    /// The defaults, with the archive in `archive` beside the store.
+    pub fn beside(path: &Path) -> Options {
+        Options {
+            cache_bytes: limits::STORE_CACHE_BYTES,
+            compression_level: 1,
+            frame_bytes: limits::FRAME_BYTES,
+            archive_dir: path.with_file_name("archive"),
+        }
+    }
+}
+
+/// What readers see: replaced as a whole after each commit.
+#[derive(Clone)]
+struct Published {
+    head: (Seq, Digest),
+    applied: Seq,
+    mark: Vec<u8>,
+    tiers: [Tier; 3],
+}
+
+/// What the writer and its readers share.
+struct Shared {
+    db: RwLock<Option<Database>>,
+    published: RwLock<Arc<Published>>,
+    poisoned: AtomicBool,
+    frames: FrameCache,
+    store_id: [u8; 16],
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+}
+
+impl Shared {
+    fn published(&self) -> Arc<Published> {
+        self.published.read().clone()
+    }
+
+    fn usable(&self) -> Result<(), LogError> {
+        if self.poisoned.load(Ordering::Acquire) { Err(LogError::Poisoned) } else { Ok(()) }
+    }
+
+    fn poison(&self) {
+        self.poisoned.store(true, Ordering::Release);
+    }
+
+    fn with_db<T>(
+        &self,
+        work: impl FnOnce(&Database) -> Result<T, LogError>,
+    ) -> Result<T, LogError> {
+        self.usable()?;
+        self.db.read().as_ref().map_or(Err(LogError::Closed), work)
+    }
+
+    fn begin_read(&self) -> Result<ReadTransaction, LogError> {
+        self.with_db(|db| db.begin_read().map_err(engine("begin to read")))
+    }
+}
+
+/// The log, open for writing.
+pub struct Store {
+    shared: Arc<Shared>,
+    packer: Packer,
+    options: Options,
+    indexes: [Index; 3],
+}
+
+impl Store {
+    /// A reader of committed data, for any thread.
+    pub fn reader(&self) -> Reader {
+        Reader::new(self.shared.clone())
+    }
+
+    /// The bytes the hash chain starts from.
+    pub fn store_id(&self) -> [u8; 16] {
+        self.shared.store_id
+    }
+
+    /// The last record and its hash.
+    pub fn head(&self) -> (Seq, Digest) {
+        self.shared.published().head
+    }
+
+    /// The position the tables stand for.
+    pub fn applied(&self) -> Seq {
+        self.shared.published().applied
+    }
+
+    /// Closes the store in order, so that the next open has nothing to recover.
+    pub fn close(self) -> Result<(), LogError> {
+        let db = self.shared.db.write().take();
+        match db {
+            Some(db) if !self.shared.poisoned.load(Ordering::Acquire) => {
+                db.close().map_err(engine("close the store"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // Readers may outlive the store; the file must not stay locked because of them.
+        drop(self.shared.db.write().take());
+        self.shared.frames.clear();
+    }
+}

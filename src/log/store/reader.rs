@@ -1,0 +1,415 @@
+//! Reading committed data, from any thread, while the writer goes on.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use redb::{ReadTransaction, TableDefinition};
+
+use crate::contract::hash::Digest;
+use crate::contract::ids::{KeyIndex, Seq};
+use crate::contract::time::Timestamp;
+use crate::log::error::LogError;
+use crate::log::frame::{Entry, Frame, Header, Record, Unpacker};
+use crate::log::runs::{entry, entry_count, key_of, lower_bound};
+
+use super::failure::{engine, guarded};
+use super::tables::{BODIES, Bytes, CHUNKS, DOCUMENTS, FRAMES, OPEN, ROWS};
+use super::tiers::unchecked;
+use super::{Published, Shared};
+
+/// Bytes of decoded frames kept for point reads.
+const CACHE_BYTES: usize = 8 << 20;
+
+/// Reads committed data. Cheap to clone.
+#[derive(Clone)]
+pub struct Reader {
+    shared: Arc<Shared>,
+}
+
+/// Sizes of one table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableStats {
+    /// Name of the table.
+    pub name: String,
+    /// Entries in it.
+    pub entries: u64,
+    /// Bytes of keys and values.
+    pub stored_bytes: u64,
+    /// Bytes of pages around and between them.
+    pub overhead_bytes: u64,
+}
+
+/// Sizes of the store. Counting walks every table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stats {
+    /// The last record.
+    pub head: Seq,
+    /// The position the tables stand for.
+    pub applied: Seq,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// Frames in the store's file.
+    pub frames: u64,
+    /// Bytes of records before compression, in those frames.
+    pub raw_bytes: u64,
+    /// Bytes of those frames as stored.
+    pub frame_bytes: u64,
+    /// Sorted runs over all indexes.
+    pub runs: u64,
+    /// Bytes of memory the fences and filters of the indexes take.
+    pub index_memory_bytes: u64,
+    /// Each table.
+    pub tables: Vec<TableStats>,
+}
+
+impl Reader {
+    pub(super) fn new(shared: Arc<Shared>) -> Reader {
+        Reader { shared }
+    }
+
+    /// The bytes the hash chain starts from.
+    pub fn store_id(&self) -> [u8; 16] {
+        self.shared.store_id
+    }
+
+    /// The last record and its hash; the genesis hash when there is none.
+    pub fn head(&self) -> (Seq, Digest) {
+        self.shared.published().head
+    }
+
+    /// The newest mark; empty before the first.
+    pub fn mark(&self) -> Vec<u8> {
+        self.shared.published().mark.clone()
+    }
+
+    /// The position the rows, keys and documents stand for.
+    pub fn applied(&self) -> Seq {
+        self.shared.published().applied
+    }
+
+    /// One record.
+    pub fn get(&self, seq: Seq) -> Result<Option<Record>, LogError> {
+        self.shared.usable()?;
+        if seq == Seq::ZERO || seq > self.head().0 {
+            return Ok(None);
+        }
+        if let Some(frame) = self.shared.frames.find(seq) {
+            return Ok(Some(frame.record(seq)));
+        }
+        let frame = guarded("read a record", || {
+            let txn = self.shared.begin_read()?;
+            let mut unpacker = Unpacker::new()?;
+            let mut frame = Frame::default();
+            load_frame(&txn, &mut unpacker, seq, &mut frame)?;
+            Ok(frame)
+        })?;
+        let cached = Arc::new(CachedFrame { hashes: frame.hashes(), frame });
+        self.shared.frames.keep(cached.clone());
+        Ok(Some(cached.record(seq)))
+    }
+
+    /// Calls `f` for each record from `from` on, up to and with `until` or the head at the time of
+    /// the call, one frame in memory at a time.
+    pub fn scan(
+        &self,
+        from: Seq,
+        until: Option<Seq>,
+        f: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>,
+    ) -> Result<(), LogError> {
+        let until = until.unwrap_or(Seq(u64::MAX)).min(self.head().0);
+        self.frames(from, until, &mut |frame| {
+            let chain = frame.chain();
+            for entry in frame.entries(&chain, from) {
+                if entry.seq > until {
+                    break;
+                }
+                f(entry)?;
+            }
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// Calls `f` for each frame that holds records of the range, in order and without a gap.
+    pub(super) fn frames(
+        &self,
+        from: Seq,
+        until: Seq,
+        f: &mut dyn FnMut(&Frame) -> ControlFlow<()>,
+    ) -> Result<(), LogError> {
+        let mut wanted = from.max(Seq(1));
+        if wanted > until {
+            return self.shared.usable();
+        }
+        let txn = guarded("begin to read", || self.shared.begin_read())?;
+        let mut unpacker = Unpacker::new()?;
+        let mut frame = Frame::default();
+        while wanted <= until {
+            guarded("read a frame", || load_frame(&txn, &mut unpacker, wanted, &mut frame))?;
+            if f(&frame).is_break() {
+                break;
+            }
+            wanted = frame.last().next();
+        }
+        Ok(())
+    }
+
+    /// Bytes stored beside a record.
+    pub fn body(&self, seq: Seq) -> Result<Option<Vec<u8>>, LogError> {
+        match self.value("read a body", BODIES, seq)? {
+            Some(stored) => Ok(Some(Unpacker::new()?.body(seq, &stored)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// A row.
+    pub fn row(&self, seq: Seq) -> Result<Option<Vec<u8>>, LogError> {
+        self.value("read a row", ROWS, seq)
+    }
+
+    /// Calls `f` for each row from `from` on, in order.
+    pub fn rows(
+        &self,
+        from: Seq,
+        f: &mut dyn FnMut(Seq, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), LogError> {
+        self.walk("read rows", ROWS, from, f)
+    }
+
+    /// Calls `f` for each row before `before`, newest first.
+    pub fn rows_back(
+        &self,
+        before: Seq,
+        f: &mut dyn FnMut(Seq, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), LogError> {
+        let doing = "read rows";
+        let table =
+            guarded(doing, || self.shared.begin_read()?.open_table(ROWS).map_err(engine(doing)))?;
+        for row in table.range(..before.0).map_err(engine(doing))?.rev() {
+            let (seq, value) = row.map_err(engine(doing))?;
+            if f(Seq(seq.value()), value.value()).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `f` for each record of what is open, in order.
+    pub fn open_rows(
+        &self,
+        f: &mut dyn FnMut(Seq, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), LogError> {
+        self.walk("read what is open", OPEN, Seq::ZERO, f)
+    }
+
+    /// The value of a digest; `None` when it was never added or was released.
+    pub fn find(&self, index: KeyIndex, digest: &[u8; 16]) -> Result<Option<u64>, LogError> {
+        loop {
+            self.shared.usable()?;
+            let published = self.shared.published();
+            match self.find_in(&published, index, digest)? {
+                Looked::At(value) => return Ok(value.filter(|value| *value != 0)),
+                Looked::TooLate if Arc::ptr_eq(&published, &self.shared.published()) => {
+                    return Err(LogError::Corrupt(format!("a chunk of {index:?} is missing")));
+                }
+                Looked::TooLate => {}
+            }
+        }
+    }
+
+    fn find_in(
+        &self,
+        published: &Published,
+        index: KeyIndex,
+        digest: &[u8; 16],
+    ) -> Result<Looked, LogError> {
+        let key = key_of(digest);
+        let mut txn = None;
+        for run in &published.tiers[index.slot()] {
+            let Some(chunk) = run.chunk_for(key) else { continue };
+            let txn = match &mut txn {
+                Some(txn) => txn,
+                none => none.insert(self.shared.begin_read()?),
+            };
+            let found = guarded("look up a key", || {
+                let chunks = txn.open_table(CHUNKS).map_err(engine("look up a key"))?;
+                let stored = chunks
+                    .get((index.number(), run.info.id, chunk))
+                    .map_err(engine("look up a key"))?;
+                let Some(stored) = stored else { return Ok(None) };
+                let entries = unchecked(stored.value()).unwrap_or_default();
+                let at = lower_bound(entries, key);
+                let hit = at < entry_count(entries) && entry(entries, at).0 == key;
+                Ok(Some(hit.then(|| entry(entries, at).1)))
+            })?;
+            match found {
+                // Merged away by a checkpoint after `published` was read.
+                None => return Ok(Looked::TooLate),
+                Some(None) => {}
+                Some(found) => return Ok(Looked::At(found)),
+            }
+        }
+        Ok(Looked::At(None))
+    }
+
+    /// A named document.
+    pub fn document(&self, name: &str) -> Result<Option<Vec<u8>>, LogError> {
+        guarded("read a document", || {
+            let table = self.shared.begin_read()?.open_table(DOCUMENTS);
+            let table = table.map_err(engine("read a document"))?;
+            let stored = table.get(name).map_err(engine("read a document"))?;
+            Ok(stored.map(|stored| stored.value().to_vec()))
+        })
+    }
+
+    /// Bytes of the store's file; cheap.
+    pub fn file_bytes(&self) -> Result<u64, LogError> {
+        let stat = self.shared.disk.stat(&self.shared.path);
+        Ok(stat.map_err(LogError::io("look at the store"))?.map_or(0, |stat| stat.len))
+    }
+
+    /// Counts everything; walks the whole file.
+    pub fn stats(&self) -> Result<Stats, LogError> {
+        let published = self.shared.published();
+        let file_bytes = self.file_bytes()?;
+        guarded("count", || {
+            let txn = self.shared.begin_read()?;
+            let runs = published.tiers.iter().flatten();
+            let mut stats = Stats {
+                head: published.head.0,
+                applied: published.applied,
+                file_bytes,
+                frames: 0,
+                raw_bytes: 0,
+                frame_bytes: 0,
+                runs: runs.clone().count() as u64,
+                index_memory_bytes: runs.map(|run| run.memory() as u64).sum(),
+                tables: super::tables::all_stats(&txn)?,
+            };
+            let frames = txn.open_table(FRAMES).map_err(engine("count"))?;
+            for row in frames.range::<u64>(..).map_err(engine("count"))? {
+                let (first, stored) = row.map_err(engine("count"))?;
+                let seq = Seq(first.value());
+                let header = Header::read(seq, stored.value())
+                    .map_err(|what| LogError::Damaged { seq, what: format!("frame: {what}") })?;
+                stats.frames += 1;
+                stats.raw_bytes += header.block_len as u64;
+                stats.frame_bytes += stored.value().len() as u64;
+            }
+            Ok(stats)
+        })
+    }
+
+    fn value(
+        &self,
+        doing: &'static str,
+        table: TableDefinition<'_, u64, Bytes>,
+        seq: Seq,
+    ) -> Result<Option<Vec<u8>>, LogError> {
+        guarded(doing, || {
+            let table = self.shared.begin_read()?.open_table(table).map_err(engine(doing))?;
+            let stored = table.get(seq.0).map_err(engine(doing))?;
+            Ok(stored.map(|stored| stored.value().to_vec()))
+        })
+    }
+
+    fn walk(
+        &self,
+        doing: &'static str,
+        table: TableDefinition<'_, u64, Bytes>,
+        from: Seq,
+        f: &mut dyn FnMut(Seq, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), LogError> {
+        let table =
+            guarded(doing, || self.shared.begin_read()?.open_table(table).map_err(engine(doing)))?;
+        for row in table.range(from.0..).map_err(engine(doing))? {
+            let (seq, value) = row.map_err(engine(doing))?;
+            if f(Seq(seq.value()), value.value()).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+enum Looked {
+    At(Option<u64>),
+    TooLate,
+}
+
+/// Decodes the frame that holds `seq`.
+fn load_frame(
+    txn: &ReadTransaction,
+    unpacker: &mut Unpacker,
+    seq: Seq,
+    frame: &mut Frame,
+) -> Result<(), LogError> {
+    let frames = txn.open_table(FRAMES).map_err(engine("read a frame"))?;
+    let mut range = frames.range(..=seq.0).map_err(engine("read a frame"))?;
+    let row = range.next_back().transpose().map_err(engine("read a frame"))?;
+    if let Some((first, stored)) = row {
+        unpacker.frame(Seq(first.value()), stored.value(), frame)?;
+        if frame.last() >= seq {
+            return Ok(());
+        }
+    }
+    Err(LogError::Damaged { seq, what: "no frame holds it".into() })
+}
+
+/// A decoded frame with the hashes of its records.
+pub(super) struct CachedFrame {
+    frame: Frame,
+    hashes: Vec<Digest>,
+}
+
+impl CachedFrame {
+    fn holds(&self, seq: Seq) -> bool {
+        self.frame.first <= seq && seq <= self.frame.last()
+    }
+
+    fn record(&self, seq: Seq) -> Record {
+        let index = (seq.0 - self.frame.first.0) as usize;
+        let part = self.frame.parts().nth(index);
+        let (at, tag, version, payload) = part.map_or((Timestamp(0), 0, 0, Vec::new()), |part| {
+            (part.at, part.tag, part.version, part.payload.to_vec())
+        });
+        Record { seq, at, tag, version, payload, hash: self.hashes[index] }
+    }
+}
+
+/// The frames used last, newest first.
+#[derive(Default)]
+pub(super) struct FrameCache {
+    frames: Mutex<VecDeque<Arc<CachedFrame>>>,
+}
+
+impl FrameCache {
+    fn find(&self, seq: Seq) -> Option<Arc<CachedFrame>> {
+        let mut frames = self.frames.lock();
+        let at = frames.iter().position(|frame| frame.holds(seq))?;
+        let frame = frames.remove(at)?;
+        frames.push_front(frame.clone());
+        Some(frame)
+    }
+
+    fn keep(&self, frame: Arc<CachedFrame>) {
+        let mut frames = self.frames.lock();
+        frames.retain(|kept| kept.frame.first != frame.frame.first);
+        frames.push_front(frame);
+        let mut bytes = 0;
+        let keep = frames
+            .iter()
+            .take_while(|frame| {
+                bytes += frame.frame.weight() + frame.hashes.len() * size_of::<Digest>();
+                bytes <= CACHE_BYTES
+            })
+            .count();
+        frames.truncate(keep.max(1));
+    }
+
+    /// Forgets everything: frames moved.
+    pub fn clear(&self) {
+        self.frames.lock().clear();
+    }
+}

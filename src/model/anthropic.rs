@@ -1,0 +1,162 @@
+//! Anthropic's messages API. JSON by schema is asked for as the input of one forced tool.
+
+use serde_json::{Map, Value, json};
+
+use super::http::{Endpoint, Secret};
+use super::{ModelCall, ModelError, ModelIdentity, ModelReply, Provider, Role, StopReason, Usage};
+use crate::config::ProviderConfig;
+
+const API_VERSION: &str = "2023-06-01";
+/// The API wants a limit; this one is used when nobody sets one.
+const MAX_TOKENS: u32 = 4_096;
+const CONTEXT_TOKENS: usize = 180_000;
+/// The tool whose input is the structured answer.
+const ANSWER_TOOL: &str = "answer";
+
+/// The messages API.
+#[derive(Debug)]
+pub struct Anthropic {
+    endpoint: Endpoint,
+    config: ProviderConfig,
+}
+
+impl Anthropic {
+    /// A provider under its configured name.
+    pub fn new(name: &str, config: &ProviderConfig, key: Option<Secret>) -> Anthropic {
+        let base = config.base_url.as_deref().unwrap_or("https://api.anthropic.com");
+        let url = format!("{}/v1/messages", base.trim_end_matches('/').trim_end_matches("/v1"));
+        Anthropic { endpoint: Endpoint::new(name, url, key), config: config.clone() }
+    }
+
+    fn body(&self, call: &ModelCall<'_>) -> Value {
+        let settings = &call.settings;
+        let (system, messages) = conversation(call);
+        let mut body = Map::new();
+        let model = self.config.model.as_deref().or(settings.model.as_deref()).unwrap_or_default();
+        body.insert("model".into(), model.into());
+        let limit = settings.max_tokens.or(self.config.max_tokens).unwrap_or(MAX_TOKENS);
+        body.insert("max_tokens".into(), limit.into());
+        body.insert("messages".into(), messages);
+        if !system.is_empty() {
+            body.insert("system".into(), system.into());
+        }
+        if let Some(temperature) = settings.temperature.or(self.config.temperature) {
+            body.insert("temperature".into(), temperature.min(1.0).into());
+        }
+        if !settings.stop.is_empty() {
+            body.insert("stop_sequences".into(), json!(settings.stop));
+        }
+        if let Some(top_p) = settings.extra.get("top_p") {
+            body.insert("top_p".into(), top_p.clone());
+        }
+        if let Some(schema) = call.schema.filter(|schema| schema["type"] == "object") {
+            let tool = json!({"name": ANSWER_TOOL, "description": "Give the answer.", "input_schema": schema});
+            body.insert("tools".into(), json!([tool]));
+            body.insert("tool_choice".into(), json!({"type": "tool", "name": ANSWER_TOOL}));
+        }
+        Value::Object(body)
+    }
+
+    fn reply(&self, call: &ModelCall<'_>, value: &Value) -> Result<ModelReply, ModelError> {
+        let Some(parts) = value.get("content").and_then(Value::as_array) else {
+            let reason = "the response is no message".to_owned();
+            return Err(self.endpoint.transient(reason, None));
+        };
+        let stop = match value.get("stop_reason").and_then(Value::as_str) {
+            Some("max_tokens" | "model_context_window_exceeded") => StopReason::Length,
+            Some("refusal") => {
+                let provider = self.endpoint.provider.clone();
+                return Err(ModelError::Refused { provider, reason: "refusal".to_owned() });
+            }
+            _ => StopReason::End,
+        };
+        let answer =
+            parts.iter().find(|part| part["name"] == ANSWER_TOOL && part.get("input").is_some());
+        let text = match answer {
+            Some(tool) => tool["input"].to_string(),
+            None => {
+                parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect()
+            }
+        };
+        let count = |key: &str| value["usage"][key].as_u64().unwrap_or(0);
+        let mut identity = self.identity();
+        let answered = value.get("model").and_then(Value::as_str).unwrap_or_default();
+        if answered != identity.model_name {
+            identity.model_version = answered.to_owned();
+        }
+        identity.temperature = call.settings.temperature.or(identity.temperature);
+        identity.max_tokens = call.settings.max_tokens.or(identity.max_tokens);
+        let input = count("input_tokens")
+            + count("cache_creation_input_tokens")
+            + count("cache_read_input_tokens");
+        let usage = Usage { input_tokens: input, output_tokens: count("output_tokens") };
+        Ok(ModelReply {
+            text,
+            stop,
+            usage,
+            evidence: Vec::new(),
+            identity,
+            message: None,
+            raw: None,
+        })
+    }
+}
+
+impl Provider for Anthropic {
+    fn identity(&self) -> ModelIdentity {
+        ModelIdentity {
+            provider: self.endpoint.provider.clone(),
+            model_name: self.config.model.clone().unwrap_or_default(),
+            model_version: String::new(),
+            temperature: self.config.temperature,
+            max_tokens: self.config.max_tokens,
+            deterministic_mode: None,
+            seed: None,
+        }
+    }
+
+    fn context_tokens(&self) -> usize {
+        self.config.context_tokens.map_or(CONTEXT_TOKENS, |tokens| tokens as usize)
+    }
+
+    fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
+        let mut headers = vec![("anthropic-version", API_VERSION.to_owned())];
+        if let Some(key) = &self.endpoint.key {
+            headers.push(("x-api-key", key.expose().to_owned()));
+        }
+        match self.endpoint.post(&self.body(call), &headers, call.timeout)? {
+            Ok(value) => self.reply(call, &value),
+            Err(refusal) => Err(self.endpoint.judge(&refusal)),
+        }
+    }
+}
+
+/// System text apart; the rest as turns that alternate, neighbours of one role put together.
+fn conversation(call: &ModelCall<'_>) -> (String, Value) {
+    let mut system = Vec::new();
+    let mut turns: Vec<(&str, String)> = Vec::new();
+    for message in call.messages {
+        let role = match message.role {
+            Role::System => {
+                system.push(message.text.as_str());
+                continue;
+            }
+            Role::Assistant => "assistant",
+            Role::User | Role::Function | Role::Tool => "user",
+        };
+        match turns.last_mut().filter(|(last, _)| *last == role) {
+            Some((_, text)) => {
+                text.push_str("\n\n");
+                text.push_str(&message.text);
+            }
+            None => turns.push((role, message.text.clone())),
+        }
+    }
+    let mut system = system.join("\n\n");
+    if turns.is_empty() {
+        // A prompt of rules alone still needs somebody who asks.
+        turns.push(("user", std::mem::take(&mut system)));
+    }
+    let turns = turns.into_iter().filter(|(_, text)| !text.is_empty());
+    (system, turns.map(|(role, text)| json!({"role": role, "content": text})).collect())
+}

@@ -1,0 +1,191 @@
+//! Any OpenAI-compatible chat endpoint: Ollama, llama.cpp, vLLM, hosted ones.
+//!
+//! JSON is asked for in the strongest form the endpoint takes: by schema, as any object, or only in the
+//! words of the prompt. An endpoint that refuses one form is asked in the next and remembered; the
+//! refused request was never answered, so nothing is paid twice.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use serde_json::{Map, Value, json};
+
+use super::http::{Endpoint, Refusal, Secret};
+use super::{
+    Message, ModelCall, ModelError, ModelIdentity, ModelReply, Provider, ResponseFormat,
+    StopReason, Usage,
+};
+use crate::config::ProviderConfig;
+
+/// Context of a model nobody described.
+const CONTEXT_TOKENS: usize = 8_192;
+const SCHEMA: u8 = 0;
+const OBJECT: u8 = 1;
+const WORDS: u8 = 2;
+
+/// An OpenAI-compatible endpoint.
+#[derive(Debug)]
+pub struct OpenAi {
+    endpoint: Endpoint,
+    config: ProviderConfig,
+    json_form: AtomicU8,
+}
+
+impl OpenAi {
+    /// A provider under its configured name.
+    pub fn new(name: &str, config: &ProviderConfig, key: Option<Secret>) -> OpenAi {
+        let base = config.base_url.as_deref().unwrap_or("https://api.openai.com/v1");
+        let url = format!("{}/chat/completions", base.trim_end_matches('/'));
+        let endpoint = Endpoint::new(name, url, key);
+        OpenAi { endpoint, config: config.clone(), json_form: AtomicU8::new(SCHEMA) }
+    }
+
+    fn body(&self, call: &ModelCall<'_>, form: u8) -> Value {
+        let settings = &call.settings;
+        let mut body = Map::new();
+        let model = self.config.model.as_deref().or(settings.model.as_deref()).unwrap_or_default();
+        body.insert("model".into(), model.into());
+        body.insert("messages".into(), call.messages.iter().map(message).collect());
+        body.insert("stream".into(), false.into());
+        let mut put = |key: &str, value: Option<Value>| {
+            value.map(|value| body.insert(key.to_owned(), value));
+        };
+        put("temperature", settings.temperature.or(self.config.temperature).map(Value::from));
+        put("max_tokens", settings.max_tokens.or(self.config.max_tokens).map(Value::from));
+        put("seed", settings.seed.or(self.config.seed).map(Value::from));
+        put("stop", (!settings.stop.is_empty()).then(|| json!(settings.stop)));
+        put("response_format", response_format(call, form));
+        for (key, value) in settings.extra.iter().filter(|(key, _)| *key != "response_format") {
+            put(key, Some(value.clone()));
+        }
+        Value::Object(body)
+    }
+
+    fn reply(&self, call: &ModelCall<'_>, value: &Value) -> Result<ModelReply, ModelError> {
+        let provider = || self.endpoint.provider.clone();
+        let choice = value.pointer("/choices/0").filter(|choice| choice.get("message").is_some());
+        let Some(choice) = choice else {
+            let reason = "the response is no chat completion".to_owned();
+            return Err(self.endpoint.transient(reason, None));
+        };
+        let message = &choice["message"];
+        if let Some(reason) = message.get("refusal").and_then(Value::as_str) {
+            let reason = reason.chars().take(200).collect();
+            return Err(ModelError::Refused { provider: provider(), reason });
+        }
+        let stop = match choice.get("finish_reason").and_then(Value::as_str) {
+            Some("length") => StopReason::Length,
+            Some("content_filter") => StopReason::Filtered,
+            _ => StopReason::End,
+        };
+        let count = |key: &str| value["usage"][key].as_u64().unwrap_or(0);
+        let mut identity = self.identity();
+        if identity.model_name.is_empty() {
+            identity.model_name = call.settings.model.clone().unwrap_or_default();
+        }
+        let answered = value.get("model").and_then(Value::as_str).unwrap_or_default();
+        if answered != identity.model_name {
+            identity.model_version = answered.to_owned();
+        }
+        identity.temperature = call.settings.temperature.or(identity.temperature);
+        identity.max_tokens = call.settings.max_tokens.or(identity.max_tokens);
+        let offers = |key: &str| call.settings.extra.contains_key(key);
+        Ok(ModelReply {
+            text: content(&message["content"]),
+            stop,
+            usage: Usage {
+                input_tokens: count("prompt_tokens"),
+                output_tokens: count("completion_tokens"),
+            },
+            evidence: Vec::new(),
+            identity,
+            message: (offers("tools") || offers("functions")).then(|| message.clone()),
+            raw: None,
+        })
+    }
+
+    /// The next weaker way to ask for JSON, when the endpoint does not know the one it was asked in.
+    fn weaker(&self, refusal: &Refusal, form: u8) -> Option<u8> {
+        let words = refusal.words.to_ascii_lowercase();
+        let about_format = ["response_format", "json_schema", "json_object", "schema", "grammar"]
+            .iter()
+            .any(|sign| words.contains(sign));
+        (matches!(refusal.status, 400 | 404 | 422 | 501) && about_format && form < WORDS)
+            .then_some(form + 1)
+    }
+}
+
+impl Provider for OpenAi {
+    fn identity(&self) -> ModelIdentity {
+        ModelIdentity {
+            provider: self.endpoint.provider.clone(),
+            model_name: self.config.model.clone().unwrap_or_default(),
+            model_version: String::new(),
+            temperature: self.config.temperature,
+            max_tokens: self.config.max_tokens,
+            deterministic_mode: self.config.seed.map(|_| true),
+            seed: self.config.seed,
+        }
+    }
+
+    fn context_tokens(&self) -> usize {
+        self.config.context_tokens.map_or(CONTEXT_TOKENS, |tokens| tokens as usize)
+    }
+
+    fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
+        let mut headers = Vec::new();
+        if let Some(key) = &self.endpoint.key {
+            headers.push(("authorization", format!("Bearer {}", key.expose())));
+        }
+        let wants_json = call.settings.response_format != ResponseFormat::Text;
+        let mut form = self.json_form.load(Ordering::Relaxed);
+        loop {
+            let body = self.body(call, form);
+            match self.endpoint.post(&body, &headers, call.timeout)? {
+                Ok(value) => return self.reply(call, &value),
+                Err(refusal) => match self.weaker(&refusal, form).filter(|_| wants_json) {
+                    Some(weaker) => {
+                        form = weaker;
+                        self.json_form.fetch_max(weaker, Ordering::Relaxed);
+                    }
+                    None => return Err(self.endpoint.judge(&refusal)),
+                },
+            }
+        }
+    }
+}
+
+fn response_format(call: &ModelCall<'_>, form: u8) -> Option<Value> {
+    let object = Some(json!({"type": "json_object"}));
+    match (call.settings.response_format, form) {
+        (ResponseFormat::Text, _) | (_, WORDS) => None,
+        (ResponseFormat::JsonObject, _) | (ResponseFormat::JsonSchema, OBJECT) => object,
+        (ResponseFormat::JsonSchema, _) => {
+            match (call.settings.extra.get("response_format"), call.schema) {
+                (Some(own), _) => Some(own.clone()),
+                (None, Some(schema)) => Some(json!({
+                    "type": "json_schema",
+                    "json_schema": {"name": "output", "schema": schema, "strict": false},
+                })),
+                (None, None) => object,
+            }
+        }
+    }
+}
+
+fn message(message: &Message) -> Value {
+    let mut object = Map::new();
+    object.insert("role".into(), message.role.name().into());
+    object.insert("content".into(), message.text.clone().into());
+    object.extend(message.fields.clone());
+    Value::Object(object)
+}
+
+/// Content is a string, nothing, or a list of parts.
+fn content(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => {
+            parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect()
+        }
+        _ => String::new(),
+    }
+}

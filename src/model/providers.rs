@@ -1,0 +1,228 @@
+//! The providers of a configuration, each behind its gate, with fallbacks, and who answers for which flow.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::gate::{Budget, Fallback, Gate, Limits, RealTime};
+use super::http::Secret;
+use super::recorded::{self, Recorded};
+use super::{Anthropic, BUILTIN, CommandProvider, ModelIdentity, OpenAi, Provider};
+use crate::config::{Config, ProviderConfig};
+use crate::os::Machine;
+
+/// A provider cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ProviderError {
+    /// Nobody has this name.
+    #[error("find the provider {name}: the configuration has none of that name")]
+    Unknown {
+        /// The name.
+        name: String,
+    },
+    /// Its section lacks something.
+    #[error("set up the provider {name}: {reason}")]
+    Setup {
+        /// The name.
+        name: String,
+        /// What is missing.
+        reason: String,
+    },
+    /// The flow may not leave this machine.
+    #[error(
+        "run {flow_id} with the provider {name}: the flow is local_only and the provider is not on this machine"
+    )]
+    NotLocal {
+        /// The flow.
+        flow_id: String,
+        /// The provider.
+        name: String,
+    },
+}
+
+/// All providers of a configuration.
+pub struct Providers {
+    by_name: BTreeMap<String, Arc<dyn Provider>>,
+    local: BTreeMap<String, bool>,
+    config: Config,
+    budget: Arc<Budget>,
+}
+
+impl Providers {
+    /// Sets up every provider of a configuration. Keys are read from the environment here, once.
+    /// A provider whose key is absent is set up without; its server will say so.
+    pub fn new(
+        config: &Config,
+        builtin: Arc<dyn Provider>,
+        machine: &Machine,
+    ) -> Result<Providers, ProviderError> {
+        let budget = Arc::new(Budget::new(
+            config.cost_per_day_max,
+            config.tokens_per_day_max,
+            config.timezone,
+        ));
+        let mut gated: BTreeMap<String, Arc<dyn Provider>> = BTreeMap::new();
+        let mut local = BTreeMap::new();
+        for (name, section) in &config.providers {
+            let provider = match section.kind.as_str() {
+                "builtin" => Arc::clone(&builtin),
+                _ => {
+                    let inner = remote(name, section, machine)?;
+                    let limits = limits(config, section);
+                    Arc::new(Gate::new(
+                        inner,
+                        limits,
+                        Arc::clone(&budget),
+                        machine.clock.clone(),
+                        Arc::new(RealTime),
+                    ))
+                }
+            };
+            local.insert(name.clone(), is_local(section));
+            gated.insert(name.clone(), provider);
+        }
+        gated.entry(BUILTIN.to_owned()).or_insert(builtin);
+        local.entry(BUILTIN.to_owned()).or_insert(true);
+        let mut by_name = gated.clone();
+        for (name, section) in &config.providers {
+            let Some(names) = section.fallback.as_ref().filter(|names| !names.is_empty()) else {
+                continue;
+            };
+            let others = names.iter().map(|other| {
+                let missing = || ProviderError::Unknown { name: other.clone() };
+                gated.get(other).cloned().ok_or_else(missing)
+            });
+            let chain = Fallback::new(gated[name].clone(), others.collect::<Result<_, _>>()?);
+            let all_local = names.iter().all(|other| local.get(other) == Some(&true));
+            by_name.insert(name.clone(), Arc::new(chain));
+            local.insert(name.clone(), local[name] && all_local);
+        }
+        Ok(Providers { by_name, local, config: config.clone(), budget })
+    }
+
+    /// The provider of this name.
+    pub fn named(&self, name: &str) -> Result<Arc<dyn Provider>, ProviderError> {
+        let unknown = || ProviderError::Unknown { name: name.to_owned() };
+        self.by_name.get(name).cloned().ok_or_else(unknown)
+    }
+
+    /// Who answers for a flow: the provider its section names (for this variant, `[flow."ID@VARIANT"]`
+    /// first), else the default.
+    pub fn for_flow(
+        &self,
+        flow_id: &str,
+        variant: Option<&str>,
+    ) -> Result<Arc<dyn Provider>, ProviderError> {
+        let own =
+            variant.and_then(|variant| self.config.flows.get(&format!("{flow_id}@{variant}")));
+        let general = self.config.flows.get(flow_id);
+        let sections = || own.into_iter().chain(general);
+        let name = sections().find_map(|section| section.provider.clone());
+        let name = name.unwrap_or_else(|| self.config.provider_default.clone());
+        let provider = self.named(&name)?;
+        let local_only = sections().any(|section| section.local_only);
+        if local_only && self.local.get(&name) != Some(&true) {
+            return Err(ProviderError::NotLocal { flow_id: flow_id.to_owned(), name });
+        }
+        Ok(provider)
+    }
+
+    /// Names and identities, sorted.
+    pub fn list(&self) -> impl Iterator<Item = (&str, ModelIdentity)> {
+        self.by_name.iter().map(|(name, provider)| (name.as_str(), provider.identity()))
+    }
+
+    /// The budget they share.
+    pub fn budget(&self) -> &Budget {
+        &self.budget
+    }
+}
+
+fn limits(config: &Config, section: &ProviderConfig) -> Limits {
+    Limits {
+        concurrency: config.in_flight_per_provider,
+        requests_per_minute: section.requests_per_minute,
+        tokens_per_minute: section.tokens_per_minute,
+        price_in: section.price_in.unwrap_or(0.0),
+        price_out: section.price_out.unwrap_or(0.0),
+        patience: Duration::from_millis(config.attempt_timeout_ms.max(0).unsigned_abs() / 2),
+    }
+}
+
+fn remote(
+    name: &str,
+    section: &ProviderConfig,
+    machine: &Machine,
+) -> Result<Arc<dyn Provider>, ProviderError> {
+    let setup = |reason: String| ProviderError::Setup { name: name.to_owned(), reason };
+    let key = section.api_key_env.as_ref().and_then(|variable| std::env::var(variable).ok());
+    let key = key.map(Secret::new);
+    match section.kind.as_str() {
+        "openai" => Ok(Arc::new(OpenAi::new(name, section, key))),
+        "anthropic" => Ok(Arc::new(Anthropic::new(name, section, key))),
+        "command" => {
+            let argv = section.command.clone().filter(|argv| !argv.is_empty());
+            let argv = argv.ok_or_else(|| setup("it has no command".to_owned()))?;
+            Ok(Arc::new(CommandProvider::new(name, argv, section)))
+        }
+        "recorded" => {
+            let path = section
+                .recordings
+                .as_ref()
+                .ok_or_else(|| setup("it has no recordings".to_owned()))?;
+            let bytes = machine
+                .disk
+                .read(std::path::Path::new(path))
+                .map_err(|error| setup(format!("read {path}: {error}")))?;
+            let recordings = recorded::parse(&String::from_utf8_lossy(&bytes));
+            let recordings = recordings.map_err(|error| setup(format!("{path}: {error}")))?;
+            Ok(Arc::new(Recorded::new(name, recordings)))
+        }
+        kind => Err(setup(format!("there is no kind {kind}"))),
+    }
+}
+
+/// True when no text leaves this machine, as far as the configuration tells.
+fn is_local(section: &ProviderConfig) -> bool {
+    match section.kind.as_str() {
+        "builtin" | "recorded" | "command" => true,
+        "openai" | "anthropic" => {
+            let base = section.base_url.as_deref().unwrap_or_default();
+            let host = base.split("://").nth(1).unwrap_or_default();
+            let host = host.split(['/', '?', '#']).next().unwrap_or_default();
+            let host = host.rsplit('@').next().unwrap_or_default();
+            let name = match host.strip_prefix('[') {
+                Some(rest) => rest.split(']').next().unwrap_or_default(),
+                None => host.split(':').next().unwrap_or_default(),
+            };
+            let loopback = name.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
+            name == "localhost" || loopback
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn local_means_this_machine() {
+        let of = |base: &str| {
+            is_local(&ProviderConfig {
+                kind: "openai".into(),
+                base_url: Some(base.into()),
+                ..Default::default()
+            })
+        };
+        assert!(
+            of("http://127.0.0.1:11434/v1") && of("http://localhost/v1") && of("http://[::1]:8080")
+        );
+        assert!(
+            !of("https://api.openai.com/v1")
+                && !of("http://127.0.0.1.evil.example/")
+                && !of("http://localhost@evil.example")
+        );
+        assert!(!is_local(&ProviderConfig { kind: "openai".into(), ..Default::default() }));
+    }
+}

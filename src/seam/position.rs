@@ -1,0 +1,449 @@
+//! How far the queue is consumed, and the proof that the consumed part is still what it was.
+//!
+//! A [`Position`] is plain data that is stored with every commit. It names the file (device,
+//! inode, hash of its first bytes) and holds two proofs: the hash of the last consumed bytes,
+//! compared at every start and before every batch, and a chain over the hashes of all consumed
+//! batches, which [`verify_prefix`] checks in full.
+//!
+//! A device number may change when a machine restarts, so another device with the same inode and
+//! the same bytes is the same file. Another inode is another file, even if its bytes are equal:
+//! somebody may still be appending to the old one.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::contract::hash::{Digest, Hasher, sha256};
+use crate::os::{Disk, DiskFile, Open};
+
+/// How many bytes at each end of the consumed part are compared at every start.
+pub const EDGE_BYTES: usize = 64 << 10;
+
+/// Bytes read at once.
+pub(super) const CHUNK_BYTES: usize = 256 << 10;
+
+/// How far the queue is consumed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Position {
+    /// The first byte that is not consumed.
+    pub offset: u64,
+    /// Lines before it, blank and bad ones included.
+    pub lines: u64,
+    /// Which file it is; none while nothing is consumed.
+    pub identity: Option<Identity>,
+    /// Running hash of the consumed batches, see [`link`].
+    pub chain: Digest,
+    /// How many bytes before `offset` the tail hash covers.
+    pub tail_len: u32,
+    /// Their hash.
+    pub tail: Digest,
+}
+
+impl Position {
+    /// The beginning of a queue nobody has read.
+    pub const START: Position = Position {
+        offset: 0,
+        lines: 0,
+        identity: None,
+        chain: Digest::ZERO,
+        tail_len: 0,
+        tail: Digest::ZERO,
+    };
+}
+
+/// Which file a position is in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// Device number.
+    pub device: u64,
+    /// Inode number.
+    pub inode: u64,
+    /// How many of its first bytes the head hash covers.
+    pub head_len: u32,
+    /// Their hash.
+    pub head: Digest,
+}
+
+/// One batch of consumed bytes, as the log remembers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConsumedBatch {
+    /// First byte.
+    pub start: u64,
+    /// The byte after the last.
+    pub end: u64,
+    /// Hash of the bytes between.
+    pub hash: Digest,
+}
+
+/// The chain after one more batch: sha256(chain ‖ u64 LE start ‖ u64 LE end ‖ hash).
+pub fn link(chain: Digest, batch: &ConsumedBatch) -> Digest {
+    Hasher::new()
+        .update(chain.0)
+        .update(batch.start.to_le_bytes())
+        .update(batch.end.to_le_bytes())
+        .update(batch.hash.0)
+        .finish()
+}
+
+/// Why the queue cannot be read on.
+#[derive(Debug, thiserror::Error)]
+pub enum QueueError {
+    /// The machine failed.
+    #[error("could not {action} {}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The consumed part is not what it was.
+    #[error(
+        "the queue file {} {change}; nothing more is read from it. If that was intended, \
+         `summarizer queue adopt` goes on with the file as it is now",
+        path.display()
+    )]
+    Changed {
+        /// The queue file.
+        path: PathBuf,
+        /// What happened to it.
+        change: Change,
+    },
+}
+
+/// What happened to the consumed part of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// The file is gone.
+    Missing,
+    /// It is shorter than what was consumed.
+    Shrunk {
+        /// Bytes that were consumed.
+        consumed: u64,
+        /// Bytes there are.
+        len: u64,
+    },
+    /// Another file has its name.
+    Replaced {
+        /// True when it begins and goes on with the consumed bytes, as a copy does.
+        same_bytes: bool,
+    },
+    /// Its first bytes are others.
+    HeadRewritten,
+    /// The bytes before the position are others.
+    TailRewritten,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Change::Missing => f.write_str("is gone, though part of it was consumed"),
+            Change::Shrunk { consumed, len } => {
+                write!(f, "shrank: {consumed} bytes were consumed, it has {len}")
+            }
+            Change::Replaced { same_bytes: true } => {
+                f.write_str("was replaced by another file with the same consumed bytes")
+            }
+            Change::Replaced { same_bytes: false } => {
+                f.write_str("was replaced by another file with other bytes")
+            }
+            Change::HeadRewritten => f.write_str("was rewritten: its first bytes changed"),
+            Change::TailRewritten => f.write_str("was rewritten: the bytes consumed last changed"),
+        }
+    }
+}
+
+/// The queue file of a position, with its errors worded.
+#[derive(Clone)]
+pub(super) struct QueueFile {
+    pub disk: Arc<dyn Disk>,
+    pub path: PathBuf,
+}
+
+impl QueueFile {
+    pub(super) fn io(&self, action: &'static str) -> impl FnOnce(std::io::Error) -> QueueError {
+        let path = self.path.clone();
+        move |source| QueueError::Io { action, path, source }
+    }
+
+    pub(super) fn changed(&self, change: Change) -> QueueError {
+        QueueError::Changed { path: self.path.clone(), change }
+    }
+
+    pub(super) fn open(&self) -> Result<Option<Arc<dyn DiskFile>>, QueueError> {
+        match self.disk.open(&self.path, Open::Read) {
+            Ok(file) => Ok(Some(file)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.io("open the queue file")(error)),
+        }
+    }
+
+    /// Appends up to `want` bytes from `offset` to `bytes`; fewer only at the end of the file.
+    pub(super) fn read(
+        &self,
+        file: &dyn DiskFile,
+        bytes: &mut Vec<u8>,
+        offset: u64,
+        want: usize,
+    ) -> Result<usize, QueueError> {
+        let before = bytes.len();
+        bytes.resize(before + want, 0);
+        let mut got = 0;
+        while got < want {
+            let at = offset + got as u64;
+            match file.read_at(&mut bytes[before + got..], at) {
+                Ok(0) => break,
+                Ok(count) => got += count,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.io("read the queue file")(error)),
+            }
+        }
+        bytes.truncate(before + got);
+        Ok(got)
+    }
+}
+
+/// The bytes at both ends of the consumed part, held to compare them with the file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Edges {
+    head: Vec<u8>,
+    tail: Vec<u8>,
+}
+
+impl Edges {
+    /// Reads the edges of a position, whatever they hash to.
+    fn load(queue: &QueueFile, file: &dyn DiskFile, at: &Position) -> Result<Edges, QueueError> {
+        let mut edges = Edges::default();
+        let head_len = at.identity.as_ref().map_or(0, |identity| identity.head_len);
+        queue.read(file, &mut edges.head, 0, head_len as usize)?;
+        let tail_start = at.offset.saturating_sub(u64::from(at.tail_len));
+        queue.read(file, &mut edges.tail, tail_start, at.tail_len as usize)?;
+        Ok(edges)
+    }
+
+    /// What the file now has otherwise, if anything.
+    pub(super) fn compare(
+        &self,
+        queue: &QueueFile,
+        file: &dyn DiskFile,
+        at: &Position,
+    ) -> Result<Option<Change>, QueueError> {
+        let now = Edges::load(queue, file, at)?;
+        Ok(if now.head != self.head {
+            Some(Change::HeadRewritten)
+        } else if now.tail != self.tail {
+            Some(Change::TailRewritten)
+        } else {
+            None
+        })
+    }
+
+    fn mismatch(&self, at: &Position) -> Option<Change> {
+        let head = at.identity.as_ref().map(|identity| identity.head);
+        if head.is_some_and(|head| sha256(&self.head) != head) {
+            Some(Change::HeadRewritten)
+        } else if at.tail_len > 0 && sha256(&self.tail) != at.tail {
+            Some(Change::TailRewritten)
+        } else {
+            None
+        }
+    }
+
+    /// Moves on over consumed bytes.
+    pub(super) fn feed(&mut self, bytes: &[u8]) {
+        let room = EDGE_BYTES - self.head.len();
+        self.head.extend_from_slice(&bytes[..room.min(bytes.len())]);
+        let fresh = &bytes[bytes.len().saturating_sub(EDGE_BYTES)..];
+        let surplus = (self.tail.len() + fresh.len()).saturating_sub(EDGE_BYTES);
+        self.tail.drain(..surplus);
+        self.tail.extend_from_slice(fresh);
+    }
+
+    /// The position these edges prove, after one more batch.
+    pub(super) fn advance(
+        &self,
+        from: &Position,
+        batch: &ConsumedBatch,
+        lines: u64,
+        device: u64,
+        inode: u64,
+    ) -> Position {
+        let known = from.identity.as_ref().filter(|id| id.head_len as usize == self.head.len());
+        let head = known.map_or_else(|| sha256(&self.head), |identity| identity.head);
+        let head_len = self.head.len() as u32;
+        Position {
+            offset: batch.end,
+            lines: from.lines + lines,
+            identity: Some(Identity { device, inode, head_len, head }),
+            chain: link(from.chain, batch),
+            tail_len: self.tail.len() as u32,
+            tail: sha256(&self.tail),
+        }
+    }
+}
+
+/// A file in which a position was found to hold.
+pub(super) struct Located {
+    pub file: Arc<dyn DiskFile>,
+    pub edges: Edges,
+    pub device: u64,
+    pub inode: u64,
+}
+
+/// Opens the file of a position and checks it; `Ok(Err(change))` when it does not hold.
+pub(super) fn locate(
+    queue: &QueueFile,
+    at: &Position,
+) -> Result<Result<Located, Change>, QueueError> {
+    let Some(file) = queue.open()? else { return Ok(Err(Change::Missing)) };
+    let stat = file.stat().map_err(queue.io("inspect the queue file"))?;
+    let edges = Edges::load(queue, file.as_ref(), at)?;
+    let mismatch = edges.mismatch(at);
+    let (device, inode) = (stat.device, stat.inode);
+    if at.identity.as_ref().is_some_and(|identity| identity.inode != inode) {
+        return Ok(Err(Change::Replaced { same_bytes: mismatch.is_none() }));
+    }
+    if stat.len < at.offset {
+        return Ok(Err(Change::Shrunk { consumed: at.offset, len: stat.len }));
+    }
+    Ok(match mismatch {
+        Some(change) => Err(change),
+        None => Ok(Located { file, edges, device, inode }),
+    })
+}
+
+/// Says what happened to the consumed part of the queue, if anything did.
+pub fn describe_change(
+    disk: &Arc<dyn Disk>,
+    path: &Path,
+    at: &Position,
+) -> Result<Option<Change>, QueueError> {
+    if at.offset == 0 {
+        return Ok(None);
+    }
+    let queue = QueueFile { disk: Arc::clone(disk), path: path.to_owned() };
+    Ok(locate(&queue, at)?.err())
+}
+
+/// Where to go on in a queue file that is not the one that was consumed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdoptAt {
+    /// Read all of it. Lines that were consumed before come again; their request ids and keys
+    /// make them duplicates.
+    Start,
+    /// After the last finished line: what is in the file now counts as consumed.
+    End,
+    /// Where the old position was: right for a copy of the consumed file with more behind it.
+    SameOffset,
+}
+
+/// A new position after an adoption.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Adopted {
+    /// Where reading goes on. Its chain starts anew at this adoption unless the offset is kept.
+    pub position: Position,
+    /// What was passed over unread, to be remembered as the first batch of the new chain.
+    pub passed: Option<ConsumedBatch>,
+}
+
+/// The position that goes on with the file as it is now.
+///
+/// `SameOffset` fails with the change when the consumed bytes are not there.
+pub fn adopt_position(
+    disk: &Arc<dyn Disk>,
+    path: &Path,
+    old: &Position,
+    at: AdoptAt,
+) -> Result<Adopted, QueueError> {
+    let queue = QueueFile { disk: Arc::clone(disk), path: path.to_owned() };
+    match at {
+        AdoptAt::Start => Ok(Adopted { position: Position::START, passed: None }),
+        AdoptAt::End => pass_over(&queue),
+        AdoptAt::SameOffset => {
+            let here = queue.disk.stat(path).map_err(queue.io("inspect the queue file"))?;
+            let here = here.ok_or_else(|| queue.changed(Change::Missing))?;
+            let mut position = old.clone();
+            if let Some(identity) = &mut position.identity {
+                (identity.device, identity.inode) = (here.device, here.inode);
+            }
+            match locate(&queue, &position)? {
+                Ok(_) => Ok(Adopted { position, passed: None }),
+                Err(change) => Err(queue.changed(change)),
+            }
+        }
+    }
+}
+
+fn pass_over(queue: &QueueFile) -> Result<Adopted, QueueError> {
+    let Some(file) = queue.open()? else {
+        return Ok(Adopted { position: Position::START, passed: None });
+    };
+    let stat = file.stat().map_err(queue.io("inspect the queue file"))?;
+    let mut edges = Edges::default();
+    let mut hasher = Hasher::new();
+    let (mut lines, mut end) = (0, 0);
+    // Bytes of a line are held back until its end is seen: an unfinished one stays unread.
+    let mut held = Hasher::new();
+    let mut held_edges = Edges::default();
+    let mut chunk = Vec::new();
+    let mut offset = 0;
+    while offset < stat.len {
+        chunk.clear();
+        let got = queue.read(file.as_ref(), &mut chunk, offset, CHUNK_BYTES)?;
+        if got == 0 {
+            break;
+        }
+        let finished = memchr::memrchr(b'\n', &chunk).map_or(0, |newline| newline + 1);
+        held.update(&chunk[..finished]);
+        held_edges.feed(&chunk[..finished]);
+        if finished > 0 {
+            hasher = held.clone();
+            edges = held_edges.clone();
+            lines += memchr::memchr_iter(b'\n', &chunk).count() as u64;
+            end = offset + finished as u64;
+        }
+        held.update(&chunk[finished..]);
+        held_edges.feed(&chunk[finished..]);
+        offset += got as u64;
+    }
+    if end == 0 {
+        return Ok(Adopted { position: Position::START, passed: None });
+    }
+    let passed = ConsumedBatch { start: 0, end, hash: hasher.finish() };
+    let position = edges.advance(&Position::START, &passed, lines, stat.device, stat.inode);
+    Ok(Adopted { position, passed: Some(passed) })
+}
+
+/// Compares the whole consumed part with what the log remembers of it, since the last adoption.
+///
+/// Gives the first batch that differs or does not join the one before it.
+pub fn verify_prefix(
+    disk: &Arc<dyn Disk>,
+    path: &Path,
+    batches: &[ConsumedBatch],
+) -> Result<Option<ConsumedBatch>, QueueError> {
+    let queue = QueueFile { disk: Arc::clone(disk), path: path.to_owned() };
+    let Some(file) = queue.open()? else { return Ok(batches.first().copied()) };
+    let mut chunk = Vec::new();
+    let mut offset = batches.first().map_or(0, |batch| batch.start);
+    for batch in batches {
+        if batch.start != offset || batch.end < batch.start {
+            return Ok(Some(*batch));
+        }
+        let mut hasher = Hasher::new();
+        while offset < batch.end {
+            chunk.clear();
+            let want = (batch.end - offset).min(CHUNK_BYTES as u64) as usize;
+            if queue.read(file.as_ref(), &mut chunk, offset, want)? < want {
+                return Ok(Some(*batch));
+            }
+            hasher.update(&chunk);
+            offset += want as u64;
+        }
+        if hasher.finish() != batch.hash {
+            return Ok(Some(*batch));
+        }
+    }
+    Ok(None)
+}

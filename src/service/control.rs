@@ -1,0 +1,312 @@
+//! What can be asked of whoever holds the home: one JSON object a line, over a socket beside a
+//! running service or in process without one. The answers are the same.
+//!
+//! The socket answers from before recovery on; until the service is up it says `starting` with how
+//! far that is.
+
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// Longest question.
+const QUESTION_BYTES_MAX: u64 = 2 << 20;
+/// Questions that may wait for the sequencer.
+const WAITING_MAX: usize = 64;
+/// How long an asker waits for an answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// Longest path a Unix socket may have, terminator included.
+const SOCKET_PATH_MAX: usize = 108;
+
+/// A question or an order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Question {
+    /// How things stand.
+    Status,
+    /// A page of requests, newest first.
+    Requests {
+        /// Only this status.
+        #[serde(default)]
+        state: Option<String>,
+        /// Only this flow.
+        #[serde(default)]
+        flow: Option<String>,
+        /// Only those taken in at or after this moment, in milliseconds.
+        #[serde(default)]
+        since_ms: Option<i64>,
+        /// Continue before this number.
+        #[serde(default)]
+        before: Option<u64>,
+        /// At most this many.
+        #[serde(default)]
+        limit: Option<usize>,
+    },
+    /// Everything about one request or summary.
+    Show {
+        /// A request id or a summary id.
+        id: String,
+    },
+    /// A page of quarantined lines, oldest first.
+    Quarantine {
+        /// Continue after this event.
+        #[serde(default)]
+        after: u64,
+        /// At most this many.
+        #[serde(default)]
+        limit: Option<usize>,
+    },
+    /// One quarantined line.
+    QuarantineShow {
+        /// Its event.
+        seq: u64,
+    },
+    /// A corrected line was appended for a quarantined one.
+    QuarantineReleased {
+        /// Its event.
+        seq: u64,
+        /// The request id of the corrected line.
+        request_id: String,
+    },
+    /// Try a request now or again.
+    Retry {
+        /// Which.
+        request_id: String,
+    },
+    /// End a request.
+    Cancel {
+        /// Which.
+        request_id: String,
+    },
+    /// Take nothing new in and start nothing new.
+    Pause,
+    /// Go on.
+    Resume,
+    /// Read the configuration and the registry again.
+    Reload,
+    /// Sizes and counts of the log.
+    LogStats,
+    /// Recompute the hash chain.
+    LogVerify {
+        /// Hashes that somebody kept: event and hash.
+        #[serde(default)]
+        anchors: Vec<(u64, String)>,
+    },
+    /// A page of events.
+    LogDump {
+        /// From this event on.
+        #[serde(default)]
+        from: u64,
+        /// At most this many.
+        #[serde(default)]
+        limit: Option<usize>,
+    },
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// What was asked for.
+    Ok(Value),
+    /// It cannot be done, and why.
+    Refused(String),
+    /// Nothing of that name.
+    NotFound(String),
+    /// The service is not up yet; how far it is, from 0 to 1.
+    Starting(String),
+}
+
+/// A question on its way to the sequencer.
+pub struct Asked {
+    /// The question.
+    pub question: Question,
+    /// Where the answer goes.
+    pub reply: Sender<Answer>,
+}
+
+/// How far a start is.
+#[derive(Debug, Clone)]
+pub struct Progress(Arc<Mutex<Option<(String, f64)>>>);
+
+impl Progress {
+    /// A start that has just begun.
+    pub fn starting() -> Progress {
+        Progress(Arc::new(Mutex::new(Some(("opening the log".to_owned(), 0.0)))))
+    }
+
+    /// Says what is being done and how much of it is.
+    pub fn report(&self, what: &str, part: f64) {
+        *self.0.lock() = Some((what.to_owned(), part));
+    }
+
+    /// The service is up.
+    pub fn done(&self) {
+        *self.0.lock() = None;
+    }
+
+    fn answer(&self) -> Option<Answer> {
+        let now = self.0.lock();
+        now.as_ref().map(|(what, part)| Answer::Starting(format!("{what}, {:.0} %", part * 100.0)))
+    }
+}
+
+/// The socket of a home whose path is too long for one: a short name in the temporary directory,
+/// derived from the home.
+pub fn socket_path(wanted: &Path) -> PathBuf {
+    if wanted.as_os_str().len() < SOCKET_PATH_MAX {
+        return wanted.to_owned();
+    }
+    let name = crate::contract::hash::sha256(wanted.as_os_str().as_encoded_bytes()).hex();
+    Path::new("/tmp").join(format!("summarizer-{}.sock", &name[..24]))
+}
+
+/// The listening side.
+pub struct ControlServer {
+    /// Questions for the sequencer.
+    pub questions: Receiver<Asked>,
+    path: PathBuf,
+}
+
+impl ControlServer {
+    /// Starts answering. The caller holds the home, so a socket that is there is a left-over.
+    pub fn start(path: &Path, progress: Progress) -> io::Result<ControlServer> {
+        let path = socket_path(path);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let listener = UnixListener::bind(&path)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+        let (inbox, questions) = bounded(WAITING_MAX);
+        std::thread::Builder::new().name("control".to_owned()).spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (inbox, progress) = (inbox.clone(), progress.clone());
+                // One thread a caller: they are few, local and short.
+                let _ = std::thread::Builder::new()
+                    .name("control-caller".to_owned())
+                    .spawn(move || serve_one(stream, &inbox, &progress));
+            }
+        })?;
+        Ok(ControlServer { questions, path })
+    }
+}
+
+impl Drop for ControlServer {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn serve_one(stream: UnixStream, inbox: &Sender<Asked>, progress: &Progress) {
+    let _ = stream.set_read_timeout(Some(ANSWER_WITHIN));
+    let _ = stream.set_write_timeout(Some(ANSWER_WITHIN));
+    let Ok(reading) = stream.try_clone() else { return };
+    let mut reader = BufReader::new(reading.take(QUESTION_BYTES_MAX));
+    let mut writer = stream;
+    let mut line = String::new();
+    while matches!(reader.read_line(&mut line), Ok(count) if count > 0) {
+        let answer = match serde_json::from_str(&line) {
+            Ok(question) => progress.answer().unwrap_or_else(|| ask_inbox(question, inbox)),
+            Err(error) => Answer::Refused(format!("not a question: {error}")),
+        };
+        let Ok(mut text) = serde_json::to_string(&answer) else { return };
+        text.push('\n');
+        if writer.write_all(text.as_bytes()).is_err() {
+            return;
+        }
+        line.clear();
+        reader.get_mut().set_limit(QUESTION_BYTES_MAX);
+    }
+}
+
+fn ask_inbox(question: Question, inbox: &Sender<Asked>) -> Answer {
+    let (reply, answer) = bounded(1);
+    let asked = Asked { question, reply };
+    if inbox.send_timeout(asked, ANSWER_WITHIN).is_err() {
+        return Answer::Refused("the service is too busy or ending".to_owned());
+    }
+    answer
+        .recv_timeout(ANSWER_WITHIN)
+        .unwrap_or_else(|_| Answer::Refused("the service did not answer in time".to_owned()))
+}
+
+/// The asking side.
+pub struct ControlClient {
+    reader: BufReader<UnixStream>,
+    writer: UnixStream,
+}
+
+impl ControlClient {
+    /// Connects to whoever holds the home.
+    pub fn connect(path: &Path) -> io::Result<ControlClient> {
+        let stream = UnixStream::connect(socket_path(path))?;
+        stream.set_read_timeout(Some(ANSWER_WITHIN + Duration::from_secs(5)))?;
+        let reader = BufReader::new(stream.try_clone()?);
+        Ok(ControlClient { reader, writer: stream })
+    }
+
+    /// Asks one question.
+    pub fn ask(&mut self, question: &Question) -> io::Result<Answer> {
+        let mut line = serde_json::to_string(question).map_err(io::Error::other)?;
+        line.push('\n');
+        self.writer.write_all(line.as_bytes())?;
+        let mut answer = String::new();
+        if self.reader.read_line(&mut answer)? == 0 {
+            let message = "the service closed the connection";
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));
+        }
+        serde_json::from_str(&answer).map_err(io::Error::other)
+    }
+}
+
+/// A plain confirmation.
+pub fn done(what: &str) -> Answer {
+    Answer::Ok(json!({"done": what}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_travels_and_strangers_are_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.sock");
+        let progress = Progress::starting();
+        let server = ControlServer::start(&path, progress.clone()).unwrap();
+        let mut client = ControlClient::connect(&path).unwrap();
+        let answer = client.ask(&Question::Status).unwrap();
+        assert!(matches!(answer, Answer::Starting(_)), "{answer:?}");
+        progress.done();
+        let answering = std::thread::spawn(move || {
+            let asked = server.questions.recv().unwrap();
+            assert_eq!(asked.question, Question::Pause);
+            asked.reply.send(done("pause")).unwrap();
+        });
+        assert_eq!(client.ask(&Question::Pause).unwrap(), done("pause"));
+        answering.join().unwrap();
+        let mut stranger = UnixStream::connect(&path)
+            .err()
+            .map_or_else(|| ControlClient::connect(&path).unwrap().writer, |_| client.writer);
+        let _ = stranger.write_all(b"hello\n");
+        let mode = std::fs::metadata(dir.path()).unwrap().permissions().mode();
+        assert_ne!(mode, 0);
+    }
+
+    #[test]
+    fn long_homes_get_a_short_socket() {
+        let long = PathBuf::from(format!("/{}/summarizer.sock", "x".repeat(200)));
+        assert!(socket_path(&long).as_os_str().len() < SOCKET_PATH_MAX);
+        assert_eq!(socket_path(&long), socket_path(&long));
+        let short = PathBuf::from("/a/b.sock");
+        assert_eq!(socket_path(&short), short);
+    }
+}

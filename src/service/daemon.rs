@@ -1,0 +1,690 @@
+//! The sequencer loop: one thread that takes everything in, commits it, and acts after the commit.
+//!
+//! The order of a turn is the order of the guarantees: collect what is ready (queue lines, reports
+//! of workers, questions), decide and apply it, settle waiters, start what may start, commit all of
+//! it at once, and only then hand events to the projector, tasks to the workers and answers to the
+//! askers. A crash anywhere repeats at most the last part, and repeating it is harmless.
+//!
+//! The same loop serves (until it is told to stop) and drains (until nothing is left to do).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded, never, select_biased};
+
+use super::control::{Answer, Asked, ControlServer, Question, done};
+use super::engine::{CheckpointWhen, Engine, EngineError, EngineOptions, RunStart};
+use super::home::Home;
+use super::intake::{Arrived, Intake, IntakeMessage, IntakeOptions, Line};
+use super::mark::{MarkError, QueueMark};
+use super::operate::{self, Reply, Surroundings};
+use super::projector::{Projector, ProjectorError};
+use super::worker::{Pool, SharedFlows, Ticket, Worker};
+use crate::config::Config;
+use crate::contract::ids::Seq;
+use crate::contract::time::Timestamp;
+use crate::contract::vocabulary::ReasonCode;
+use crate::export::Committed;
+use crate::export::append_only::ProjectionError;
+use crate::os::Machine;
+use crate::seam::position::QueueError;
+use crate::state::Status;
+use crate::state::decide::{Again, Failed, Outcome, Report};
+use crate::state::event::{Event, PauseCause, RunEnd};
+
+/// Tries that may be under way for each worker thread: enough to keep the threads busy across a
+/// commit, few enough that a stop does not wait long.
+const SLOTS_PER_WORKER: usize = 64;
+/// Longest sleep of an idle sequencer.
+const IDLE: Duration = Duration::from_millis(500);
+/// How often free space is looked at.
+const LOOK_AT_DISK_EVERY: Duration = Duration::from_secs(2);
+/// Reports taken in one turn.
+const REPORTS_PER_TURN: usize = 4096;
+/// Extra patience with a worker that should have noticed its own timeout.
+const TIMEOUT_SLACK: Duration = Duration::from_secs(5);
+
+/// The service cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// The engine.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The append-only projections could not be opened.
+    #[error("open the acks")]
+    Projector(#[from] ProjectorError),
+    /// The append-only projections could not be kept.
+    #[error("write the acks")]
+    Projection(#[from] ProjectionError),
+    /// The queue.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    /// The stored queue position.
+    #[error("read the queue position")]
+    Mark(#[from] MarkError),
+    /// A thread could not be started.
+    #[error("start a thread")]
+    Thread(#[from] std::io::Error),
+}
+
+/// When the loop ends by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// When it is told to stop.
+    Stopped,
+    /// When nothing is left that may run now; with a moment, also what may run by then.
+    Drained(Option<Timestamp>),
+}
+
+/// How the loop is asked to stop, from a signal handler or a test.
+#[derive(Debug, Clone, Default)]
+pub struct StopSignal(Arc<AtomicU8>);
+
+impl StopSignal {
+    /// Asks once more; returns how often it was asked before.
+    pub fn raise(&self) -> u8 {
+        self.0.fetch_add(1, Ordering::AcqRel)
+    }
+
+    /// Whether it was asked.
+    pub fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Acquire) > 0
+    }
+}
+
+/// What a reload puts in force, or why it stays as it was.
+pub type Reload = Box<dyn FnMut() -> Result<Reloaded, String> + Send>;
+
+/// New settings that have been checked.
+pub struct Reloaded {
+    /// The configuration.
+    pub config: Config,
+}
+
+/// Everything the loop needs.
+pub struct Service {
+    /// Clock and disk.
+    pub machine: Machine,
+    /// Where things lie.
+    pub home: Home,
+    /// Settings.
+    pub config: Config,
+    /// Flows as registered.
+    pub flows: SharedFlows,
+    /// Who makes summaries.
+    pub worker: Arc<dyn Worker>,
+    /// How the run names itself.
+    pub run: RunStart,
+    /// How it is told to stop.
+    pub stop: StopSignal,
+    /// How it reloads.
+    pub reload: Option<Reload>,
+    /// Called after each turn with what was committed and how the engine stands.
+    pub watch: Option<Box<dyn FnMut(&[Committed], &Engine) + Send>>,
+}
+
+/// How a run went.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RunReport {
+    /// Events it committed.
+    pub events: u64,
+    /// Queue lines it took in.
+    pub lines: u64,
+    /// Outcomes, by what `status` calls them.
+    pub outcomes: BTreeMap<&'static str, u64>,
+    /// Commits it made.
+    pub commits: u64,
+}
+
+impl RunReport {
+    /// How many requests ended this way.
+    pub fn count(&self, outcome: &str) -> u64 {
+        self.outcomes.get(outcome).copied().unwrap_or(0)
+    }
+
+    fn observe(&mut self, committed: &Committed) {
+        self.events += 1;
+        let outcome = match &committed.event {
+            Event::LineQuarantined(_) => "quarantined",
+            Event::RequestAccepted(_) => "accepted",
+            Event::RequestRejected { .. } => "rejected",
+            Event::DuplicateReceived { .. } | Event::RequestDuplicated { .. } => "duplicate",
+            Event::SummaryProduced { .. } => "completed",
+            Event::RequestSkipped { .. } => "skipped",
+            Event::AttemptFailed { retry_at: None, .. } => "failed",
+            Event::AttemptFailed { .. } => "failed_transient",
+            Event::RequestCancelled { .. } => "cancelled",
+            _ => return,
+        };
+        *self.outcomes.entry(outcome).or_default() += 1;
+    }
+
+    fn to_json(&self) -> String {
+        serde_json::json!({
+            "events": self.events, "lines": self.lines, "commits": self.commits,
+            "outcomes": self.outcomes,
+        })
+        .to_string()
+    }
+}
+
+impl Service {
+    /// Options of the engine that the configuration decides.
+    pub fn engine_options(config: &Config) -> EngineOptions {
+        EngineOptions {
+            retry: crate::state::decide::RetryPolicy {
+                attempts_max: config.attempts_max,
+                base_delay_ms: config.retry_base_delay_ms,
+                delay_ms_max: config.retry_delay_ms_max,
+            },
+            checkpoint_every: config.checkpoint_every_events,
+        }
+    }
+
+    /// Runs until the end. The engine is open, the projections are repaired.
+    pub fn run(
+        mut self,
+        mut engine: Engine,
+        projector: Projector,
+        control: Option<&ControlServer>,
+        until: Until,
+    ) -> Result<(RunReport, Engine), ServiceError> {
+        engine.begin_run(self.run.clone(), self.machine.clock.now())?;
+        let position = QueueMark::decode(&engine.log().mark())?.position;
+        let options = IntakeOptions {
+            path: self.home.queue.clone(),
+            tail: crate::seam::tail::TailOptions {
+                max_line_bytes: self.config.line_bytes_max,
+                partial_line_grace_ms: self.config.partial_line_grace_ms,
+            },
+            lines_max: self.config.commit_inputs_max,
+            bytes_max: self.config.commit_bytes_max,
+            parsers: self.config.workers.clamp(1, 2),
+        };
+        let intake = match Intake::start(&self.machine, position, &options, &self.flows) {
+            Ok(intake) => intake,
+            Err(error) => {
+                // The run is known to have begun; that it failed is a fact too.
+                let now = self.machine.clock.now();
+                engine.finish_run(RunEnd::Failed, failure_report(&error), now)?;
+                engine.commit(None, CheckpointWhen::Due, &[], now)?;
+                return Err(error.into());
+            }
+        };
+        let slots = self.config.workers * SLOTS_PER_WORKER;
+        let (reports, inbox) = bounded(slots * 4);
+        let timeout = Duration::from_millis(self.config.attempt_timeout_ms.max(1) as u64);
+        let pool = Pool::start(
+            Arc::clone(&self.worker),
+            engine.log(),
+            self.config.workers,
+            slots,
+            timeout,
+            reports,
+        )?;
+        let disk_checked = Instant::now() - LOOK_AT_DISK_EVERY;
+        let watch = self.watch.take();
+        let turn = Sequencer {
+            service: self,
+            engine,
+            projector,
+            pool,
+            intake: Some(intake),
+            questions: control.map_or_else(never, |control| control.questions.clone()),
+            reports: inbox,
+            slots,
+            timeout,
+            started: BTreeMap::new(),
+            unparsed: None,
+            caught_up: None,
+            disk_checked,
+            free_bytes: None,
+            waiting: Vec::new(),
+            report: RunReport::default(),
+            watch,
+        };
+        turn.run(until)
+    }
+}
+
+struct Sequencer {
+    service: Service,
+    engine: Engine,
+    projector: Projector,
+    pool: Pool,
+    intake: Option<Intake>,
+    questions: Receiver<Asked>,
+    reports: Receiver<Report>,
+    slots: usize,
+    timeout: Duration,
+    /// When each try under way was started.
+    started: BTreeMap<Seq, (u32, Instant)>,
+    /// A batch that its parser is still working on.
+    unparsed: Option<Receiver<Arrived>>,
+    /// Set while the queue has nothing finished; inside, when an unfinished line will be cut off.
+    caught_up: Option<Option<Timestamp>>,
+    disk_checked: Instant,
+    free_bytes: Option<u64>,
+    /// Answers that wait for the commit.
+    waiting: Vec<(Sender<Answer>, Reply)>,
+    report: RunReport,
+    watch: Option<Box<dyn FnMut(&[Committed], &Engine) + Send>>,
+}
+
+impl Sequencer {
+    fn run(mut self, until: Until) -> Result<(RunReport, Engine), ServiceError> {
+        let result = self.turns(until);
+        match result {
+            Ok(()) => self.finish(),
+            Err(error) => {
+                self.stop_intake();
+                // What failed may be the queue alone; then the run can still end in order.
+                if let ServiceError::Queue(queue) = &error {
+                    let now = self.now();
+                    self.engine.finish_run(RunEnd::Failed, failure_report(queue), now)?;
+                    self.commit(None, CheckpointWhen::Due)?;
+                    self.projector.finish()?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn turns(&mut self, until: Until) -> Result<(), ServiceError> {
+        // The run's own start, before anything else happens in its name.
+        self.commit(None, CheckpointWhen::Due)?;
+        while !self.service.stop.is_raised() {
+            let mark = self.collect(until)?;
+            self.after_inputs()?;
+            self.commit(mark, CheckpointWhen::Due)?;
+            if self.is_finished(until) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for something to do and takes in what is ready. Returns the queue position to commit.
+    fn collect(&mut self, until: Until) -> Result<Option<Vec<u8>>, ServiceError> {
+        let mut mark = None;
+        if self.has_work_at_once() {
+            self.poll(&mut mark)?;
+        } else {
+            self.wait(until, &mut mark)?;
+        }
+        // Let outcomes that are about to arrive share the commit, but never hold a lone request.
+        let patience = Duration::from_millis(self.service.config.commit_delay_ms.max(0) as u64);
+        let deadline = Instant::now() + patience;
+        loop {
+            self.poll(&mut mark)?;
+            let full = self.engine.pending() >= self.service.config.commit_inputs_max
+                || self.engine.pending_bytes() >= self.service.config.commit_bytes_max;
+            let in_flight = self.engine.state().running_count();
+            if full || mark.is_some() || self.engine.pending() >= in_flight / 2 || in_flight == 0 {
+                break;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Ok(report) = self.reports.recv_timeout(left) else { break };
+            self.take_report(report)?;
+        }
+        Ok(mark)
+    }
+
+    fn has_work_at_once(&self) -> bool {
+        let state = self.engine.state();
+        let may_start = state.paused().is_empty()
+            && state.ready_count() > 0
+            && state.running_count() < self.slots;
+        self.engine.pending() > 0 || state.has_unsettled() || may_start || self.unparsed.is_some()
+    }
+
+    fn wait(&mut self, until: Until, mark: &mut Option<Vec<u8>>) -> Result<(), ServiceError> {
+        let timeout = self.sleep_time(until);
+        let nothing = never();
+        let intake = match &self.intake {
+            Some(intake) if self.takes_lines() => intake.messages.clone(),
+            _ => nothing,
+        };
+        select_biased! {
+            recv(self.questions) -> asked => {
+                if let Ok(asked) = asked {
+                    self.take_question(asked)?;
+                }
+            }
+            recv(self.reports) -> report => {
+                if let Ok(report) = report {
+                    self.take_report(report)?;
+                }
+            }
+            recv(intake) -> message => {
+                if let Ok(message) = message {
+                    self.take_message(message, mark)?;
+                }
+            }
+            default(timeout) => {}
+        }
+        Ok(())
+    }
+
+    /// Everything that is ready, without waiting, up to the bounds of a commit.
+    fn poll(&mut self, mark: &mut Option<Vec<u8>>) -> Result<(), ServiceError> {
+        for _ in 0..REPORTS_PER_TURN {
+            let Ok(report) = self.reports.try_recv() else { break };
+            self.take_report(report)?;
+        }
+        while let Ok(asked) = self.questions.try_recv() {
+            self.take_question(asked)?;
+        }
+        while mark.is_none() && self.takes_lines() {
+            if let Some(promise) = self.unparsed.take() {
+                // Reports are more urgent than lines, but lines keep their order.
+                match promise.recv() {
+                    Ok(arrived) => self.take_lines(arrived, mark)?,
+                    Err(_) => break,
+                }
+                continue;
+            }
+            let message = self.intake.as_ref().and_then(|intake| intake.messages.try_recv().ok());
+            let Some(message) = message else { break };
+            self.take_message(message, mark)?;
+        }
+        Ok(())
+    }
+
+    fn takes_lines(&self) -> bool {
+        self.engine.state().paused().is_empty()
+    }
+
+    fn take_message(
+        &mut self,
+        message: IntakeMessage,
+        mark: &mut Option<Vec<u8>>,
+    ) -> Result<(), ServiceError> {
+        match message {
+            IntakeMessage::Batch(promise) => {
+                self.caught_up = None;
+                if mark.is_some() {
+                    self.unparsed = Some(promise);
+                } else if let Ok(arrived) = promise.recv() {
+                    self.take_lines(arrived, mark)?;
+                }
+                Ok(())
+            }
+            IntakeMessage::CaughtUp(due) => {
+                self.caught_up = Some(due);
+                Ok(())
+            }
+            IntakeMessage::Failed(error) => Err(error.into()),
+        }
+    }
+
+    fn take_lines(
+        &mut self,
+        arrived: Arrived,
+        mark: &mut Option<Vec<u8>>,
+    ) -> Result<(), ServiceError> {
+        let now = self.now();
+        self.report.lines += arrived.lines.len() as u64;
+        for line in arrived.lines {
+            match line {
+                Line::Request(arrival) => self.engine.arrival(*arrival, now)?,
+                Line::Bad(bad) => self.engine.bad_line(*bad, now)?,
+            }
+        }
+        let after = QueueMark { position: arrived.end, consumed: Some(arrived.consumed) };
+        *mark = Some(after.encode());
+        Ok(())
+    }
+
+    fn take_report(&mut self, report: Report) -> Result<(), ServiceError> {
+        let now = self.now();
+        self.engine.report(report, now)?;
+        Ok(())
+    }
+
+    fn take_question(&mut self, asked: Asked) -> Result<(), ServiceError> {
+        let Asked { question, reply } = asked;
+        let now = self.now();
+        if question == Question::Reload {
+            let answer = self.reload(now)?;
+            self.waiting.push((reply, Reply::Now(answer)));
+            return Ok(());
+        }
+        let queue = self.service.machine.disk.stat(&self.service.home.queue);
+        let around = Surroundings {
+            now,
+            flows: &self.service.flows,
+            queue_bytes: queue.ok().flatten().map_or(0, |stat| stat.len),
+            free_bytes: self.free_bytes,
+        };
+        let answer = operate::answer(&mut self.engine, &around, question)?;
+        self.waiting.push((reply, answer));
+        Ok(())
+    }
+
+    fn reload(&mut self, now: Timestamp) -> Result<Answer, ServiceError> {
+        let Some(reload) = &mut self.service.reload else {
+            return Ok(Answer::Refused("this command does not reload".to_owned()));
+        };
+        match reload() {
+            Err(why) => Ok(Answer::Refused(format!("the old settings stay in force: {why}"))),
+            Ok(Reloaded { config }) => {
+                self.engine.retune(Service::engine_options(&config));
+                self.engine.record(Event::ConfigReloaded { config: config.fingerprint() }, now)?;
+                self.service.config = config;
+                Ok(done("reloaded"))
+            }
+        }
+    }
+
+    /// What follows from the inputs: limits, timeouts, waiters, starts.
+    fn after_inputs(&mut self) -> Result<(), ServiceError> {
+        let now = self.now();
+        self.watch_limits(now)?;
+        self.watch_timeouts(now)?;
+        if self.engine.state().has_unsettled() {
+            self.engine.settle(now)?;
+        }
+        if self.engine.state().paused().is_empty() {
+            let free = self.slots.saturating_sub(self.engine.state().running_count());
+            self.engine.start_ready(free, now)?;
+        }
+        Ok(())
+    }
+
+    fn watch_limits(&mut self, now: Timestamp) -> Result<(), ServiceError> {
+        let max = self.service.config.open_requests_max;
+        let open = self.engine.state().open_count();
+        let pausing = self.engine.state().paused().contains(&PauseCause::OpenRequests);
+        // Some room below the limit, so that it does not pause and resume with every request.
+        let above = if pausing { open > max - max / 10 } else { open >= max };
+        if above != pausing {
+            self.engine.pause(PauseCause::OpenRequests, above, now)?;
+        }
+        if self.disk_checked.elapsed() >= LOOK_AT_DISK_EVERY {
+            self.disk_checked = Instant::now();
+            let free = self.service.machine.disk.free_bytes(&self.service.home.root).ok();
+            self.free_bytes = free;
+            let low = free.is_some_and(|free| free < self.service.config.disk_headroom_bytes);
+            self.engine.pause(PauseCause::DiskSpace, low, now)?;
+        }
+        Ok(())
+    }
+
+    /// A try that outlived every patience has failed; what it says later is no longer heard.
+    fn watch_timeouts(&mut self, now: Timestamp) -> Result<(), ServiceError> {
+        let patience = self.timeout + TIMEOUT_SLACK;
+        let late: Vec<(Seq, u32)> = self
+            .started
+            .iter()
+            .filter(|(_, (_, at))| at.elapsed() > patience)
+            .map(|(request, (attempt, _))| (*request, *attempt))
+            .collect();
+        for (request, attempt) in late {
+            self.started.remove(&request);
+            self.pool.forget(request);
+            let outcome = Outcome::Failed(Failed {
+                again: Again::Later,
+                reason: Some(ReasonCode::Timeout),
+                message: "the try took longer than it may".to_owned(),
+                facts: "{}".to_owned(),
+            });
+            let epoch = self.engine.state().epoch();
+            self.engine.report(Report { request, attempt, epoch, outcome }, now)?;
+        }
+        Ok(())
+    }
+
+    fn commit(
+        &mut self,
+        mark: Option<Vec<u8>>,
+        checkpoint: CheckpointWhen,
+    ) -> Result<(), ServiceError> {
+        let now = self.now();
+        let cursors = self.projector.cursors();
+        let committed = self.engine.commit(mark, checkpoint, &cursors, now)?;
+        if !committed.is_empty() {
+            self.report.commits += 1;
+            committed.iter().for_each(|event| self.report.observe(event));
+        }
+        self.projector.take(&committed)?;
+        for event in committed.iter() {
+            self.act(event);
+        }
+        for (reply, answer) in self.waiting.drain(..) {
+            match answer {
+                // An asker that went away misses its answer, not the order.
+                Reply::Now(answer) => drop(reply.send(answer)),
+                Reply::Later(work) => {
+                    let thread = std::thread::Builder::new().name("answer".to_owned());
+                    thread.spawn(move || drop(reply.send(work())))?;
+                }
+            }
+        }
+        if let Some(watch) = &mut self.watch {
+            watch(&committed, &self.engine);
+        }
+        Ok(())
+    }
+
+    /// What a committed event sets in motion.
+    fn act(&mut self, committed: &Committed) {
+        match &committed.event {
+            Event::AttemptStarted { request, attempt } => {
+                // Ended within the same commit: nothing to do.
+                let Some(open) = self.engine.state().open_request(*request) else { return };
+                if open.row.status != Status::Running {
+                    return;
+                }
+                self.started.insert(*request, (*attempt, Instant::now()));
+                self.pool.begin(Ticket {
+                    request: *request,
+                    attempt: *attempt,
+                    epoch: self.engine.state().epoch(),
+                    run_id: self.service.run.run_id.clone(),
+                    started_at: committed.at,
+                    replies: open.replies.clone(),
+                });
+            }
+            Event::InputResolved { request, attempt, .. } => self.pool.proceed(*request, *attempt),
+            Event::SummaryProduced { request, .. }
+            | Event::AttemptFailed { request, .. }
+            | Event::RequestSkipped { request, .. } => {
+                self.started.remove(request);
+            }
+            Event::RequestCancelled { request, .. }
+            | Event::RequestDuplicated { request, .. }
+            | Event::WorkHeld { request, .. } => {
+                self.started.remove(request);
+                self.pool.forget(*request);
+            }
+            _ => {}
+        }
+    }
+
+    fn is_finished(&self, until: Until) -> bool {
+        let Until::Drained(by) = until else { return false };
+        let state = self.engine.state();
+        let intake_is_done = match self.caught_up {
+            Some(None) => self.unparsed.is_none(),
+            _ => !self.takes_lines(),
+        };
+        let paused = !state.paused().is_empty();
+        let idle = intake_is_done
+            && self.engine.pending() == 0
+            && state.running_count() == 0
+            && !state.has_unsettled()
+            && (state.ready_count() == 0 || paused);
+        let later = match (by, state.next_eligible()) {
+            (Some(by), Some(next)) => next <= by && self.now() <= by && !paused,
+            _ => false,
+        };
+        idle && !later
+    }
+
+    fn sleep_time(&self, until: Until) -> Duration {
+        let now = self.now();
+        let next = self.engine.state().next_eligible();
+        let next = next.map(|at| Duration::from_millis(at.ms_since(now).max(1) as u64));
+        let idle = match until {
+            Until::Drained(_) => Duration::from_millis(50),
+            Until::Stopped => IDLE,
+        };
+        next.map_or(idle, |next| next.min(idle))
+    }
+
+    fn stop_intake(&mut self) {
+        if let Some(intake) = self.intake.take() {
+            intake.stop();
+        }
+    }
+
+    /// The end in order: no new work, a while for what is under way, everything durable.
+    fn finish(mut self) -> Result<(RunReport, Engine), ServiceError> {
+        self.stop_intake();
+        let grace = Duration::from_millis(self.service.config.shutdown_grace_ms.max(0) as u64);
+        let deadline = Instant::now() + grace;
+        while self.engine.state().running_count() > 0 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Ok(report) = self.reports.recv_timeout(left.min(IDLE)) else {
+                if left.is_zero() || self.service.stop.0.load(Ordering::Acquire) > 1 {
+                    break;
+                }
+                continue;
+            };
+            self.take_report(report)?;
+            let mut mark = None;
+            for _ in 0..REPORTS_PER_TURN {
+                let Ok(report) = self.reports.try_recv() else { break };
+                self.take_report(report)?;
+            }
+            if self.engine.state().has_unsettled() {
+                let now = self.now();
+                self.engine.settle(now)?;
+            }
+            self.commit(mark.take(), CheckpointWhen::Due)?;
+        }
+        let now = self.now();
+        self.engine.finish_run(RunEnd::Clean, self.report.to_json(), now)?;
+        self.commit(None, CheckpointWhen::Due)?;
+        let Sequencer { service, mut engine, projector, pool, report, .. } = self;
+        let cursors = projector.finish()?;
+        engine.commit(None, CheckpointWhen::Changed, &cursors, service.machine.clock.now())?;
+        if engine.state().running_count() == 0 {
+            pool.join()
+        } else {
+            pool.abandon()
+        }
+        Ok((report, engine))
+    }
+
+    fn now(&self) -> Timestamp {
+        self.service.machine.clock.now()
+    }
+}
+
+fn failure_report(error: &dyn std::error::Error) -> String {
+    serde_json::json!({"error": error.to_string()}).to_string()
+}

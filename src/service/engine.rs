@@ -1,0 +1,532 @@
+//! The sequencer's step: inputs become events, events become one commit.
+//!
+//! Contract. Inputs are decided one after another, each against the state that the ones before
+//! left; their events are applied in memory at once and pile up in a batch. [`Engine::commit`]
+//! makes the batch durable together with the queue position it consumed, and with a checkpoint
+//! when one is due. Only what `commit` returns may be acted on. After any error the memory may be
+//! ahead of the disk: the engine refuses everything further, and the process must end and recover.
+//!
+//! One thread owns the engine. It starts no threads, opens no file but the store, and reads the
+//! clock only through the timestamps it is given.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::past::{PastError, PastView, Pending};
+use crate::contract::hash::{Digest, Hasher};
+use crate::contract::ids::{KeyIndex, Seq};
+use crate::contract::time::Timestamp;
+use crate::export::Committed;
+use crate::log::codec::{self, CodecError, Cursor, STATE_FINGERPRINT};
+use crate::log::{Checkpoint, Commit, LogError, NewRecord, Reader, Store};
+use crate::state::decide::{Arrival, FlowStanding, Outcome, Refused, Report, RetryPolicy};
+use crate::state::event::{BadLine, Event, PauseCause, RunEnd, TakenRequest};
+use crate::state::{Impossible, State};
+
+/// Waiters settled before one commit.
+const SETTLED_AT_ONCE: usize = 256;
+/// Changed rows, keys and ids after which a checkpoint is due whatever the event count.
+const CHANGES_MAX: usize = 1_000_000;
+
+/// The engine cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The store failed or is damaged.
+    #[error("use the log")]
+    Log(#[from] LogError),
+    /// An earlier record could not be used.
+    #[error("use an earlier record")]
+    Past(#[from] PastError),
+    /// A stored record that does not read.
+    #[error("read event {seq}")]
+    Event {
+        /// Which one.
+        seq: Seq,
+        /// Why.
+        source: CodecError,
+    },
+    /// A stored table that does not read.
+    #[error("read the checkpoint")]
+    Table(#[from] CodecError),
+    /// A fact that cannot follow: a damaged log or a bug.
+    #[error("apply an event")]
+    Impossible(#[from] Impossible),
+    /// An earlier error left memory ahead of the disk.
+    #[error("the engine stopped after an earlier error")]
+    Poisoned,
+}
+
+/// Tells a wish that cannot be granted from an engine that cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum OperatorError {
+    /// The wish.
+    #[error(transparent)]
+    Refused(Refused<PastError>),
+    /// The engine.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+/// How a run names itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunStart {
+    /// Its id.
+    pub run_id: String,
+    /// The command.
+    pub command: String,
+    /// Version of the program.
+    pub version: String,
+    /// Fingerprint of the configuration.
+    pub config: Digest,
+    /// Host, system, zone, as JSON.
+    pub environment: String,
+}
+
+/// What the engine is tuned by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EngineOptions {
+    /// How often and how long to try.
+    pub retry: RetryPolicy,
+    /// Events between checkpoints.
+    pub checkpoint_every: u64,
+}
+
+/// The engine.
+pub struct Engine {
+    store: Store,
+    log: Reader,
+    state: State,
+    options: EngineOptions,
+    pending: Vec<Pending>,
+    records: Vec<NewRecord>,
+    bytes: usize,
+    mark: Vec<u8>,
+    state_digest: Digest,
+    checkpoint_at: Seq,
+    poisoned: bool,
+}
+
+impl Engine {
+    /// Brings the state up to the end of the log: tables first, then the tail after them.
+    /// `progress` hears how much of the tail is replayed, from 0 to 1.
+    pub fn open(
+        store: Store,
+        options: EngineOptions,
+        now: Timestamp,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<Engine, EngineError> {
+        let log = store.reader();
+        let (state, state_digest) = load(&log, now, progress)?;
+        let checkpoint_at = log.applied();
+        Ok(Engine {
+            store,
+            log,
+            state,
+            options,
+            pending: Vec::new(),
+            records: Vec::new(),
+            bytes: 0,
+            mark: Vec::new(),
+            state_digest,
+            checkpoint_at,
+            poisoned: false,
+        })
+    }
+
+    /// What is known in memory.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// A reader of what is committed, for any thread.
+    pub fn log(&self) -> &Reader {
+        &self.log
+    }
+
+    /// Memory, batch and log as one past.
+    pub fn past(&self) -> PastView<'_> {
+        PastView::new(&self.log, &self.pending)
+    }
+
+    /// Events of the batch under way.
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Payload bytes of the batch under way.
+    pub fn pending_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Replaces the tuning, as a reload does.
+    pub fn retune(&mut self, options: EngineOptions) {
+        self.options = options;
+    }
+
+    /// A command took the home. A run that never finished is closed as crashed first.
+    pub fn begin_run(&mut self, run: RunStart, now: Timestamp) -> Result<Seq, EngineError> {
+        if let Some(open) = self.state.run().cloned() {
+            let event = Event::RunFinished {
+                run_id: open.run_id,
+                started: open.started,
+                end: RunEnd::Crashed,
+                report: "{}".to_owned(),
+            };
+            self.push(event, None, now)?;
+        }
+        let RunStart { run_id, command, version, config, environment } = run;
+        self.push(Event::RunStarted { run_id, command, version, config, environment }, None, now)
+    }
+
+    /// The run ends and says how.
+    pub fn finish_run(
+        &mut self,
+        end: RunEnd,
+        report: String,
+        now: Timestamp,
+    ) -> Result<(), EngineError> {
+        let Some(run) = self.state.run().cloned() else { return Ok(()) };
+        let event = Event::RunFinished { run_id: run.run_id, started: run.started, end, report };
+        self.push(event, None, now).map(|_| ())
+    }
+
+    /// A line that is no request.
+    pub fn bad_line(&mut self, line: BadLine, now: Timestamp) -> Result<(), EngineError> {
+        self.push(Event::LineQuarantined(Box::new(line)), None, now).map(|_| ())
+    }
+
+    /// A request line.
+    pub fn arrival(&mut self, arrival: Arrival, now: Timestamp) -> Result<(), EngineError> {
+        let mut events = Vec::with_capacity(1);
+        let past = PastView::new(&self.log, &self.pending);
+        self.state.arrival(&past, arrival, &mut events)?;
+        self.push_all(events, now)
+    }
+
+    /// A worker's report. Says whether it was about the try under way.
+    pub fn report(&mut self, report: Report, now: Timestamp) -> Result<bool, EngineError> {
+        let mut events = Vec::with_capacity(1);
+        let past = PastView::new(&self.log, &self.pending);
+        self.state.report(&past, &report, &self.options.retry, now, &mut events)?;
+        let mut body = match report.outcome {
+            Outcome::Responded { body, .. } | Outcome::Produced { item: body, .. } => Some(body),
+            _ => None,
+        };
+        let counted = !events.is_empty();
+        for event in events {
+            let carries =
+                matches!(event, Event::ModelResponded { .. } | Event::SummaryProduced { .. });
+            self.push(event, if carries { body.take() } else { None }, now)?;
+        }
+        Ok(counted)
+    }
+
+    /// A fact of a projection.
+    pub fn note(
+        &mut self,
+        kind: &str,
+        facts: String,
+        body: Option<Vec<u8>>,
+        now: Timestamp,
+    ) -> Result<Seq, EngineError> {
+        self.push(Event::Noted { kind: kind.to_owned(), facts }, body, now)
+    }
+
+    /// An operational fact: a reload, a release, an adoption.
+    pub fn record(&mut self, event: Event, now: Timestamp) -> Result<Seq, EngineError> {
+        self.push(event, None, now)
+    }
+
+    /// Stops or restarts intake.
+    pub fn pause(
+        &mut self,
+        cause: PauseCause,
+        pause: bool,
+        now: Timestamp,
+    ) -> Result<bool, EngineError> {
+        let mut events = Vec::new();
+        self.state.pause(cause, pause, &mut events);
+        let changed = !events.is_empty();
+        self.push_all(events, now)?;
+        Ok(changed)
+    }
+
+    /// An operator ends a request.
+    pub fn cancel(&mut self, request_id: &str, now: Timestamp) -> Result<(), OperatorError> {
+        let mut events = Vec::new();
+        let past = PastView::new(&self.log, &self.pending);
+        self.state.cancel(&past, request_id, &mut events).map_err(OperatorError::Refused)?;
+        Ok(self.push_all(events, now)?)
+    }
+
+    /// An operator wants a request tried now or again.
+    pub fn retry(
+        &mut self,
+        request_id: &str,
+        flow_of: impl Fn(&TakenRequest) -> FlowStanding,
+        now: Timestamp,
+    ) -> Result<(), OperatorError> {
+        let mut events = Vec::new();
+        let past = PastView::new(&self.log, &self.pending);
+        self.state
+            .retry(&past, request_id, flow_of, &mut events)
+            .map_err(OperatorError::Refused)?;
+        Ok(self.push_all(events, now)?)
+    }
+
+    /// Settles waiters whose holder ended, at most a bounded number; says whether any are left.
+    pub fn settle(&mut self, now: Timestamp) -> Result<bool, EngineError> {
+        let mut events = Vec::new();
+        let past = PastView::new(&self.log, &self.pending);
+        self.state.settle(&past, SETTLED_AT_ONCE, &mut events)?;
+        self.push_all(events, now)?;
+        Ok(self.state.has_unsettled())
+    }
+
+    /// Starts at most `slots` requests whose turn it is.
+    pub fn start_ready(&mut self, slots: usize, now: Timestamp) -> Result<usize, EngineError> {
+        self.state.advance(now);
+        let mut started = 0;
+        let mut events = Vec::with_capacity(1);
+        while started < slots && self.state.start_next(&mut events).is_some() {
+            self.push_all(std::mem::take(&mut events), now)?;
+            started += 1;
+        }
+        Ok(started)
+    }
+
+    /// Makes the batch durable, with the position of the queue after it and, when one is due or
+    /// wanted, a checkpoint. `cursors` are how far the append-only projections are durable.
+    pub fn commit(
+        &mut self,
+        mark: Option<Vec<u8>>,
+        checkpoint: CheckpointWhen,
+        cursors: &[(&str, Cursor)],
+        now: Timestamp,
+    ) -> Result<Arc<Vec<Committed>>, EngineError> {
+        if self.poisoned {
+            return Err(EngineError::Poisoned);
+        }
+        if let Some(mark) = mark {
+            self.mark = mark;
+        }
+        let wanted = match checkpoint {
+            CheckpointWhen::Due => self.checkpoint_is_due(),
+            CheckpointWhen::Changed => {
+                !self.state.changed().is_empty() || self.state.applied > self.checkpoint_at
+            }
+        };
+        let checkpoint = if wanted { Some(self.checkpoint(cursors, now)?) } else { None };
+        if self.records.is_empty() && self.mark.is_empty() {
+            return Ok(Arc::default());
+        }
+        let committed = self.append(checkpoint);
+        self.poisoned = committed.is_err();
+        committed
+    }
+
+    /// Closes the store in order.
+    pub fn close(self) -> Result<(), EngineError> {
+        Ok(self.store.close()?)
+    }
+
+    /// The store, for maintenance between batches.
+    pub fn store_mut(&mut self) -> &mut Store {
+        &mut self.store
+    }
+
+    fn append(
+        &mut self,
+        checkpoint: Option<Checkpoint>,
+    ) -> Result<Arc<Vec<Committed>>, EngineError> {
+        let first = Seq(self.state.applied.0 + 1 - self.records.len() as u64);
+        let checkpointed = checkpoint.is_some();
+        let commit = Commit { first, records: &self.records, mark: &self.mark, checkpoint };
+        let appended = self.store.append(commit)?;
+        if checkpointed {
+            self.state.checkpointed();
+            self.checkpoint_at = self.state.applied;
+        }
+        let records = self.records.drain(..).zip(appended.hashes);
+        let committed = self.pending.drain(..).zip(records).map(|(pending, (record, hash))| {
+            Committed { seq: pending.seq, at: record.at, hash, event: pending.event }
+        });
+        let committed = Arc::new(committed.collect());
+        self.mark.clear();
+        self.bytes = 0;
+        Ok(committed)
+    }
+
+    fn checkpoint_is_due(&self) -> bool {
+        self.state.applied.0 - self.checkpoint_at.0 >= self.options.checkpoint_every
+            || self.state.changed().len() >= CHANGES_MAX
+    }
+
+    fn checkpoint(
+        &mut self,
+        cursors: &[(&str, Cursor)],
+        now: Timestamp,
+    ) -> Result<Checkpoint, EngineError> {
+        let mut checkpoint = tables(&self.state);
+        self.state_digest = chain_digest(&self.state_digest, &checkpoint);
+        let applied = self.state.applied.next();
+        let rows = checkpoint.rows.len() as u64;
+        self.push(Event::CheckpointTaken { applied, state: self.state_digest, rows }, None, now)?;
+        checkpoint.applied = applied;
+        let documents = &mut checkpoint.documents;
+        documents.push(("fingerprint".into(), Some(STATE_FINGERPRINT.to_vec())));
+        documents.push(("state_digest".into(), Some(self.state_digest.0.to_vec())));
+        for (name, cursor) in cursors {
+            documents.push((format!("cursor.{name}"), Some(codec::encode_cursor(cursor))));
+        }
+        Ok(checkpoint)
+    }
+
+    fn push_all(&mut self, events: Vec<Event>, now: Timestamp) -> Result<(), EngineError> {
+        for event in events {
+            self.push(event, None, now)?;
+        }
+        Ok(())
+    }
+
+    fn push(
+        &mut self,
+        event: Event,
+        body: Option<Vec<u8>>,
+        now: Timestamp,
+    ) -> Result<Seq, EngineError> {
+        if self.poisoned {
+            return Err(EngineError::Poisoned);
+        }
+        let seq = self.state.applied.next();
+        if let Err(error) = self.state.apply(seq, now, &event) {
+            self.poisoned = true;
+            return Err(error.into());
+        }
+        let (tag, version, payload) = codec::encode(&event);
+        self.bytes += payload.len() + body.as_ref().map_or(0, Vec::len);
+        self.records.push(NewRecord { at: now, tag, version, payload, body });
+        self.pending.push(Pending { seq, event });
+        Ok(seq)
+    }
+}
+
+/// When a commit takes a checkpoint along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CheckpointWhen {
+    /// When enough has happened since the last.
+    Due,
+    /// When anything happened since the last.
+    Changed,
+}
+
+/// What changed in the state as table contents; `applied` is for the caller to fill in.
+pub fn tables(state: &State) -> Checkpoint {
+    let changed = state.changed();
+    let rows = changed.rows.iter().map(|(seq, row)| (*seq, codec::encode_row(row))).collect();
+    let open = changed
+        .open
+        .iter()
+        .map(|seq| (*seq, state.open_request(*seq).map(codec::encode_open)))
+        .collect();
+    let keys = KeyIndex::ALL.into_iter().map(|index| (index, changed.sorted(index))).collect();
+    let ledger = codec::encode_ledger(&state.ledger());
+    Checkpoint {
+        rows,
+        open,
+        keys,
+        documents: vec![("ledger".into(), Some(ledger))],
+        applied: state.applied,
+    }
+}
+
+/// The digest of everything checkpoints wrote: the one before, then what this one writes, in key
+/// order.
+pub fn chain_digest(previous: &Digest, checkpoint: &Checkpoint) -> Digest {
+    let mut hasher = Hasher::new();
+    hasher.update(previous.0);
+    for (seq, row) in &checkpoint.rows {
+        hasher.update(seq.0.to_le_bytes()).update(row);
+    }
+    for (seq, open) in &checkpoint.open {
+        hasher.update(seq.0.to_le_bytes()).update(open.as_deref().unwrap_or_default());
+    }
+    for (index, keys) in &checkpoint.keys {
+        hasher.update([*index as u8]);
+        for (digest, value) in keys {
+            hasher.update(digest).update(value.to_le_bytes());
+        }
+    }
+    for (name, content) in &checkpoint.documents {
+        hasher.update(name).update(content.as_deref().unwrap_or_default());
+    }
+    hasher.finish()
+}
+
+fn load(
+    log: &Reader,
+    now: Timestamp,
+    progress: &mut dyn FnMut(f64),
+) -> Result<(State, Digest), EngineError> {
+    let known = log.document("fingerprint")?.is_some_and(|found| found == STATE_FINGERPRINT);
+    let (mut state, digest) =
+        if known { from_tables(log, now)? } else { (State::default(), Digest::ZERO) };
+    let from = state.applied;
+    let (head, _) = log.head();
+    let total = (head.0 - from.0).max(1) as f64;
+    let mut failure = None;
+    log.scan(from.next(), None, &mut |entry| {
+        let applied = codec::decode(entry.tag, entry.version, entry.payload)
+            .map_err(|source| EngineError::Event { seq: entry.seq, source })
+            .and_then(|event| Ok(state.apply(entry.seq, entry.at, &event)?));
+        if let Err(error) = applied {
+            failure = Some(error);
+            return ControlFlow::Break(());
+        }
+        if entry.seq.0 % 65_536 == 0 {
+            progress((entry.seq.0 - from.0) as f64 / total);
+        }
+        ControlFlow::Continue(())
+    })?;
+    match failure {
+        Some(error) => Err(error),
+        None => Ok((state, digest)),
+    }
+}
+
+fn from_tables(log: &Reader, now: Timestamp) -> Result<(State, Digest), EngineError> {
+    let ledger = match log.document("ledger")? {
+        Some(bytes) => codec::decode_ledger(&bytes)?,
+        None => return Ok((State::default(), Digest::ZERO)),
+    };
+    let mut digest = Digest::ZERO;
+    if let Some(bytes) = log.document("state_digest")?
+        && let Ok(bytes) = bytes.try_into()
+    {
+        digest = Digest(bytes);
+    }
+    let mut open = Vec::new();
+    let mut failure = None;
+    log.open_rows(&mut |seq, bytes| match codec::decode_open(bytes) {
+        Ok(request) => {
+            open.push((seq, request));
+            ControlFlow::Continue(())
+        }
+        Err(error) => {
+            failure = Some(error);
+            ControlFlow::Break(())
+        }
+    })?;
+    match failure {
+        Some(error) => Err(error.into()),
+        None => Ok((State::restore(log.applied(), ledger, open, now), digest)),
+    }
+}
+
+/// How far an append-only projection was durable at the last checkpoint.
+pub fn cursor(log: &Reader, name: &str) -> Result<Cursor, EngineError> {
+    match log.document(&format!("cursor.{name}"))? {
+        Some(bytes) => Ok(codec::decode_cursor(&bytes)?),
+        None => Ok(Cursor::default()),
+    }
+}

@@ -1,0 +1,276 @@
+//! From the queue file to decided-upon inputs: one thread reads and syncs, a few parse.
+//!
+//! Batches reach the sequencer in the order of the file whoever parses them: each travels as a
+//! promise that its parser fulfils. Every channel is bounded, so when the sequencer stops taking,
+//! reading stops, and the queue file itself is the buffer.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use super::worker::SharedFlows;
+use crate::contract::request::Request;
+use crate::contract::time::{Day, Timestamp};
+use crate::contract::vocabulary::{ReasonCode, Warning};
+use crate::os::Machine;
+use crate::seam::line::{LineContent, QuarantinedLine, parse_line};
+use crate::seam::position::{ConsumedBatch, Position, QueueError};
+use crate::seam::tail::{Batch, TailOptions, Tailer};
+use crate::seam::watch::Watcher;
+use crate::state::decide::Arrival;
+use crate::state::event::{AckHead, BadLine, RawLine, TakenRequest};
+
+/// Batches read ahead of the sequencer.
+const READ_AHEAD: usize = 4;
+/// Longest wait before the file is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// One line that matters.
+#[derive(Debug)]
+pub enum Line {
+    /// A request.
+    Request(Box<Arrival>),
+    /// A line to set aside.
+    Bad(Box<BadLine>),
+}
+
+/// A parsed batch.
+#[derive(Debug)]
+pub struct Arrived {
+    /// Its lines, blank ones left out.
+    pub lines: Vec<Line>,
+    /// The position after it.
+    pub end: Position,
+    /// What it consumed.
+    pub consumed: ConsumedBatch,
+}
+
+/// What the reading thread says.
+pub enum IntakeMessage {
+    /// A batch that a parser is working on.
+    Batch(Receiver<Arrived>),
+    /// Everything finished was handed over. An unfinished last line is cut off at the given time.
+    CaughtUp(Option<Timestamp>),
+    /// Reading cannot go on.
+    Failed(QueueError),
+}
+
+/// How the queue is read.
+#[derive(Debug, Clone)]
+pub struct IntakeOptions {
+    /// The queue file.
+    pub path: PathBuf,
+    /// Line length and patience.
+    pub tail: TailOptions,
+    /// Most lines in a batch.
+    pub lines_max: usize,
+    /// Most bytes in a batch.
+    pub bytes_max: usize,
+    /// Threads that parse.
+    pub parsers: usize,
+}
+
+/// The reading and parsing threads.
+pub struct Intake {
+    /// What they say.
+    pub messages: Receiver<IntakeMessage>,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Intake {
+    /// Starts reading at a position.
+    pub fn start(
+        machine: &Machine,
+        position: Position,
+        options: &IntakeOptions,
+        flows: &SharedFlows,
+    ) -> Result<Intake, QueueError> {
+        let disk = Arc::clone(&machine.disk);
+        let tailer = Tailer::open(disk, &options.path, position, options.tail)?;
+        let (out, messages) = bounded(READ_AHEAD);
+        let (to_parse, inbox) = bounded::<(Batch, Sender<Arrived>)>(READ_AHEAD);
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut threads = Vec::with_capacity(options.parsers + 1);
+        let spawned = |action| {
+            let path = options.path.clone();
+            move |source| QueueError::Io { action, path, source }
+        };
+        for number in 0..options.parsers.max(1) {
+            let inbox: Receiver<(Batch, Sender<Arrived>)> = inbox.clone();
+            let flows = Arc::clone(flows);
+            let thread = std::thread::Builder::new().name(format!("parser-{number}"));
+            let parser = thread.spawn(move || {
+                while let Ok((batch, promise)) = inbox.recv() {
+                    // The sequencer may be gone; then nobody wants the batch.
+                    let _ = promise.send(parse(batch, &flows));
+                }
+            });
+            threads.push(parser.map_err(spawned("start a parser for"))?);
+        }
+        let reader = Reading {
+            clock: Arc::clone(&machine.clock),
+            tailer,
+            watcher: Watcher::new(&options.path),
+            options: options.clone(),
+            out,
+            to_parse,
+            stop: Arc::clone(&stop),
+        };
+        let thread = std::thread::Builder::new().name("intake".to_owned());
+        let reading = thread.spawn(move || reader.run());
+        threads.push(reading.map_err(spawned("start reading"))?);
+        Ok(Intake { messages, stop, threads })
+    }
+
+    /// Stops reading and waits for the threads.
+    pub fn stop(self) {
+        self.stop.store(true, Ordering::Release);
+        drop(self.messages);
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Reading {
+    clock: Arc<dyn crate::os::Clock>,
+    tailer: Tailer,
+    watcher: Watcher,
+    options: IntakeOptions,
+    out: Sender<IntakeMessage>,
+    to_parse: Sender<(Batch, Sender<Arrived>)>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Reading {
+    fn run(mut self) {
+        let mut said: Option<Option<Timestamp>> = None;
+        while !self.stop.load(Ordering::Acquire) {
+            let now = self.clock.now();
+            let (lines, bytes) = (self.options.lines_max, self.options.bytes_max);
+            let read = self.tailer.next_batch(now, lines, bytes);
+            let batch = match read.and_then(|batch| self.tailer.sync().map(|()| batch)) {
+                Ok(batch) => batch,
+                Err(error) => {
+                    let _ = self.out.send(IntakeMessage::Failed(error));
+                    return;
+                }
+            };
+            let Some(batch) = batch else {
+                let due = self.tailer.partial_due();
+                if said != Some(due) {
+                    if self.out.send(IntakeMessage::CaughtUp(due)).is_err() {
+                        return;
+                    }
+                    said = Some(due);
+                }
+                self.watcher.wait(LOOK_AGAIN);
+                continue;
+            };
+            said = None;
+            let (promise, arrived) = bounded(1);
+            if self.out.send(IntakeMessage::Batch(arrived)).is_err()
+                || self.to_parse.send((batch, promise)).is_err()
+            {
+                return;
+            }
+        }
+    }
+}
+
+/// Parses a batch: a pure function of its bytes and of the flows registered now.
+pub fn parse(batch: Batch, flows: &SharedFlows) -> Arrived {
+    let flows = Arc::clone(&flows.read());
+    let mut lines = Vec::with_capacity(batch.lines.len());
+    for span in &batch.lines {
+        match parse_line(&batch, span).content {
+            LineContent::Blank => {}
+            LineContent::Quarantined(line) => lines.push(Line::Bad(Box::new(bad_line(*line)))),
+            LineContent::Request(request) => {
+                let head = (span.number, span.offset);
+                let arrival = arrival(&request, head, text_of(&batch, span), flows.as_ref());
+                lines.push(Line::Request(Box::new(arrival)));
+            }
+        }
+    }
+    Arrived { lines, end: batch.end, consumed: batch.consumed }
+}
+
+/// The request's bytes without what only belongs to the line: a byte-order mark, a `\r`.
+fn text_of(batch: &Batch, span: &crate::seam::tail::LineSpan) -> Vec<u8> {
+    let raw = batch.raw(span);
+    let text = raw.strip_suffix(b"\r").unwrap_or(raw);
+    text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).to_vec()
+}
+
+fn bad_line(line: QuarantinedLine) -> BadLine {
+    let whole = line.raw.len() as u64 == line.length;
+    BadLine {
+        line: line.number,
+        offset: line.offset,
+        length: line.length,
+        sha256: line.sha256,
+        reason: line.reason,
+        request_id: line.request_id,
+        errors: line.errors,
+        errors_omitted: line.errors_omitted,
+        raw: if whole { RawLine::Whole(line.raw) } else { RawLine::Prefix(line.raw) },
+    }
+}
+
+/// A valid request with everything the core wants to know about it.
+pub fn arrival(
+    request: &Request,
+    (line, offset): (u64, u64),
+    text: Vec<u8>,
+    flows: &dyn super::worker::FlowDirectory,
+) -> Arrival {
+    let key = request.effective_key();
+    let work = if key.derived { key.digest } else { request.work_digest() };
+    let flow = flows.standing(&request.work.flow_id, request.work.variant.as_deref());
+    let soft = request.urgency == crate::contract::vocabulary::Urgency::Now;
+    let mut warnings = request.warnings;
+    if soft && request.not_before.is_some() {
+        warnings = warnings.with(Warning::NotBeforeIsSoft);
+    }
+    let taken = TakenRequest {
+        head: AckHead { request_id: request.request_id.clone(), key: key.text, line, offset },
+        key: key.digest,
+        id: request.id_digest(),
+        work: work.head(),
+        producer: request.requested_by.repo.clone(),
+        flow_id: request.work.flow_id.clone(),
+        variant: request.work.variant.clone(),
+        kind: request.work.kind,
+        bus: request.input.bus(),
+        priority: request.priority,
+        urgency: request.urgency,
+        created_at: request.created_at,
+        not_before: request.not_before,
+        deadline: request.deadline,
+        warnings,
+        previous: None,
+        supersedes: None,
+        line: text,
+    };
+    Arrival { request: taken, flow, refused: refusal(request) }
+}
+
+/// What can be refused by looking at the request alone.
+fn refusal(request: &Request) -> Option<(ReasonCode, String)> {
+    if !request.kind_fits() {
+        let bus = request.input.bus().map_or("", |bus| bus.as_str());
+        let message = format!("{} takes no input from {bus}", request.work.kind);
+        return Some((ReasonCode::KindBusMismatch, message));
+    }
+    let day = request.work.params.get("day")?;
+    let is_day = day.as_str().is_some_and(|text| text.parse::<Day>().is_ok());
+    (!is_day).then(|| {
+        (ReasonCode::InvalidParams, format!("params.day must be a calendar date, not {day}"))
+    })
+}

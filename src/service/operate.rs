@@ -1,0 +1,693 @@
+//! Answers to the questions of [`super::control`], the same in process and over the socket.
+//!
+//! What needs memory is taken while the sequencer waits, and is small; what needs reading is
+//! handed back as [`Reply::Later`] and read by whoever asked, beside the running service.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use serde_json::{Map, Value, json};
+
+use super::control::{Answer, Question, done};
+use super::engine::{Engine, EngineError, OperatorError};
+use super::mark::QueueMark;
+use super::past::{PastError, event_at};
+use super::worker::SharedFlows;
+use crate::contract::hash::Digest;
+use crate::contract::ids::{KeyIndex, Seq};
+use crate::contract::time::Timestamp;
+use crate::export::{Committed, ack, quarantine};
+use crate::limits::QUERY_PAGE_ROWS;
+use crate::log::codec::{self, CodecError};
+use crate::log::{LogError, Reader, Record};
+use crate::state::decide::Refused;
+use crate::state::event::{Event, PauseCause, TakenRequest};
+use crate::state::{Open, Past as _, Row, State, Status};
+
+/// Rows looked at for one page when a filter passes few.
+const SCANNED_PER_PAGE: usize = 20_000;
+/// Events of one request that are listed.
+const HISTORY_EVENTS_MAX: usize = 1000;
+/// Events looked through for them.
+const HISTORY_SCAN_MAX: u64 = 5_000_000;
+
+/// An answer, or the work that leads to one.
+pub enum Reply {
+    /// Ready.
+    Now(Answer),
+    /// To be read from the log, by any thread.
+    Later(Box<dyn FnOnce() -> Answer + Send>),
+}
+
+/// What an answer can depend on beside the engine.
+pub struct Surroundings<'a> {
+    /// The moment of asking.
+    pub now: Timestamp,
+    /// Flows as registered.
+    pub flows: &'a SharedFlows,
+    /// Bytes of the queue file.
+    pub queue_bytes: u64,
+    /// Bytes free on its disk.
+    pub free_bytes: Option<u64>,
+}
+
+/// Answers a question. Orders leave their events in the batch: the caller commits before replying.
+pub fn answer(
+    engine: &mut Engine,
+    around: &Surroundings<'_>,
+    question: Question,
+) -> Result<Reply, EngineError> {
+    let now = around.now;
+    match question {
+        Question::Status => Ok(Reply::Now(Answer::Ok(status(engine, around)))),
+        Question::Requests { state, flow, since_ms, before, limit } => {
+            let filter = match Filter::new(state.as_deref(), flow, since_ms) {
+                Ok(filter) => filter,
+                Err(why) => return Ok(Reply::Now(Answer::Refused(why))),
+            };
+            let before = Seq(before.unwrap_or(u64::MAX));
+            let limit = limit.unwrap_or(QUERY_PAGE_ROWS).clamp(1, QUERY_PAGE_ROWS);
+            Ok(requests(engine, now, filter, before, limit))
+        }
+        Question::Show { id } => show(engine, now, &id),
+        Question::Quarantine { after, limit } => {
+            let log = engine.log().clone();
+            let limit = limit.unwrap_or(QUERY_PAGE_ROWS).clamp(1, QUERY_PAGE_ROWS);
+            Ok(later(move || quarantined(&log, Seq(after), limit)))
+        }
+        Question::QuarantineShow { seq } => {
+            let log = engine.log().clone();
+            Ok(later(move || quarantined_one(&log, Seq(seq))))
+        }
+        Question::QuarantineReleased { seq, request_id } => {
+            let quarantined = Seq(seq);
+            if !matches!(event_at(engine.log(), quarantined)?, Some(Event::LineQuarantined(_))) {
+                return Ok(not_found(format!("no quarantined line {seq}")));
+            }
+            engine.record(Event::QuarantineReleased { quarantined, request_id }, now)?;
+            Ok(Reply::Now(done("released")))
+        }
+        Question::Retry { request_id } => {
+            let flows = std::sync::Arc::clone(&around.flows.read());
+            let flow_of =
+                |taken: &TakenRequest| flows.standing(&taken.flow_id, taken.variant.as_deref());
+            granted(engine.retry(&request_id, flow_of, now), "retry")
+        }
+        Question::Cancel { request_id } => granted(engine.cancel(&request_id, now), "cancelled"),
+        Question::Pause => {
+            let changed = engine.pause(PauseCause::Operator, true, now)?;
+            Ok(Reply::Now(done(if changed { "paused" } else { "paused already" })))
+        }
+        Question::Resume => {
+            let changed = engine.pause(PauseCause::Operator, false, now)?;
+            Ok(Reply::Now(done(if changed { "resumed" } else { "not paused" })))
+        }
+        Question::Reload => {
+            let why = "reload is for a running service; a command reads its settings at start";
+            Ok(Reply::Now(Answer::Refused(why.to_owned())))
+        }
+        Question::LogStats => {
+            let log = engine.log().clone();
+            Ok(later(move || Ok(log_stats(&log)?)))
+        }
+        Question::LogVerify { anchors } => {
+            let log = engine.log().clone();
+            Ok(later(move || log_verify(&log, &anchors)))
+        }
+        Question::LogDump { from, limit } => {
+            let log = engine.log().clone();
+            let limit = limit.unwrap_or(QUERY_PAGE_ROWS).clamp(1, QUERY_PAGE_ROWS);
+            Ok(later(move || log_page(&log, Seq(from), limit)))
+        }
+    }
+}
+
+/// An answer could not be read.
+#[derive(Debug, thiserror::Error)]
+enum AnswerError {
+    #[error(transparent)]
+    Log(#[from] LogError),
+    #[error(transparent)]
+    Past(#[from] PastError),
+    #[error("read event {seq}")]
+    Event { seq: Seq, source: CodecError },
+    #[error("read a row")]
+    Row(#[from] CodecError),
+}
+
+fn later(work: impl FnOnce() -> Result<Answer, AnswerError> + Send + 'static) -> Reply {
+    Reply::Later(Box::new(move || {
+        work().unwrap_or_else(|error| {
+            let mut text = error.to_string();
+            let mut source = std::error::Error::source(&error);
+            while let Some(cause) = source {
+                text = format!("{text}: {cause}");
+                source = cause.source();
+            }
+            Answer::Refused(text)
+        })
+    }))
+}
+
+fn not_found(what: String) -> Reply {
+    Reply::Now(Answer::NotFound(what))
+}
+
+fn granted(result: Result<(), OperatorError>, what: &str) -> Result<Reply, EngineError> {
+    match result {
+        Ok(()) => Ok(Reply::Now(done(what))),
+        Err(OperatorError::Engine(error)) => Err(error),
+        Err(OperatorError::Refused(Refused::Past(error))) => Err(error.into()),
+        Err(OperatorError::Refused(refused @ Refused::NoSuchRequest(_))) => {
+            Ok(not_found(refused.to_string()))
+        }
+        Err(OperatorError::Refused(refused)) => {
+            Ok(Reply::Now(Answer::Refused(refused.to_string())))
+        }
+    }
+}
+
+fn status(engine: &Engine, around: &Surroundings<'_>) -> Value {
+    let state = engine.state();
+    let (head, hash) = engine.log().head();
+    let mark = QueueMark::decode(&engine.log().mark()).map(|mark| mark.position);
+    let (offset, lines) = mark.map_or((0, 0), |position| (position.offset, position.lines));
+    let run = state.run().map(|run| {
+        json!({"run_id": run.run_id, "command": run.command, "started_at": run.started_at.to_string()})
+    });
+    let totals = state.totals();
+    let by_status: Map<String, Value> = Status::ALL
+        .into_iter()
+        .map(|status| {
+            let count = totals.by_status.get(&status).copied().unwrap_or(0);
+            (status.as_str().to_owned(), count.into())
+        })
+        .collect();
+    let by_reason: Map<String, Value> = totals
+        .by_reason
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .map(|(reason, count)| (reason.as_str().to_owned(), (*count).into()))
+        .collect();
+    let oldest = state.open_from(Seq(0)).next().map(|(_, open)| {
+        json!({"taken_at": open.row.taken_at.to_string(),
+               "waited_ms": around.now.ms_since(open.row.taken_at)})
+    });
+    let paused: Vec<&str> = state.paused().iter().map(pause_word).collect();
+    json!({
+        "at": around.now.to_string(),
+        "run": run,
+        "paused": paused,
+        "queue": {
+            "offset": offset, "lines": lines, "bytes": around.queue_bytes,
+            "lag_bytes": around.queue_bytes.saturating_sub(offset),
+        },
+        "requests": {
+            "taken": totals.taken, "open": state.open_count(), "ready": state.ready_count(),
+            "delayed": state.delayed_count(), "running": state.running_count(),
+            "by_status": by_status, "by_reason": by_reason,
+        },
+        "quarantined": totals.quarantined,
+        "oldest_open": oldest,
+        "next_eligible": state.next_eligible().map(|at| at.to_string()),
+        "log": {
+            "head": head.0, "hash": hash.hex(), "checkpoint": engine.log().applied().0,
+            "bytes": engine.log().file_bytes().unwrap_or(0),
+        },
+        "disk": {"free_bytes": around.free_bytes},
+    })
+}
+
+fn pause_word(cause: &PauseCause) -> &'static str {
+    match cause {
+        PauseCause::Operator => "operator",
+        PauseCause::OpenRequests => "open_requests",
+        PauseCause::DiskSpace => "disk_space",
+    }
+}
+
+/// Which requests a listing wants.
+struct Filter {
+    status: Option<Status>,
+    ready: Option<bool>,
+    flow: Option<String>,
+    since: Option<Timestamp>,
+}
+
+impl Filter {
+    fn new(
+        state: Option<&str>,
+        flow: Option<String>,
+        since_ms: Option<i64>,
+    ) -> Result<Filter, String> {
+        let (status, ready) = match state {
+            None => (None, None),
+            Some("ready") => (Some(Status::Waiting), Some(true)),
+            Some("waiting") => (Some(Status::Waiting), Some(false)),
+            Some(word) => {
+                let status = Status::parse(word).ok_or_else(|| {
+                    let words: Vec<&str> = Status::ALL.iter().map(|s| s.as_str()).collect();
+                    format!("no state {word}; there are ready, {}", words.join(", "))
+                })?;
+                (Some(status), None)
+            }
+        };
+        Ok(Filter { status, ready, flow, since: since_ms.map(Timestamp) })
+    }
+
+    fn row(&self, row: &Row) -> bool {
+        self.status.is_none_or(|status| status == row.status)
+            && self.since.is_none_or(|since| row.taken_at >= since)
+    }
+
+    fn open(&self, open: &Open, now: Timestamp) -> bool {
+        self.row(&open.row) && self.ready.is_none_or(|ready| ready == (open.eligible_at <= now))
+    }
+}
+
+/// What a listing knows of one request before it reads the request itself.
+struct Listed {
+    row: Row,
+    word: &'static str,
+    eligible_at: Option<Timestamp>,
+}
+
+fn requests(engine: &Engine, now: Timestamp, filter: Filter, before: Seq, limit: usize) -> Reply {
+    let state = engine.state();
+    let mut recent: BTreeMap<Seq, Listed> = BTreeMap::new();
+    let open = state.open_back(before).filter(|(_, open)| filter.open(open, now));
+    for (seq, open) in open.take(SCANNED_PER_PAGE) {
+        let word = open_word(open, now);
+        let eligible_at = Some(open.eligible_at).filter(|at| *at > now);
+        recent.insert(seq, Listed { row: open.row, word, eligible_at });
+    }
+    let ended = state.changed().rows.range(..before).rev().filter(|(_, row)| filter.row(row));
+    for (seq, row) in ended.take(SCANNED_PER_PAGE) {
+        recent.insert(*seq, Listed { row: *row, word: row.status.as_str(), eligible_at: None });
+    }
+    let log = engine.log().clone();
+    later(move || {
+        let mut scanned = 0;
+        let mut failure = None;
+        let mut reached = Seq(0);
+        log.rows_back(before, &mut |seq, bytes| {
+            scanned += 1;
+            reached = seq;
+            match codec::decode_row(bytes) {
+                Ok(row) if filter.row(&row) => {
+                    let listed = Listed { row, word: row.status.as_str(), eligible_at: None };
+                    recent.entry(seq).or_insert(listed);
+                }
+                Ok(_) => {}
+                Err(error) => failure = Some(error),
+            }
+            let enough = scanned >= SCANNED_PER_PAGE || failure.is_some();
+            if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        if let Some(error) = failure {
+            return Err(error.into());
+        }
+        let more_below = scanned >= SCANNED_PER_PAGE;
+        page(&log, recent, &filter, limit, more_below.then_some(reached))
+    })
+}
+
+fn page(
+    log: &Reader,
+    recent: BTreeMap<Seq, Listed>,
+    filter: &Filter,
+    limit: usize,
+    reached: Option<Seq>,
+) -> Result<Answer, AnswerError> {
+    let mut rows = Vec::new();
+    let mut next = reached;
+    for (seq, listed) in recent.into_iter().rev() {
+        if rows.len() == limit {
+            break;
+        }
+        if reached.is_some_and(|reached| seq < reached) {
+            break;
+        }
+        let Some(event) = event_at(log, seq)? else { continue };
+        let Some(taken) = event.taken() else { continue };
+        if filter.flow.as_ref().is_some_and(|flow| *flow != taken.flow_id) {
+            continue;
+        }
+        rows.push(listing(seq, &listed, taken));
+        if rows.len() == limit {
+            next = Some(seq);
+        }
+    }
+    Ok(Answer::Ok(json!({"requests": rows, "next": next.map(|seq| seq.0)})))
+}
+
+fn listing(seq: Seq, listed: &Listed, taken: &TakenRequest) -> Value {
+    json!({
+        "seq": seq.0,
+        "request_id": taken.head.request_id,
+        "state": listed.word,
+        "reason_code": listed.row.reason,
+        "flow_id": taken.flow_id,
+        "variant": taken.variant,
+        "repo": taken.producer,
+        "priority": taken.priority,
+        "attempts": listed.row.attempts,
+        "taken_at": listed.row.taken_at.to_string(),
+        "eligible_at": listed.eligible_at.map(|at| at.to_string()),
+        "line": taken.head.line,
+    })
+}
+
+fn open_word(open: &Open, now: Timestamp) -> &'static str {
+    match open.row.status {
+        Status::Waiting if open.eligible_at <= now => "ready",
+        status => status.as_str(),
+    }
+}
+
+/// Everything about one id: a request with all its acceptances, or the request behind a summary.
+fn show(engine: &Engine, now: Timestamp, id: &str) -> Result<Reply, EngineError> {
+    let state = engine.state();
+    let past = engine.past();
+    let mut chain = Vec::new();
+    let mut cursor = state.newest_of_id(&past, id)?;
+    if cursor.is_none() {
+        let item = crate::state::apply::item_digest(id).head();
+        if let Some(seq) = state.find(&past, KeyIndex::SummaryId, &item)? {
+            cursor = state.row(&past, seq)?.map(|row| (seq, row));
+        }
+    }
+    while let Some((seq, row)) = cursor {
+        chain.push((seq, describe(state, seq, &row, now)));
+        cursor = match row.previous {
+            Seq(0) => None,
+            _ if chain.len() >= 100 => None,
+            previous => state.row(&past, previous)?.map(|row| (previous, row)),
+        };
+    }
+    if chain.is_empty() {
+        return Ok(not_found(format!("no request or summary {id}")));
+    }
+    let latest = chain[0].0;
+    if past.taken(latest).is_err() {
+        return Ok(not_found(format!("no request or summary {id}")));
+    }
+    let log = engine.log().clone();
+    Ok(later(move || {
+        let mut acceptances = Vec::new();
+        for (seq, (word, row)) in chain {
+            acceptances.push(history(&log, seq, word, &row)?);
+        }
+        let latest = acceptances.first().cloned().unwrap_or(Value::Null);
+        let earlier: Vec<Value> = acceptances.into_iter().skip(1).collect();
+        Ok(Answer::Ok(json!({"latest": latest, "earlier": earlier})))
+    }))
+}
+
+fn describe(state: &State, seq: Seq, row: &Row, now: Timestamp) -> (&'static str, Row) {
+    let word = state.open_request(seq).map_or(row.status.as_str(), |open| open_word(open, now));
+    (word, *row)
+}
+
+/// One acceptance: the request, what happened to it, and the acks it got.
+fn history(log: &Reader, seq: Seq, word: &str, row: &Row) -> Result<Value, AnswerError> {
+    let mut events = Vec::new();
+    let mut acks = Vec::new();
+    let mut request = Value::Null;
+    let mut failure = None;
+    let last = Seq(row.last.0.min(seq.0 + HISTORY_SCAN_MAX));
+    log.scan(seq, Some(last), &mut |entry| {
+        let event = match codec::decode(entry.tag, entry.version, entry.payload) {
+            Ok(event) => event,
+            Err(source) => {
+                failure = Some(AnswerError::Event { seq: entry.seq, source });
+                return ControlFlow::Break(());
+            }
+        };
+        if entry.seq != seq && event.request() != Some(seq) {
+            return ControlFlow::Continue(());
+        }
+        if entry.seq == seq
+            && let Some(taken) = event.taken()
+        {
+            request = taken_json(taken);
+        }
+        let committed = Committed { seq: entry.seq, at: entry.at, hash: entry.hash(), event };
+        if let Some(line) = ack::line(&committed) {
+            acks.push(serde_json::from_str::<Value>(&line).unwrap_or(Value::Null));
+        }
+        events.push(event_json(&committed));
+        let enough = events.len() >= HISTORY_EVENTS_MAX;
+        if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    Ok(json!({
+        "seq": seq.0, "state": word, "reason_code": row.reason, "attempts": row.attempts,
+        "taken_at": row.taken_at.to_string(), "request": request, "acks": acks, "events": events,
+    }))
+}
+
+fn taken_json(taken: &TakenRequest) -> Value {
+    let line = String::from_utf8_lossy(&taken.line);
+    json!({
+        "request_id": taken.head.request_id,
+        "idempotency_key": taken.head.key,
+        "line": taken.head.line,
+        "offset": taken.head.offset,
+        "repo": taken.producer,
+        "flow_id": taken.flow_id,
+        "variant": taken.variant,
+        "record": serde_json::from_str::<Value>(&line).unwrap_or(Value::Null),
+    })
+}
+
+/// An event as `log dump` and `show` print it.
+pub fn event_json(committed: &Committed) -> Value {
+    let mut value = json!({
+        "seq": committed.seq.0,
+        "at": committed.at.to_string(),
+        "event": committed.event.name(),
+        "hash": committed.hash.hex(),
+    });
+    if let Value::Object(object) = details(&committed.event)
+        && let Value::Object(target) = &mut value
+    {
+        target.extend(object);
+    }
+    value
+}
+
+fn details(event: &Event) -> Value {
+    match event {
+        Event::RunStarted { run_id, command, version, config, environment } => json!({
+            "run_id": run_id, "command": command, "version": version, "config": config.hex(),
+            "environment": parsed(environment),
+        }),
+        Event::RunFinished { run_id, started, end, report } => json!({
+            "run_id": run_id, "started": started.0, "report": parsed(report),
+            "end": format!("{end:?}").to_lowercase(),
+        }),
+        Event::LineQuarantined(line) => json!({
+            "line": line.line, "offset": line.offset, "reason": line.reason,
+            "request_id": line.request_id, "errors": line.errors,
+        }),
+        Event::RequestAccepted(request) => taken_json(request),
+        Event::RequestParked { request, behind } => with(taken_json(request), "behind", behind.0),
+        Event::RequestRejected { request, status, reason, message } => {
+            let value = with(taken_json(request), "status", status.as_str());
+            with(with(value, "reason_code", json!(reason)), "message", message.as_str())
+        }
+        Event::DuplicateReceived { request, of, reason, summary, .. } => {
+            let value = with(taken_json(request), "of", of.0);
+            with(
+                with(value, "reason_code", json!(reason)),
+                "summary_id",
+                summary.summary_id.as_str(),
+            )
+        }
+        Event::RequestDuplicated { request, of, reason, summary, .. } => json!({
+            "request": request.0, "of": of.0, "reason_code": reason,
+            "summary_id": summary.summary_id,
+        }),
+        Event::ParkedAccepted { request, .. }
+        | Event::WorkReleased { request }
+        | Event::DelayEnded { request }
+        | Event::RequestCancelled { request, .. } => json!({"request": request.0}),
+        Event::AttemptStarted { request, attempt } => {
+            json!({"request": request.0, "attempt": attempt})
+        }
+        Event::InputResolved { request, attempt, summary, facts, .. } => json!({
+            "request": request.0, "attempt": attempt, "summary_id": summary.summary_id,
+            "facts": parsed(facts),
+        }),
+        Event::WorkHeld { request, attempt, behind, summary } => json!({
+            "request": request.0, "attempt": attempt, "behind": behind.0,
+            "summary_id": summary.summary_id,
+        }),
+        Event::ModelResponded { request, attempt, call, body_sha256, facts } => json!({
+            "request": request.0, "attempt": attempt, "call": call.hex(),
+            "body_sha256": body_sha256.hex(), "facts": parsed(facts),
+        }),
+        Event::SummaryProduced { request, attempt, summary, body_sha256, facts, .. } => json!({
+            "request": request.0, "attempt": attempt, "summary_id": summary.summary_id,
+            "path": summary.path(), "body_sha256": body_sha256.hex(), "facts": parsed(facts),
+        }),
+        Event::AttemptFailed {
+            request, attempt, status, reason, message, retry_at, facts, ..
+        } => {
+            json!({
+                "request": request.0, "attempt": attempt, "status": status, "reason_code": reason,
+                "message": message, "retry_at": retry_at.map(|at| at.to_string()),
+                "facts": parsed(facts),
+            })
+        }
+        Event::RequestSkipped { request, attempt, reason, facts, .. } => json!({
+            "request": request.0, "attempt": attempt, "reason_code": reason,
+            "facts": parsed(facts),
+        }),
+        Event::IntakePaused { cause } | Event::IntakeResumed { cause } => {
+            json!({"cause": pause_word(cause)})
+        }
+        Event::ConfigReloaded { config } => json!({"config": config.hex()}),
+        Event::QuarantineReleased { quarantined, request_id } => {
+            json!({"quarantined": quarantined.0, "request_id": request_id})
+        }
+        Event::QueueAdopted { change, offset } => json!({"change": change, "offset": offset}),
+        Event::CheckpointTaken { applied, state, rows } => {
+            json!({"applied": applied.0, "state_digest": state.prefixed(), "rows": rows})
+        }
+        Event::Noted { kind, facts } => json!({"kind": kind, "facts": parsed(facts)}),
+    }
+}
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| text.into())
+}
+
+fn with(mut value: Value, name: &str, member: impl Into<Value>) -> Value {
+    value[name] = member.into();
+    value
+}
+
+fn committed(record: &Record) -> Result<Committed, AnswerError> {
+    let event = codec::decode(record.tag, record.version, &record.payload)
+        .map_err(|source| AnswerError::Event { seq: record.seq, source })?;
+    Ok(Committed { seq: record.seq, at: record.at, hash: record.hash, event })
+}
+
+fn quarantined(log: &Reader, after: Seq, limit: usize) -> Result<Answer, AnswerError> {
+    let mut rows = Vec::new();
+    let mut next = None;
+    let mut failure = None;
+    log.scan(after.next(), None, &mut |entry| {
+        // Only bad lines are decoded; the scan itself is cheap.
+        if entry.tag != codec::LINE_QUARANTINED {
+            return ControlFlow::Continue(());
+        }
+        if rows.len() == limit {
+            return ControlFlow::Break(());
+        }
+        match committed(&entry.to_record()) {
+            Ok(committed) => {
+                let line = quarantine::line(&committed).unwrap_or_default();
+                rows.push(serde_json::from_str::<Value>(&line).unwrap_or(Value::Null));
+                next = Some(entry.seq.0);
+            }
+            Err(error) => {
+                failure = Some(error);
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    match failure {
+        Some(error) => Err(error),
+        None => {
+            let next = next.filter(|_| rows.len() == limit);
+            Ok(Answer::Ok(json!({"lines": rows, "next": next})))
+        }
+    }
+}
+
+fn quarantined_one(log: &Reader, seq: Seq) -> Result<Answer, AnswerError> {
+    let found = match log.get(seq)? {
+        Some(record) => quarantine::line(&committed(&record)?),
+        None => None,
+    };
+    Ok(match found {
+        Some(line) => Answer::Ok(serde_json::from_str(&line).unwrap_or(Value::Null)),
+        None => Answer::NotFound(format!("no quarantined line {}", seq.0)),
+    })
+}
+
+fn log_stats(log: &Reader) -> Result<Answer, LogError> {
+    let stats = log.stats()?;
+    let tables: Vec<Value> = stats
+        .tables
+        .iter()
+        .map(|table| {
+            json!({"name": table.name, "entries": table.entries, "stored_bytes": table.stored_bytes})
+        })
+        .collect();
+    Ok(Answer::Ok(json!({
+        "head": stats.head.0, "checkpoint": stats.applied.0, "file_bytes": stats.file_bytes,
+        "frames": stats.frames, "raw_bytes": stats.raw_bytes, "frame_bytes": stats.frame_bytes,
+        "runs": stats.runs, "index_memory_bytes": stats.index_memory_bytes, "tables": tables,
+    })))
+}
+
+fn log_verify(log: &Reader, anchors: &[(u64, String)]) -> Result<Answer, AnswerError> {
+    let mut damage = None;
+    let report = match log.verify(Seq(1), None, &mut |_| {}) {
+        Ok(report) => Some(report),
+        Err(error @ (LogError::Damaged { .. } | LogError::Corrupt(_))) => {
+            damage = Some(error.to_string());
+            None
+        }
+        Err(error) => return Err(error.into()),
+    };
+    for (seq, hash) in anchors {
+        let checked = match hash.parse::<Digest>() {
+            Ok(hash) => log.verify_anchor(Seq(*seq), hash).map_err(|error| error.to_string()),
+            Err(error) => Err(format!("anchor {seq}: {error}")),
+        };
+        if let Err(error) = checked
+            && damage.is_none()
+        {
+            damage = Some(error);
+        }
+    }
+    let last = report.as_ref().map_or((Seq(0), Digest::ZERO), |report| report.last);
+    Ok(Answer::Ok(json!({
+        "ok": damage.is_none(), "damage": damage,
+        "records": report.as_ref().map(|report| report.records),
+        "bodies": report.as_ref().map(|report| report.bodies),
+        "head": last.0.0, "hash": last.1.hex(), "anchors": anchors.len(),
+    })))
+}
+
+fn log_page(log: &Reader, from: Seq, limit: usize) -> Result<Answer, AnswerError> {
+    let mut events = Vec::new();
+    let mut failure = None;
+    let mut next = None;
+    log.scan(from, None, &mut |entry| {
+        if events.len() == limit {
+            next = Some(entry.seq.0);
+            return ControlFlow::Break(());
+        }
+        match committed(&entry.to_record()) {
+            Ok(committed) => events.push(event_json(&committed)),
+            Err(error) => {
+                failure = Some(error);
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    match failure {
+        Some(error) => Err(error),
+        None => Ok(Answer::Ok(json!({"events": events, "next": next}))),
+    }
+}

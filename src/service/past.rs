@@ -1,0 +1,108 @@
+//! What the core may ask about earlier records: the log and its tables, and before them the events
+//! of the batch that is not committed yet.
+
+use crate::contract::ids::{KeyIndex, Seq};
+use crate::log::codec::{self, CodecError};
+use crate::log::{LogError, Reader};
+use crate::state::event::{Event, SummaryPointer, TakenRequest};
+use crate::state::{Digest16, Past, Row};
+
+/// The past could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum PastError {
+    /// The log.
+    #[error("read the log")]
+    Log(#[from] LogError),
+    /// A record, row or document that does not read.
+    #[error("read event {seq}")]
+    Event {
+        /// Which one.
+        seq: Seq,
+        /// Why.
+        source: CodecError,
+    },
+    /// A row that points at a record which is something else.
+    #[error("event {seq} should be {expected}")]
+    Unexpected {
+        /// Which one.
+        seq: Seq,
+        /// What it should be.
+        expected: &'static str,
+    },
+}
+
+/// One event of the batch under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pending {
+    /// The position it will have.
+    pub seq: Seq,
+    /// The event.
+    pub event: Event,
+}
+
+/// The past as of the batch under way.
+pub struct PastView<'a> {
+    log: &'a Reader,
+    pending: &'a [Pending],
+}
+
+impl<'a> PastView<'a> {
+    /// Committed records and the batch.
+    pub fn new(log: &'a Reader, pending: &'a [Pending]) -> PastView<'a> {
+        PastView { log, pending }
+    }
+
+    /// Looks at one event.
+    fn with_event<T>(
+        &self,
+        seq: Seq,
+        look: impl FnOnce(&Event) -> Option<T>,
+        expected: &'static str,
+    ) -> Result<T, PastError> {
+        let unexpected = || PastError::Unexpected { seq, expected };
+        let first = self.pending.first().map(|pending| pending.seq);
+        if let Some(first) = first.filter(|first| seq >= *first) {
+            let pending = self.pending.get((seq.0 - first.0) as usize).ok_or_else(unexpected)?;
+            return look(&pending.event).ok_or_else(unexpected);
+        }
+        let event = event_at(self.log, seq)?.ok_or_else(unexpected)?;
+        look(&event).ok_or_else(unexpected)
+    }
+}
+
+/// A committed event.
+pub fn event_at(log: &Reader, seq: Seq) -> Result<Option<Event>, PastError> {
+    let Some(record) = log.get(seq)? else { return Ok(None) };
+    codec::decode(record.tag, record.version, &record.payload)
+        .map(Some)
+        .map_err(|source| PastError::Event { seq, source })
+}
+
+impl Past for PastView<'_> {
+    type Error = PastError;
+
+    fn find(&self, index: KeyIndex, digest: &Digest16) -> Result<Option<Seq>, PastError> {
+        Ok(self.log.find(index, digest)?.map(Seq))
+    }
+
+    fn row(&self, request: Seq) -> Result<Option<Row>, PastError> {
+        let Some(bytes) = self.log.row(request)? else { return Ok(None) };
+        codec::decode_row(&bytes)
+            .map(Some)
+            .map_err(|source| PastError::Event { seq: request, source })
+    }
+
+    fn taken(&self, request: Seq) -> Result<TakenRequest, PastError> {
+        self.with_event(request, |event| event.taken().cloned(), "a request")
+    }
+
+    fn output(&self, ended: Seq) -> Result<SummaryPointer, PastError> {
+        let pointer = |event: &Event| match event {
+            Event::SummaryProduced { summary, .. }
+            | Event::DuplicateReceived { summary, .. }
+            | Event::RequestDuplicated { summary, .. } => Some(summary.clone()),
+            _ => None,
+        };
+        self.with_event(ended, pointer, "an ending with an output")
+    }
+}

@@ -1,0 +1,414 @@
+//! How facts change the state: the single transition function, live and in replay.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::event::{Event, TakenRequest};
+use super::schedule::Place;
+use super::{Digest16, Open, Row, RunInfo, State, Status};
+use crate::contract::hash::{Digest, sha256};
+use crate::contract::ids::Seq;
+use crate::contract::time::Timestamp;
+use crate::contract::vocabulary::{ReasonCode, Urgency};
+
+/// An event that cannot follow from what is known.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("event {seq} ({event}) cannot follow: {why}")]
+pub struct Impossible {
+    /// The event.
+    pub seq: Seq,
+    /// Its name.
+    pub event: &'static str,
+    /// What contradicts it.
+    pub why: String,
+}
+
+impl State {
+    /// Applies one committed (or about to be committed) event.
+    pub fn apply(&mut self, seq: Seq, at: Timestamp, event: &Event) -> Result<(), Impossible> {
+        if seq.0 != self.applied.0 + 1 {
+            return Err(impossible(seq, event, format!("it should be {}", self.applied.0 + 1)));
+        }
+        self.applied = seq;
+        if let Some(taken) = event.taken() {
+            return self.take_in(seq, at, event, taken);
+        }
+        if let Some(request) = event.request() {
+            return self.change(seq, at, event, request);
+        }
+        match event {
+            Event::RunStarted { run_id, command, .. } => {
+                let run_id = run_id.clone();
+                let command = command.clone();
+                self.run = Some(RunInfo { run_id, command, started: seq, started_at: at });
+                self.release_claims(at);
+            }
+            Event::RunFinished { started, .. } => {
+                if self.run.as_ref().is_some_and(|run| run.started == *started) {
+                    self.run = None;
+                }
+            }
+            Event::LineQuarantined(_) => self.totals.quarantined += 1,
+            Event::IntakePaused { cause } => {
+                self.paused.insert(*cause);
+            }
+            Event::IntakeResumed { cause } => {
+                self.paused.remove(cause);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A request comes in, with whatever fate.
+    fn take_in(
+        &mut self,
+        seq: Seq,
+        at: Timestamp,
+        event: &Event,
+        taken: &TakenRequest,
+    ) -> Result<(), Impossible> {
+        let status = Status::after(None, event)
+            .ok_or_else(|| impossible(seq, event, "its status is none a rejection can have"))?;
+        let (reason, output_of) = match event {
+            Event::RequestRejected { reason, .. } => (*reason, Seq(0)),
+            Event::DuplicateReceived { reason, of, .. } => (Some(*reason), *of),
+            _ => (None, Seq(0)),
+        };
+        let row = Row {
+            status,
+            reason,
+            attempts: 0,
+            taken_at: at,
+            last: seq,
+            previous: taken.previous.unwrap_or(Seq(0)),
+            output_of,
+            key_rest: rest(&taken.key.0),
+            id_rest: rest(&taken.id.0),
+            work: taken.work,
+        };
+        self.totals.taken += 1;
+        self.count(status, reason);
+        if let Some(superseded) = taken.supersedes {
+            self.discount(superseded.status, superseded.reason);
+        }
+        self.changed.ids.insert(taken.id.head(), seq);
+        if !status.is_open() {
+            self.changed.rows.insert(seq, row);
+            return Ok(());
+        }
+        self.open_up(seq, at, taken, row);
+        Ok(())
+    }
+
+    fn open_up(&mut self, seq: Seq, at: Timestamp, taken: &TakenRequest, row: Row) {
+        let producer = self.producers.index_of(&taken.producer);
+        self.producers.opened(producer);
+        let eligible_at = eligible_at(taken, at);
+        let key = taken.key.head();
+        let status = row.status;
+        let open = Open {
+            row,
+            key,
+            work_item: None,
+            priority: taken.priority,
+            producer,
+            eligible_at,
+            since: eligible_at.max(at),
+            deadline: taken.deadline,
+            delay_is_soft: taken.urgency == Urgency::Now,
+            warnings: taken.warnings,
+            supersedes: taken.supersedes.map(|superseded| superseded.ack),
+            replies: Vec::new(),
+            place: Place::Nowhere,
+        };
+        self.open.insert(seq, open);
+        self.changed.open.insert(seq);
+        if status == Status::Parked {
+            self.parked.entry(key).or_default().insert(seq);
+        } else {
+            self.changed.keys.insert(key, seq);
+            self.reschedule(seq, at);
+        }
+    }
+
+    /// Something happens to an open request.
+    fn change(
+        &mut self,
+        seq: Seq,
+        at: Timestamp,
+        event: &Event,
+        request: Seq,
+    ) -> Result<(), Impossible> {
+        let Some(open) = self.open.get(&request) else {
+            return Err(impossible(seq, event, format!("request {request} is not open")));
+        };
+        let (from, key, item) = (open.row.status, open.key, open.work_item);
+        let Some(to) = Status::after(Some(from), event) else {
+            return Err(impossible(seq, event, format!("request {request} is {}", from.as_str())));
+        };
+        check_attempt(seq, event, open)?;
+        self.unschedule(request);
+        self.leave(request, from, key, item);
+        self.touch(request, seq, to, event);
+        self.enter(seq, at, request, to, event);
+        if to != from {
+            self.discount(from, None);
+            self.count(to, event_reason(event));
+        }
+        if !to.is_open() {
+            self.close(request, from, event);
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, request: Seq, from: Status, key: Digest16, item: Option<Digest16>) {
+        match (from, item) {
+            (Status::Running, _) => {
+                self.running.remove(&request);
+            }
+            (Status::Parked, _) => {
+                if remove_waiter(&mut self.parked, &key, request) {
+                    self.unsettled_keys.remove(&key);
+                }
+            }
+            (Status::Held, Some(item)) => {
+                if remove_waiter(&mut self.held, &item, request) {
+                    self.unsettled_items.remove(&item);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What the event itself says about the request.
+    fn touch(&mut self, request: Seq, seq: Seq, to: Status, event: &Event) {
+        self.changed.open.insert(request);
+        let Some(open) = self.open.get_mut(&request) else { return };
+        open.row.status = to;
+        open.row.last = seq;
+        match event {
+            Event::ParkedAccepted { warnings, .. } => open.warnings = *warnings,
+            Event::AttemptStarted { attempt, .. } => open.row.attempts = *attempt,
+            Event::InputResolved { warnings, .. } => {
+                open.warnings = open.warnings.union(*warnings);
+            }
+            Event::AttemptFailed { counted, retry_at, .. } => {
+                if !counted {
+                    open.row.attempts = open.row.attempts.saturating_sub(1);
+                }
+                if let Some(retry_at) = retry_at {
+                    open.eligible_at = *retry_at;
+                }
+            }
+            // Finding out that another is at it was not a try.
+            Event::WorkHeld { summary, .. } => {
+                open.row.attempts = open.row.attempts.saturating_sub(1);
+                open.work_item = Some(item_digest(&summary.summary_id).head());
+            }
+            Event::ModelResponded { .. } => open.replies.push(seq),
+            Event::DelayEnded { .. } => open.eligible_at = Timestamp(i64::MIN),
+            Event::RequestDuplicated { of, .. } => open.row.output_of = *of,
+            _ => {}
+        }
+        if let Some(reason) = event_reason(event) {
+            open.row.reason = Some(reason);
+        }
+    }
+
+    /// Where the request goes.
+    fn enter(&mut self, seq: Seq, at: Timestamp, request: Seq, to: Status, event: &Event) {
+        match to {
+            Status::Waiting | Status::Backoff => {
+                if matches!(event, Event::ParkedAccepted { .. })
+                    && let Some(open) = self.open.get(&request)
+                {
+                    self.changed.keys.insert(open.key, request);
+                }
+                self.reschedule(request, at);
+            }
+            Status::Running => {
+                self.running.insert(request);
+                self.enter_running(seq, request, event);
+            }
+            Status::Held => {
+                let item = self.open.get(&request).and_then(|open| open.work_item);
+                if let Some(item) = item {
+                    self.held.entry(item).or_default().insert(request);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn enter_running(&mut self, seq: Seq, request: Seq, event: &Event) {
+        match event {
+            Event::AttemptStarted { .. } => {
+                let Some(producer) = self.open.get(&request).map(|open| open.producer) else {
+                    return;
+                };
+                let before = self.producers.started(producer, seq);
+                self.schedule.producer_started(producer, before, seq);
+            }
+            Event::InputResolved { summary, .. } => {
+                let item = item_digest(&summary.summary_id).head();
+                self.make(request, item);
+            }
+            _ => {}
+        }
+    }
+
+    /// Notes which item a request is making.
+    fn make(&mut self, request: Seq, item: Digest16) {
+        let Some(open) = self.open.get_mut(&request) else { return };
+        if let Some(before) = open.work_item.replace(item)
+            && before != item
+        {
+            self.unmake(request, before);
+        }
+        self.making.insert(item, request);
+    }
+
+    /// An ended request leaves memory, gives back its key or hands it to its output, and wakes
+    /// whoever waited for it.
+    fn close(&mut self, request: Seq, from: Status, event: &Event) {
+        let Some(open) = self.open.remove(&request) else { return };
+        self.producers.closed(open.producer);
+        self.changed.rows.insert(request, open.row);
+        // A parked request never held its key; whom it waited for still does.
+        if from != Status::Parked {
+            let holder = match open.row.status {
+                Status::Completed => request,
+                Status::Duplicate => open.row.output_of,
+                _ => Seq(0),
+            };
+            self.changed.keys.insert(open.key, holder);
+            if self.parked.contains_key(&open.key) {
+                self.unsettled_keys.insert(open.key);
+            }
+        }
+        if let Some(item) = open.work_item {
+            self.unmake(request, item);
+        }
+        if let Event::SummaryProduced { summary, .. } = event {
+            let item = item_digest(&summary.summary_id).head();
+            self.changed.summaries.insert(item, request);
+            if self.held.contains_key(&item) {
+                self.unsettled_items.insert(item);
+            }
+        }
+    }
+
+    fn unmake(&mut self, request: Seq, item: Digest16) {
+        if self.making.get(&item) == Some(&request) {
+            self.making.remove(&item);
+            if self.held.contains_key(&item) {
+                self.unsettled_items.insert(item);
+            }
+        }
+    }
+
+    /// A new run: every claim of an older epoch is released at once. No timer decides that
+    /// somebody is dead; one process holds the store, and it is this one.
+    fn release_claims(&mut self, at: Timestamp) {
+        for request in std::mem::take(&mut self.running) {
+            if let Some(open) = self.open.get_mut(&request) {
+                open.row.status = Status::Waiting;
+                open.row.attempts = open.row.attempts.saturating_sub(1);
+                self.changed.open.insert(request);
+            }
+            self.discount(Status::Running, None);
+            self.count(Status::Waiting, None);
+            self.reschedule(request, at);
+        }
+    }
+
+    fn count(&mut self, status: Status, reason: Option<ReasonCode>) {
+        *self.totals.by_status.entry(status).or_default() += 1;
+        if let Some(reason) = reason
+            && !status.is_open()
+        {
+            *self.totals.by_reason.entry(reason).or_default() += 1;
+        }
+    }
+
+    fn discount(&mut self, status: Status, reason: Option<ReasonCode>) {
+        let count = self.totals.by_status.entry(status).or_default();
+        *count = count.saturating_sub(1);
+        if let Some(reason) = reason {
+            let count = self.totals.by_reason.entry(reason).or_default();
+            *count = count.saturating_sub(1);
+        }
+    }
+}
+
+/// What the summary index is keyed by.
+pub fn item_digest(summary_id: &str) -> Digest {
+    sha256(summary_id)
+}
+
+/// When a request may start. A strict delay is kept whatever happens; a soft one is dropped when
+/// keeping it would miss the deadline.
+fn eligible_at(taken: &TakenRequest, at: Timestamp) -> Timestamp {
+    match (taken.not_before, taken.urgency) {
+        (None, _) => at,
+        (Some(not_before), Urgency::Scheduled) => not_before,
+        (Some(not_before), Urgency::Now) => match taken.deadline {
+            Some(deadline) if deadline <= not_before => at,
+            _ => not_before,
+        },
+    }
+}
+
+/// A report of a try must be about the try that is under way.
+fn check_attempt(seq: Seq, event: &Event, open: &Open) -> Result<(), Impossible> {
+    let (attempt, expected) = match event {
+        Event::AttemptStarted { attempt, .. } => (*attempt, open.row.attempts + 1),
+        Event::InputResolved { attempt, .. }
+        | Event::WorkHeld { attempt, .. }
+        | Event::ModelResponded { attempt, .. }
+        | Event::SummaryProduced { attempt, .. }
+        | Event::AttemptFailed { attempt, .. }
+        | Event::RequestSkipped { attempt, .. } => (*attempt, open.row.attempts),
+        _ => return Ok(()),
+    };
+    if attempt == expected {
+        return Ok(());
+    }
+    Err(impossible(seq, event, format!("attempt {attempt} where {expected} is due")))
+}
+
+fn event_reason(event: &Event) -> Option<ReasonCode> {
+    match event {
+        Event::RequestDuplicated { reason, .. } | Event::RequestSkipped { reason, .. } => {
+            Some(*reason)
+        }
+        Event::AttemptFailed { reason, .. } => *reason,
+        Event::RequestCancelled { .. } => Some(ReasonCode::Cancelled),
+        _ => None,
+    }
+}
+
+/// Takes a waiter out; true when nobody is left.
+fn remove_waiter(
+    waiters: &mut BTreeMap<Digest16, BTreeSet<Seq>>,
+    behind: &Digest16,
+    request: Seq,
+) -> bool {
+    let Some(set) = waiters.get_mut(behind) else { return true };
+    set.remove(&request);
+    let none_left = set.is_empty();
+    if none_left {
+        waiters.remove(behind);
+    }
+    none_left
+}
+
+fn rest(digest: &[u8; 32]) -> Digest16 {
+    let mut half = [0; 16];
+    half.copy_from_slice(&digest[16..]);
+    half
+}
+
+fn impossible(seq: Seq, event: &Event, why: impl Into<String>) -> Impossible {
+    Impossible { seq, event: event.name(), why: why.into() }
+}

@@ -1,0 +1,714 @@
+//! What follows from an input: a pure look at the state that names events and changes nothing.
+//!
+//! The caller applies the events in order before the next decision, commits the batch, and only
+//! then acts on them.
+
+use super::apply::item_digest;
+use super::event::{AckHead, Event, PauseCause, SummaryPointer, Superseded, TakenRequest};
+use super::{Digest16, Open, Past, Row, State, Status};
+use crate::contract::hash::sha256;
+use crate::contract::ids::{KeyIndex, Seq};
+use crate::contract::time::Timestamp;
+use crate::contract::vocabulary::{AckStatus, ReasonCode, Warning, Warnings};
+
+/// What the registry says about the flow a request names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlowStanding {
+    /// It runs.
+    Active,
+    /// It runs, with a warning.
+    Deprecated,
+    /// It is registered but must not run.
+    Disabled,
+    /// Nobody registered it.
+    Unknown,
+    /// The flow is registered, the variant is not.
+    UnknownVariant,
+}
+
+/// A valid request line with everything about it resolved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arrival {
+    /// The request; `previous`, `supersedes` and the warnings of its fate are filled in here.
+    pub request: TakenRequest,
+    /// What the registry says.
+    pub flow: FlowStanding,
+    /// Why its input can be refused without looking further.
+    pub refused: Option<(ReasonCode, String)>,
+}
+
+/// How often and how long to try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// Tries before a request fails for good.
+    pub attempts_max: u32,
+    /// Delay after the first failed try.
+    pub base_delay_ms: i64,
+    /// Longest delay.
+    pub delay_ms_max: i64,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        RetryPolicy { attempts_max: 5, base_delay_ms: 2_000, delay_ms_max: 600_000 }
+    }
+}
+
+/// What a worker says about a try.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The request.
+    pub request: Seq,
+    /// The try.
+    pub attempt: u32,
+    /// The epoch in which the try was started.
+    pub epoch: Seq,
+    /// What happened.
+    pub outcome: Outcome,
+}
+
+/// What happened in a try.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The input is known; the work can be identified before it is paid for.
+    Resolved {
+        /// The item it would make.
+        summary: SummaryPointer,
+        /// Warnings found on the way.
+        warnings: Warnings,
+        /// Ids, hashes and manifests, as JSON.
+        facts: String,
+    },
+    /// A model answered.
+    Responded {
+        /// Hash of everything that was asked.
+        call: crate::contract::hash::Digest,
+        /// The answer.
+        body: Vec<u8>,
+        /// Identity, usage and stop reason, as JSON.
+        facts: String,
+    },
+    /// The item is made.
+    Produced {
+        /// Where it goes.
+        summary: SummaryPointer,
+        /// Its line.
+        item: Vec<u8>,
+        /// Warnings found on the way.
+        warnings: Warnings,
+        /// Provenance that is not in the item, as JSON.
+        facts: String,
+    },
+    /// Rightly nothing to summarize.
+    Skipped {
+        /// One of the `skipped_` reasons.
+        reason: ReasonCode,
+        /// Stream, day and counts, as JSON.
+        facts: String,
+    },
+    /// The try failed.
+    Failed(Failed),
+}
+
+/// How a try failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failed {
+    /// Whether and when trying again may help.
+    pub again: Again,
+    /// The finer reason.
+    pub reason: Option<ReasonCode>,
+    /// For people.
+    pub message: String,
+    /// Error class and details, as JSON.
+    pub facts: String,
+}
+
+/// Whether trying again may help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Again {
+    /// Yes, after the usual delay.
+    Later,
+    /// Yes, not before this many milliseconds; it was not the request's fault and uses no try.
+    After(i64),
+    /// No.
+    Never,
+    /// No: the input itself is invalid.
+    InvalidInput,
+}
+
+/// An operator's wish that cannot be granted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused<E> {
+    /// There is no such request.
+    #[error("no request {0}")]
+    NoSuchRequest(String),
+    /// It is in no state for that.
+    #[error("request {request_id} is {status}: {why}")]
+    WrongState {
+        /// The request.
+        request_id: String,
+        /// Where it stands.
+        status: &'static str,
+        /// What would be needed.
+        why: &'static str,
+    },
+    /// The past could not be read.
+    #[error("read the log: {0}")]
+    Past(E),
+}
+
+/// Waiting delay before try `attempt + 1`: doubling, with jitter that depends only on the request
+/// and the attempt, between half and all of the nominal delay.
+pub fn backoff_ms(policy: &RetryPolicy, request_id: &str, attempt: u32) -> i64 {
+    let doublings = attempt.saturating_sub(1).min(40);
+    let nominal = policy.base_delay_ms.saturating_mul(1 << doublings).min(policy.delay_ms_max);
+    let hash = sha256(format!("{request_id}#{attempt}")).0;
+    let fraction = i64::from(u16::from_le_bytes([hash[0], hash[1]]));
+    nominal / 2 + (nominal - nominal / 2) * fraction / i64::from(u16::MAX)
+}
+
+impl State {
+    /// A valid line arrived.
+    pub fn arrival<P: Past>(
+        &self,
+        past: &P,
+        arrival: Arrival,
+        out: &mut Vec<Event>,
+    ) -> Result<(), P::Error> {
+        let Arrival { mut request, flow, refused } = arrival;
+        let newest = self.newest(past, &request)?;
+        request.previous = newest.map(|(seq, _)| seq);
+        if let Some((reason, message)) = refused {
+            request.supersedes = superseded(newest);
+            out.push(rejected(request, AckStatus::RejectedInvalidInput, Some(reason), message));
+            return Ok(());
+        }
+        if self.conflicts(past, &request, newest)? {
+            let message = "this request_id was used with another idempotency key".to_owned();
+            let reason = Some(ReasonCode::RequestIdConflict);
+            out.push(rejected(request, AckStatus::RejectedInvalidInput, reason, message));
+            return Ok(());
+        }
+        if let Some((holder, row)) = self.holder(past, &request)? {
+            return self.meets_its_key(past, request, newest, (holder, row), out);
+        }
+        request.supersedes = superseded(newest);
+        let (reason, message) = match flow {
+            FlowStanding::Active => return accepted(request, out),
+            FlowStanding::Deprecated => {
+                request.warnings = request.warnings.with(Warning::FlowDeprecated);
+                return accepted(request, out);
+            }
+            FlowStanding::Disabled => {
+                (Some(ReasonCode::FlowDisabled), format!("flow {} is disabled", request.flow_id))
+            }
+            FlowStanding::Unknown => (None, format!("no flow {} is registered", request.flow_id)),
+            FlowStanding::UnknownVariant => {
+                let variant = request.variant.as_deref().unwrap_or("(default)");
+                let message = format!("flow {} has no variant {variant}", request.flow_id);
+                (Some(ReasonCode::UnknownVariant), message)
+            }
+        };
+        out.push(rejected(request, AckStatus::RejectedUnknownFlow, reason, message));
+        Ok(())
+    }
+
+    /// The key is taken: by an output, or by a request in flight.
+    fn meets_its_key<P: Past>(
+        &self,
+        past: &P,
+        mut request: TakenRequest,
+        newest: Option<(Seq, Row)>,
+        (holder, row): (Seq, Row),
+        out: &mut Vec<Event>,
+    ) -> Result<(), P::Error> {
+        if row.work != request.work {
+            let warning = Warning::IdempotencyKeyReusedWithDifferentWork;
+            request.warnings = request.warnings.with(warning);
+        }
+        // Starting over ends with whatever this becomes; a duplicate of oneself is not that.
+        request.supersedes = superseded(newest);
+        if row.status.is_open() {
+            out.push(Event::RequestParked { request: Box::new(request), behind: holder });
+            return Ok(());
+        }
+        let (of, summary) = output_of(self, past, holder, &row)?;
+        let of_request_id = past.head(of)?.request_id;
+        let reason = ReasonCode::OutputExists;
+        let request = Box::new(request);
+        out.push(Event::DuplicateReceived { request, of, of_request_id, reason, summary });
+        Ok(())
+    }
+
+    /// The newest row of the same request id.
+    fn newest<P: Past>(
+        &self,
+        past: &P,
+        request: &TakenRequest,
+    ) -> Result<Option<(Seq, Row)>, P::Error> {
+        let Some(seq) = self.find(past, KeyIndex::RequestId, &request.id.head())? else {
+            return Ok(None);
+        };
+        let row = self.row(past, seq)?;
+        Ok(row.filter(|row| row.id_rest == request.id.0[16..]).map(|row| (seq, row)))
+    }
+
+    /// Whether an accepted request of the same id had another key. Rejections bind nobody.
+    fn conflicts<P: Past>(
+        &self,
+        past: &P,
+        request: &TakenRequest,
+        mut newest: Option<(Seq, Row)>,
+    ) -> Result<bool, P::Error> {
+        while let Some((_, row)) = newest {
+            if !row.status.is_rejection() {
+                return Ok(row.key_rest != request.key.0[16..]);
+            }
+            newest = match row.previous {
+                Seq(0) => None,
+                previous => self.row(past, previous)?.map(|row| (previous, row)),
+            };
+        }
+        Ok(false)
+    }
+
+    /// Who holds the key of a request, if anybody does.
+    fn holder<P: Past>(
+        &self,
+        past: &P,
+        request: &TakenRequest,
+    ) -> Result<Option<(Seq, Row)>, P::Error> {
+        let Some(seq) = self.find(past, KeyIndex::Idempotency, &request.key.head())? else {
+            return Ok(None);
+        };
+        if seq == Seq(0) {
+            return Ok(None);
+        }
+        let row = self.row(past, seq)?;
+        Ok(row.map(|row| (seq, row)))
+    }
+
+    /// Looks in memory, then in the tables.
+    pub fn find<P: Past>(
+        &self,
+        past: &P,
+        index: KeyIndex,
+        digest: &Digest16,
+    ) -> Result<Option<Seq>, P::Error> {
+        let recent = match index {
+            KeyIndex::Idempotency => &self.changed.keys,
+            KeyIndex::RequestId => &self.changed.ids,
+            KeyIndex::SummaryId => &self.changed.summaries,
+        };
+        match recent.get(digest) {
+            Some(seq) => Ok(Some(*seq)),
+            None => past.find(index, digest),
+        }
+    }
+
+    /// The row of any request that ever came in.
+    pub fn row<P: Past>(&self, past: &P, request: Seq) -> Result<Option<Row>, P::Error> {
+        if let Some(open) = self.open.get(&request) {
+            return Ok(Some(open.row));
+        }
+        if let Some(row) = self.changed.rows.get(&request) {
+            return Ok(Some(*row));
+        }
+        past.row(request)
+    }
+
+    /// The newest row of a request id given as text.
+    pub fn newest_of_id<P: Past>(
+        &self,
+        past: &P,
+        request_id: &str,
+    ) -> Result<Option<(Seq, Row)>, P::Error> {
+        let digest = sha256(request_id);
+        let Some(seq) = self.find(past, KeyIndex::RequestId, &digest.head())? else {
+            return Ok(None);
+        };
+        let row = self.row(past, seq)?;
+        Ok(row.filter(|row| row.id_rest == digest.0[16..]).map(|row| (seq, row)))
+    }
+
+    /// A worker reported. Reports of tries that are no longer under way say nothing.
+    pub fn report<P: Past>(
+        &self,
+        past: &P,
+        report: &Report,
+        policy: &RetryPolicy,
+        now: Timestamp,
+        out: &mut Vec<Event>,
+    ) -> Result<(), P::Error> {
+        let Report { request, attempt, epoch, outcome } = report;
+        let Some(open) = self.open.get(request) else { return Ok(()) };
+        let current = open.row.status == Status::Running
+            && open.row.attempts == *attempt
+            && self.epoch() == *epoch;
+        if !current {
+            return Ok(());
+        }
+        let about = About { request: *request, attempt: *attempt, open };
+        match outcome {
+            Outcome::Resolved { summary, warnings, facts } => {
+                self.resolved(past, &about, summary, *warnings, facts, out)
+            }
+            Outcome::Responded { call, body, facts } => {
+                out.push(Event::ModelResponded {
+                    request: *request,
+                    attempt: *attempt,
+                    call: *call,
+                    body_sha256: sha256(body),
+                    facts: facts.clone(),
+                });
+                Ok(())
+            }
+            Outcome::Produced { summary, item, warnings, facts } => {
+                if let Some(event) = self.same_item(past, &about, summary)? {
+                    out.push(event);
+                    return Ok(());
+                }
+                out.push(Event::SummaryProduced {
+                    request: *request,
+                    attempt: *attempt,
+                    head: past.head(*request)?,
+                    summary: summary.clone(),
+                    body_sha256: sha256(item),
+                    warnings: final_warnings(open, *warnings, now),
+                    supersedes: open.supersedes,
+                    facts: facts.clone(),
+                });
+                Ok(())
+            }
+            Outcome::Skipped { reason, facts } => {
+                out.push(Event::RequestSkipped {
+                    request: *request,
+                    attempt: *attempt,
+                    head: past.head(*request)?,
+                    reason: *reason,
+                    warnings: final_warnings(open, Warnings::default(), now),
+                    supersedes: open.supersedes,
+                    facts: facts.clone(),
+                });
+                Ok(())
+            }
+            Outcome::Failed(failed) => {
+                let head = past.head(*request)?;
+                out.push(attempt_failed(&about, failed, head, policy, now));
+                Ok(())
+            }
+        }
+    }
+
+    /// The work is identified: it may exist, or be in the making by somebody else.
+    fn resolved<P: Past>(
+        &self,
+        past: &P,
+        about: &About<'_>,
+        summary: &SummaryPointer,
+        warnings: Warnings,
+        facts: &str,
+        out: &mut Vec<Event>,
+    ) -> Result<(), P::Error> {
+        if let Some(event) = self.same_item(past, about, summary)? {
+            out.push(event);
+            return Ok(());
+        }
+        let item = item_digest(&summary.summary_id).head();
+        let (request, attempt) = (about.request, about.attempt);
+        let event = match self.making.get(&item) {
+            Some(behind) if *behind != request => {
+                Event::WorkHeld { request, attempt, behind: *behind, summary: summary.clone() }
+            }
+            _ => Event::InputResolved {
+                request,
+                attempt,
+                summary: summary.clone(),
+                warnings,
+                facts: facts.to_owned(),
+            },
+        };
+        out.push(event);
+        Ok(())
+    }
+
+    /// The ending of a request whose item exists already.
+    fn same_item<P: Past>(
+        &self,
+        past: &P,
+        about: &About<'_>,
+        summary: &SummaryPointer,
+    ) -> Result<Option<Event>, P::Error> {
+        let item = item_digest(&summary.summary_id).head();
+        let Some(of) = self.find(past, KeyIndex::SummaryId, &item)? else { return Ok(None) };
+        let Some(row) = self.row(past, of)? else { return Ok(None) };
+        let existing = past.output(row.last)?;
+        if existing.summary_id != summary.summary_id {
+            return Ok(None);
+        }
+        let of_request_id = past.head(of)?.request_id;
+        Ok(Some(Event::RequestDuplicated {
+            request: about.request,
+            head: past.head(about.request)?,
+            of,
+            of_request_id,
+            reason: ReasonCode::IdenticalWork,
+            summary: existing,
+            warnings: about.open.warnings,
+        }))
+    }
+
+    /// Settles at most `limit` waiters whose holder ended; returns whether any are left.
+    pub fn settle<P: Past>(
+        &mut self,
+        past: &P,
+        limit: usize,
+        out: &mut Vec<Event>,
+    ) -> Result<(), P::Error> {
+        while let Some(key) = self.unsettled_keys.first().copied() {
+            let waiters: Vec<Seq> = match self.parked.get(&key) {
+                Some(waiters) => waiters.iter().copied().take(limit).collect(),
+                None => Vec::new(),
+            };
+            let holder = self.find(past, KeyIndex::Idempotency, &key)?.unwrap_or(Seq(0));
+            let row = if holder == Seq(0) { None } else { self.row(past, holder)? };
+            let in_flight = row.is_some_and(|row| row.status.is_open());
+            if waiters.is_empty() || in_flight {
+                self.unsettled_keys.remove(&key);
+                continue;
+            }
+            return match row.filter(|row| row.status.has_output()) {
+                Some(row) => {
+                    let found = output_of(self, past, holder, &row)?;
+                    self.duplicated(past, &waiters, found, ReasonCode::KeyInFlight, out)
+                }
+                None => self.promoted(past, &waiters, out),
+            };
+        }
+        while let Some(item) = self.unsettled_items.first().copied() {
+            let waiters: Vec<Seq> = match self.held.get(&item) {
+                Some(waiters) => waiters.iter().copied().take(limit).collect(),
+                None => Vec::new(),
+            };
+            if waiters.is_empty() || self.making.contains_key(&item) {
+                self.unsettled_items.remove(&item);
+                continue;
+            }
+            let maker = self.find(past, KeyIndex::SummaryId, &item)?;
+            let row = match maker {
+                Some(maker) => self.row(past, maker)?.map(|row| (maker, row)),
+                None => None,
+            };
+            if let Some((maker, row)) = row {
+                let found = (maker, past.output(row.last)?);
+                return self.duplicated(past, &waiters, found, ReasonCode::IdenticalWork, out);
+            }
+            out.extend(waiters.into_iter().map(|request| Event::WorkReleased { request }));
+            return Ok(());
+        }
+        Ok(())
+    }
+
+    fn duplicated<P: Past>(
+        &self,
+        past: &P,
+        waiters: &[Seq],
+        (of, summary): (Seq, SummaryPointer),
+        reason: ReasonCode,
+        out: &mut Vec<Event>,
+    ) -> Result<(), P::Error> {
+        let of_request_id = past.head(of)?.request_id;
+        for request in waiters {
+            let warnings = self.open.get(request).map_or(Warnings::default(), |open| open.warnings);
+            out.push(Event::RequestDuplicated {
+                request: *request,
+                head: past.head(*request)?,
+                of,
+                of_request_id: of_request_id.clone(),
+                reason,
+                summary: summary.clone(),
+                warnings,
+            });
+        }
+        Ok(())
+    }
+
+    /// The first waiter takes the key over; the others go on waiting, now for it.
+    fn promoted<P: Past>(
+        &self,
+        past: &P,
+        waiters: &[Seq],
+        out: &mut Vec<Event>,
+    ) -> Result<(), P::Error> {
+        let Some(request) = waiters.first().copied() else { return Ok(()) };
+        let Some(open) = self.open.get(&request) else { return Ok(()) };
+        // It does not share its key with an output after all.
+        let warnings = open.warnings;
+        out.push(Event::ParkedAccepted { request, head: past.head(request)?, warnings });
+        Ok(())
+    }
+
+    /// Starts the request whose turn it is.
+    pub fn start_next(&self, out: &mut Vec<Event>) -> Option<Seq> {
+        let request = self.next_ready()?;
+        let attempt = self.open.get(&request)?.row.attempts + 1;
+        out.push(Event::AttemptStarted { request, attempt });
+        Some(request)
+    }
+
+    /// An operator ends a request.
+    pub fn cancel<P: Past>(
+        &self,
+        past: &P,
+        request_id: &str,
+        out: &mut Vec<Event>,
+    ) -> Result<(), Refused<P::Error>> {
+        let (request, row) = self.known(past, request_id)?;
+        let Some(open) = self.open.get(&request) else {
+            return Err(wrong_state(request_id, &row, "it has ended already"));
+        };
+        let head = past.head(request).map_err(Refused::Past)?;
+        let (warnings, supersedes) = (open.warnings, open.supersedes);
+        out.push(Event::RequestCancelled { request, head, warnings, supersedes });
+        Ok(())
+    }
+
+    /// An operator wants a request tried: a delay ends, or an ending without output starts over.
+    pub fn retry<P: Past>(
+        &self,
+        past: &P,
+        request_id: &str,
+        flow_of: impl Fn(&TakenRequest) -> FlowStanding,
+        out: &mut Vec<Event>,
+    ) -> Result<(), Refused<P::Error>> {
+        let (request, row) = self.known(past, request_id)?;
+        if let Some(open) = self.open.get(&request) {
+            let may_end = open.row.status == Status::Backoff
+                || (open.row.status == Status::Waiting && open.delay_is_soft);
+            if !may_end {
+                let why = "only a backoff or a soft delay can be cut short";
+                return Err(wrong_state(request_id, &row, why));
+            }
+            out.push(Event::DelayEnded { request });
+            return Ok(());
+        }
+        if !row.status.may_start_over() {
+            return Err(wrong_state(request_id, &row, "its output exists"));
+        }
+        let mut taken = past.taken(request).map_err(Refused::Past)?;
+        taken.warnings = Warnings::default();
+        let flow = flow_of(&taken);
+        self.arrival(past, Arrival { request: taken, flow, refused: None }, out)
+            .map_err(Refused::Past)
+    }
+
+    /// An operator or a limit stops or restarts intake. Saying it twice changes nothing.
+    pub fn pause(&self, cause: PauseCause, pause: bool, out: &mut Vec<Event>) {
+        match (self.paused.contains(&cause), pause) {
+            (false, true) => out.push(Event::IntakePaused { cause }),
+            (true, false) => out.push(Event::IntakeResumed { cause }),
+            _ => {}
+        }
+    }
+
+    fn known<P: Past>(&self, past: &P, request_id: &str) -> Result<(Seq, Row), Refused<P::Error>> {
+        self.newest_of_id(past, request_id)
+            .map_err(Refused::Past)?
+            .ok_or_else(|| Refused::NoSuchRequest(request_id.to_owned()))
+    }
+}
+
+struct About<'a> {
+    request: Seq,
+    attempt: u32,
+    open: &'a Open,
+}
+
+fn accepted<E>(request: TakenRequest, out: &mut Vec<Event>) -> Result<(), E> {
+    out.push(Event::RequestAccepted(Box::new(request)));
+    Ok(())
+}
+
+fn rejected(
+    request: TakenRequest,
+    status: AckStatus,
+    reason: Option<ReasonCode>,
+    message: String,
+) -> Event {
+    Event::RequestRejected { request: Box::new(request), status, reason, message }
+}
+
+fn superseded(newest: Option<(Seq, Row)>) -> Option<Superseded> {
+    let (_, row) = newest?;
+    let Row { status, reason, last, .. } = row;
+    status.may_start_over().then_some(Superseded { status, reason, ack: last })
+}
+
+/// The output a holder points at: its own, or the one it turned out to duplicate.
+fn output_of<P: Past>(
+    state: &State,
+    past: &P,
+    holder: Seq,
+    row: &Row,
+) -> Result<(Seq, SummaryPointer), P::Error> {
+    let maker = if row.output_of == Seq(0) { holder } else { row.output_of };
+    let last = match state.row(past, maker)? {
+        Some(maker_row) => maker_row.last,
+        None => row.last,
+    };
+    Ok((maker, past.output(last)?))
+}
+
+fn attempt_failed(
+    about: &About<'_>,
+    failed: &Failed,
+    head: AckHead,
+    policy: &RetryPolicy,
+    now: Timestamp,
+) -> Event {
+    let attempt = about.attempt;
+    let exhausted = attempt >= policy.attempts_max;
+    let usual = backoff_ms(policy, &head.request_id, attempt);
+    let (status, reason, retry_at, counted) = match failed.again {
+        Again::After(ms) => {
+            let retry_at = Some(now.plus_ms(ms.max(0)));
+            (AckStatus::FailedTransient, failed.reason, retry_at, false)
+        }
+        Again::Later if exhausted => {
+            (AckStatus::FailedPermanent, Some(ReasonCode::AttemptsExhausted), None, true)
+        }
+        Again::Later => (AckStatus::FailedTransient, failed.reason, Some(now.plus_ms(usual)), true),
+        Again::Never => (AckStatus::FailedPermanent, failed.reason, None, true),
+        Again::InvalidInput => (AckStatus::RejectedInvalidInput, failed.reason, None, true),
+    };
+    let open = about.open;
+    let warnings = match retry_at {
+        Some(_) => open.warnings,
+        None => final_warnings(open, Warnings::default(), now),
+    };
+    Event::AttemptFailed {
+        request: about.request,
+        attempt,
+        head,
+        status,
+        reason,
+        message: failed.message.clone(),
+        retry_at,
+        counted,
+        warnings,
+        supersedes: open.supersedes,
+        facts: failed.facts.clone(),
+    }
+}
+
+fn final_warnings(open: &Open, found: Warnings, now: Timestamp) -> Warnings {
+    let warnings = open.warnings.union(found);
+    match open.deadline {
+        Some(deadline) if now > deadline => warnings.with(Warning::DeadlineMissed),
+        _ => warnings,
+    }
+}
+
+fn wrong_state<E>(request_id: &str, row: &Row, why: &'static str) -> Refused<E> {
+    Refused::WrongState { request_id: request_id.to_owned(), status: row.status.as_str(), why }
+}

@@ -1,0 +1,491 @@
+//! The closed list of facts. An event is in the past tense, carries everything a projection of it
+//! needs, and never changes: a new need is a new variant or a new version in the codec.
+//!
+//! Sequence number, time and hash belong to the record that holds the event, not to the event.
+
+use crate::contract::hash::Digest;
+use crate::contract::ids::Seq;
+use crate::contract::schema::Violation;
+use crate::contract::time::{Day, Timestamp};
+use crate::contract::vocabulary::{
+    AckStatus, Bus, QuarantineReason, ReasonCode, Stream, SummaryKind, Urgency, Warnings,
+};
+
+/// What every ack about a request repeats, so that an ack is a function of one event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AckHead {
+    /// The caller's id of the request.
+    pub request_id: String,
+    /// The effective idempotency key.
+    pub key: String,
+    /// Physical line in the queue, from 1.
+    pub line: u64,
+    /// Byte offset of that line.
+    pub offset: u64,
+}
+
+/// Where a summary item is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SummaryPointer {
+    /// The item's id.
+    pub summary_id: String,
+    /// Its stream.
+    pub stream: Stream,
+    /// Its partition day.
+    pub day: Day,
+}
+
+impl SummaryPointer {
+    /// The day file that holds the item, relative to the bus home.
+    pub fn path(&self) -> String {
+        let Self { stream, day, .. } = self;
+        format!("summaries/{stream}/{day}.{stream}.summary.jsonl")
+    }
+}
+
+/// A request as it was taken in: the whole line, and the few facts the core decides by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TakenRequest {
+    /// What acks repeat.
+    pub head: AckHead,
+    /// Digest of the effective idempotency key.
+    pub key: Digest,
+    /// Digest of the request id.
+    pub id: Digest,
+    /// First half of the digest of the work itself, whatever key it was given.
+    pub work: [u8; 16],
+    /// `requested_by.repo`: whose turn it is.
+    pub producer: String,
+    /// The flow asked for.
+    pub flow_id: String,
+    /// Its variant, if one was named.
+    pub variant: Option<String>,
+    /// What is asked for.
+    pub kind: SummaryKind,
+    /// Where the input lives; a selection manifest names its bus itself.
+    pub bus: Option<Bus>,
+    /// 1 is most urgent, 5 least.
+    pub priority: u8,
+    /// Whether `not_before` is strict.
+    pub urgency: Urgency,
+    /// When the caller made it.
+    pub created_at: Timestamp,
+    /// Not to run before this.
+    pub not_before: Option<Timestamp>,
+    /// Wanted by then.
+    pub deadline: Option<Timestamp>,
+    /// What its acks warn of.
+    pub warnings: Warnings,
+    /// The previous row of the same request id, if any.
+    pub previous: Option<Seq>,
+    /// The earlier ending this request starts over from.
+    pub supersedes: Option<Superseded>,
+    /// The line as it was read, without its terminator.
+    pub line: Vec<u8>,
+}
+
+/// An earlier ending, without output, of the same request id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Superseded {
+    /// What it ended as: this stops counting.
+    pub status: super::Status,
+    /// Why, as far as it was counted.
+    pub reason: Option<ReasonCode>,
+    /// The event that ended it, which is also the `ack_seq` of its terminal ack.
+    pub ack: Seq,
+}
+
+/// The bytes of a line that was set aside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RawLine {
+    /// All of it.
+    Whole(Vec<u8>),
+    /// The beginning of an over-long one.
+    Prefix(Vec<u8>),
+}
+
+/// A queue line that is not a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadLine {
+    /// Physical line, from 1.
+    pub line: u64,
+    /// Byte offset of the line.
+    pub offset: u64,
+    /// Its length in bytes, terminator excluded.
+    pub length: u64,
+    /// SHA-256 of those bytes.
+    pub sha256: Digest,
+    /// Why it was set aside.
+    pub reason: QuarantineReason,
+    /// Its request id, when one could be read.
+    pub request_id: Option<String>,
+    /// What is wrong with it, by place.
+    pub errors: Vec<Violation>,
+    /// How many more violations there are.
+    pub errors_omitted: u64,
+    /// The bytes.
+    pub raw: RawLine,
+}
+
+/// Why nothing new is taken in or started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum PauseCause {
+    /// Somebody said `pause`.
+    Operator = 1,
+    /// Too many open requests.
+    OpenRequests = 2,
+    /// Too little free space.
+    DiskSpace = 3,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum RunEnd {
+    /// It finished its work and said so.
+    Clean = 1,
+    /// It stopped on an error and said so.
+    Failed = 2,
+    /// It said nothing; the next run noticed.
+    Crashed = 3,
+}
+
+/// A fact.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A command took the home. Its sequence number is the epoch of every claim it makes.
+    RunStarted {
+        /// Id of the run.
+        run_id: String,
+        /// The command.
+        command: String,
+        /// Version of the program.
+        version: String,
+        /// Hash of the effective configuration.
+        config: Digest,
+        /// Host, system, zone and whatever else describes the environment, as JSON.
+        environment: String,
+    },
+    /// A run ended.
+    RunFinished {
+        /// Id of the run.
+        run_id: String,
+        /// The event that started it.
+        started: Seq,
+        /// How it ended.
+        end: RunEnd,
+        /// Counters, stages and errors of the run, as JSON.
+        report: String,
+    },
+    /// A queue line was set aside.
+    LineQuarantined(Box<BadLine>),
+    /// A request was taken in and will be worked on.
+    RequestAccepted(Box<TakenRequest>),
+    /// A request was taken in, but its key is in flight: it waits for that outcome.
+    RequestParked {
+        /// The request.
+        request: Box<TakenRequest>,
+        /// Whom it waits for.
+        behind: Seq,
+    },
+    /// The one it waited for ended without an output: it is its turn.
+    ParkedAccepted {
+        /// The parked request.
+        request: Seq,
+        /// What acks repeat.
+        head: AckHead,
+        /// What its acks warn of.
+        warnings: Warnings,
+    },
+    /// A valid request that will not be worked on.
+    RequestRejected {
+        /// The request.
+        request: Box<TakenRequest>,
+        /// `rejected_unknown_flow` or `rejected_invalid_input`.
+        status: AckStatus,
+        /// The finer reason.
+        reason: Option<ReasonCode>,
+        /// For people.
+        message: String,
+    },
+    /// A request whose output exists already was taken in and ended at once.
+    DuplicateReceived {
+        /// The request.
+        request: Box<TakenRequest>,
+        /// The request that made the output.
+        of: Seq,
+        /// Its request id.
+        of_request_id: String,
+        /// Always `output_exists`.
+        reason: ReasonCode,
+        /// The output.
+        summary: SummaryPointer,
+    },
+    /// A parked or running request turned out to ask for an output that exists.
+    RequestDuplicated {
+        /// The request.
+        request: Seq,
+        /// What acks repeat.
+        head: AckHead,
+        /// The request that made the output.
+        of: Seq,
+        /// Its request id.
+        of_request_id: String,
+        /// `key_in_flight` or `identical_work`.
+        reason: ReasonCode,
+        /// The output.
+        summary: SummaryPointer,
+        /// What the ack warns of.
+        warnings: Warnings,
+    },
+    /// A try began.
+    AttemptStarted {
+        /// The request.
+        request: Seq,
+        /// Counted from 1.
+        attempt: u32,
+    },
+    /// The input was found and hashed; the work is now identified.
+    InputResolved {
+        /// The request.
+        request: Seq,
+        /// The try.
+        attempt: u32,
+        /// The item it will make if the model stays the same.
+        summary: SummaryPointer,
+        /// Warnings found on the way.
+        warnings: Warnings,
+        /// Ids, hashes and manifests, as JSON.
+        facts: String,
+    },
+    /// The same item is being made by another request: this one waits for that outcome.
+    WorkHeld {
+        /// The request.
+        request: Seq,
+        /// The try that found out.
+        attempt: u32,
+        /// Whom it waits for.
+        behind: Seq,
+        /// The item both would make.
+        summary: SummaryPointer,
+    },
+    /// The one it waited for ended without an output: it is ready again.
+    WorkReleased {
+        /// The request.
+        request: Seq,
+    },
+    /// A model answered. The answer is paid for, so it is a fact; its text is the record's body.
+    ModelResponded {
+        /// The request.
+        request: Seq,
+        /// The try.
+        attempt: u32,
+        /// Hash of everything that was asked.
+        call: Digest,
+        /// SHA-256 of the body.
+        body_sha256: Digest,
+        /// Identity, usage and stop reason, as JSON.
+        facts: String,
+    },
+    /// A summary item exists. Its line is the record's body.
+    SummaryProduced {
+        /// The request.
+        request: Seq,
+        /// The try.
+        attempt: u32,
+        /// What acks repeat.
+        head: AckHead,
+        /// Where the item is.
+        summary: SummaryPointer,
+        /// SHA-256 of the body.
+        body_sha256: Digest,
+        /// What the ack warns of.
+        warnings: Warnings,
+        /// The ack this one replaces.
+        supersedes: Option<Seq>,
+        /// Provenance that is not in the item, as JSON.
+        facts: String,
+    },
+    /// A try failed. Without `retry_at` the request ended.
+    AttemptFailed {
+        /// The request.
+        request: Seq,
+        /// The try.
+        attempt: u32,
+        /// What acks repeat.
+        head: AckHead,
+        /// `failed_transient`, `failed_permanent` or `rejected_invalid_input`.
+        status: AckStatus,
+        /// The finer reason.
+        reason: Option<ReasonCode>,
+        /// For people.
+        message: String,
+        /// When the next try may begin.
+        retry_at: Option<Timestamp>,
+        /// Whether it counts against the allowed number of tries.
+        counted: bool,
+        /// What the ack warns of.
+        warnings: Warnings,
+        /// The ack this one replaces.
+        supersedes: Option<Seq>,
+        /// Error class and details, as JSON.
+        facts: String,
+    },
+    /// The request was rightly not summarized.
+    RequestSkipped {
+        /// The request.
+        request: Seq,
+        /// The try that found out.
+        attempt: u32,
+        /// What acks repeat.
+        head: AckHead,
+        /// One of the `skipped_` reasons.
+        reason: ReasonCode,
+        /// What the ack warns of.
+        warnings: Warnings,
+        /// The ack this one replaces.
+        supersedes: Option<Seq>,
+        /// Stream, day and counts, as JSON.
+        facts: String,
+    },
+    /// An operator ended the request.
+    RequestCancelled {
+        /// The request.
+        request: Seq,
+        /// What acks repeat.
+        head: AckHead,
+        /// What the ack warns of.
+        warnings: Warnings,
+        /// The ack this one replaces.
+        supersedes: Option<Seq>,
+    },
+    /// An operator cut a delay short: a backoff or a soft one.
+    DelayEnded {
+        /// The request.
+        request: Seq,
+    },
+    /// Nothing new is taken in or started.
+    IntakePaused {
+        /// Why.
+        cause: PauseCause,
+    },
+    /// Work goes on.
+    IntakeResumed {
+        /// Which cause went away.
+        cause: PauseCause,
+    },
+    /// New settings are in force.
+    ConfigReloaded {
+        /// Hash of the effective configuration.
+        config: Digest,
+    },
+    /// A corrected form of a bad line was appended to the queue.
+    QuarantineReleased {
+        /// The quarantine event.
+        quarantined: Seq,
+        /// The request id of the corrected line.
+        request_id: String,
+    },
+    /// An operator accepted that the queue file was rewritten or replaced.
+    QueueAdopted {
+        /// What had changed, for people.
+        change: String,
+        /// The byte from which reading goes on.
+        offset: u64,
+    },
+    /// The tables were brought up to this record.
+    CheckpointTaken {
+        /// The last event whose effects are in the tables.
+        applied: Seq,
+        /// Digest over everything checkpoints wrote so far.
+        state: Digest,
+        /// Rows this one wrote.
+        rows: u64,
+    },
+    /// A fact of a projection that the request state does not depend on: a bag, a snapshot, a
+    /// pack, an opened day, a failed publication. Its content may be the record's body.
+    Noted {
+        /// What kind of fact.
+        kind: String,
+        /// The fact, as JSON.
+        facts: String,
+    },
+}
+
+impl Event {
+    /// The request an event is about, for events about one.
+    pub fn request(&self) -> Option<Seq> {
+        match self {
+            Event::ParkedAccepted { request, .. }
+            | Event::RequestDuplicated { request, .. }
+            | Event::AttemptStarted { request, .. }
+            | Event::InputResolved { request, .. }
+            | Event::WorkHeld { request, .. }
+            | Event::WorkReleased { request }
+            | Event::ModelResponded { request, .. }
+            | Event::SummaryProduced { request, .. }
+            | Event::AttemptFailed { request, .. }
+            | Event::RequestSkipped { request, .. }
+            | Event::RequestCancelled { request, .. }
+            | Event::DelayEnded { request } => Some(*request),
+            Event::RunStarted { .. }
+            | Event::RunFinished { .. }
+            | Event::LineQuarantined(_)
+            | Event::RequestAccepted(_)
+            | Event::RequestParked { .. }
+            | Event::RequestRejected { .. }
+            | Event::DuplicateReceived { .. }
+            | Event::IntakePaused { .. }
+            | Event::IntakeResumed { .. }
+            | Event::ConfigReloaded { .. }
+            | Event::QuarantineReleased { .. }
+            | Event::QueueAdopted { .. }
+            | Event::CheckpointTaken { .. }
+            | Event::Noted { .. } => None,
+        }
+    }
+
+    /// The request an event brought in, for events that did.
+    pub fn taken(&self) -> Option<&TakenRequest> {
+        match self {
+            Event::RequestAccepted(request)
+            | Event::RequestParked { request, .. }
+            | Event::RequestRejected { request, .. }
+            | Event::DuplicateReceived { request, .. } => Some(request),
+            _ => None,
+        }
+    }
+
+    /// The event's name, as `log dump` shows it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Event::RunStarted { .. } => "RunStarted",
+            Event::RunFinished { .. } => "RunFinished",
+            Event::LineQuarantined(_) => "LineQuarantined",
+            Event::RequestAccepted(_) => "RequestAccepted",
+            Event::RequestParked { .. } => "RequestParked",
+            Event::ParkedAccepted { .. } => "ParkedAccepted",
+            Event::RequestRejected { .. } => "RequestRejected",
+            Event::DuplicateReceived { .. } => "DuplicateReceived",
+            Event::RequestDuplicated { .. } => "RequestDuplicated",
+            Event::AttemptStarted { .. } => "AttemptStarted",
+            Event::InputResolved { .. } => "InputResolved",
+            Event::WorkHeld { .. } => "WorkHeld",
+            Event::WorkReleased { .. } => "WorkReleased",
+            Event::ModelResponded { .. } => "ModelResponded",
+            Event::SummaryProduced { .. } => "SummaryProduced",
+            Event::AttemptFailed { .. } => "AttemptFailed",
+            Event::RequestSkipped { .. } => "RequestSkipped",
+            Event::RequestCancelled { .. } => "RequestCancelled",
+            Event::DelayEnded { .. } => "DelayEnded",
+            Event::IntakePaused { .. } => "IntakePaused",
+            Event::IntakeResumed { .. } => "IntakeResumed",
+            Event::ConfigReloaded { .. } => "ConfigReloaded",
+            Event::QuarantineReleased { .. } => "QuarantineReleased",
+            Event::QueueAdopted { .. } => "QueueAdopted",
+            Event::CheckpointTaken { .. } => "CheckpointTaken",
+            Event::Noted { .. } => "Noted",
+        }
+    }
+}

@@ -1,0 +1,439 @@
+//! The pure core: what is known about every request, and how facts change it.
+//!
+//! Contract. [`decide`] looks at the state and an input and says which events follow; it changes
+//! nothing. [`State::apply`] is the only place where anything changes, and the same code runs
+//! live, in replay and in simulation. Time, ids and resolved facts come in as data: nothing here
+//! reads a clock, a file, the environment, a random source or the registry, and nothing iterates
+//! an unordered map. An event that cannot follow from the state is [`Impossible`]: a corrupt log
+//! or a bug, in both cases a reason to stop.
+//!
+//! Memory. Open requests live here as small fixed records; ended ones leave for the tables at the
+//! next checkpoint, together with the keys and ids that point at them. What was recorded earlier is
+//! asked of [`Past`]; only `decide` asks, so replay needs no tables at all.
+
+pub mod apply;
+pub mod decide;
+pub mod event;
+mod producers;
+pub mod schedule;
+mod status;
+
+pub use apply::Impossible;
+pub use status::Status;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
+
+use crate::contract::ids::{KeyIndex, Seq};
+use crate::contract::time::Timestamp;
+use crate::contract::vocabulary::{ReasonCode, Warnings};
+use event::{AckHead, PauseCause, SummaryPointer, TakenRequest};
+use producers::Producers;
+use schedule::{Claim, Place, Schedule};
+
+/// First half of a digest: what random-key indexes are keyed by.
+pub type Digest16 = [u8; 16];
+
+/// What stays known of every request that came in, whatever became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// Where it stands.
+    pub status: Status,
+    /// Why, where there is more to say.
+    pub reason: Option<ReasonCode>,
+    /// Tries begun.
+    pub attempts: u32,
+    /// When it was taken in.
+    pub taken_at: Timestamp,
+    /// The event that changed it last.
+    pub last: Seq,
+    /// The previous row of the same request id; `Seq(0)` when there is none.
+    pub previous: Seq,
+    /// The request whose output this one points at; `Seq(0)` when it has none or its own.
+    pub output_of: Seq,
+    /// Second half of the key digest: confirms what an index found by the first half.
+    pub key_rest: Digest16,
+    /// Second half of the request id digest.
+    pub id_rest: Digest16,
+    /// First half of the digest of the work itself.
+    pub work: Digest16,
+}
+
+/// A request with something still to come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Open {
+    /// What stays known of it.
+    pub row: Row,
+    /// First half of the key digest.
+    pub key: Digest16,
+    /// First half of the digest of the item's id, once the input was resolved.
+    pub work_item: Option<Digest16>,
+    /// 1 to 5.
+    pub priority: u8,
+    /// Index of its producer.
+    pub producer: u32,
+    /// It may not start before this.
+    pub eligible_at: Timestamp,
+    /// Its waiting time counts from here.
+    pub since: Timestamp,
+    /// Wanted by then.
+    pub deadline: Option<Timestamp>,
+    /// Whether an operator may cut its delay short.
+    pub delay_is_soft: bool,
+    /// What its acks warn of.
+    pub warnings: Warnings,
+    /// The ack its terminal ack replaces.
+    pub supersedes: Option<Seq>,
+    /// Answers already paid for, whatever try asked.
+    pub replies: Vec<Seq>,
+    /// Where it stands in the schedule; derived, never stored.
+    pub place: Place,
+}
+
+impl Open {
+    fn claim(&self, request: Seq) -> Claim {
+        let due = self.row.taken_at.plus_ms(schedule::DUE_AFTER_MS);
+        Claim {
+            request,
+            priority: self.priority,
+            producer: self.producer,
+            eligible_at: self.eligible_at,
+            since: self.since,
+            due: self.deadline.map_or(due, |deadline| deadline.min(due)),
+        }
+    }
+}
+
+/// What earlier records and tables say. Asked only by [`decide`].
+pub trait Past {
+    /// How asking can fail.
+    type Error;
+
+    /// The newest value of a random-key index: a request, or `Seq(0)` for a released key.
+    fn find(&self, index: KeyIndex, digest: &Digest16) -> Result<Option<Seq>, Self::Error>;
+    /// The row of a request that is no longer open.
+    fn row(&self, request: Seq) -> Result<Option<Row>, Self::Error>;
+    /// The request as it was taken in.
+    fn taken(&self, request: Seq) -> Result<TakenRequest, Self::Error>;
+    /// The output named by the event that ended a request.
+    fn output(&self, ended: Seq) -> Result<SummaryPointer, Self::Error>;
+
+    /// What acks repeat about a request.
+    fn head(&self, request: Seq) -> Result<AckHead, Self::Error> {
+        self.taken(request).map(|taken| taken.head)
+    }
+}
+
+/// Hashes what is already a hash by taking its first eight bytes.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct DigestHasher(u64);
+
+impl Hasher for DigestHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        // Called with the length prefix of the array and with the digest; both fold in.
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.0 = self.0.rotate_left(5) ^ u64::from_le_bytes(word);
+        }
+    }
+
+    fn write_usize(&mut self, _length: usize) {}
+}
+
+/// A map keyed by digests. Never iterated unsorted.
+pub type DigestMap<V> = HashMap<Digest16, V, BuildHasherDefault<DigestHasher>>;
+
+/// How many requests stand where, by their latest state.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Requests by status.
+    pub by_status: BTreeMap<Status, u64>,
+    /// Ended requests by reason.
+    pub by_reason: BTreeMap<ReasonCode, u64>,
+    /// Bad lines set aside.
+    pub quarantined: u64,
+    /// Requests taken in over all time.
+    pub taken: u64,
+}
+
+/// The run that holds the home.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunInfo {
+    /// Its id.
+    pub run_id: String,
+    /// Its command.
+    pub command: String,
+    /// The event that started it: the epoch.
+    pub started: Seq,
+    /// When it started.
+    pub started_at: Timestamp,
+}
+
+/// Everything known in memory.
+#[derive(Debug, Default)]
+pub struct State {
+    /// The last event applied.
+    pub applied: Seq,
+    open: BTreeMap<Seq, Open>,
+    running: BTreeSet<Seq>,
+    /// Requests parked behind a key, by that key.
+    parked: BTreeMap<Digest16, BTreeSet<Seq>>,
+    /// Requests held behind an item in the making, by that item.
+    held: BTreeMap<Digest16, BTreeSet<Seq>>,
+    /// Items in the making.
+    making: BTreeMap<Digest16, Seq>,
+    /// Keys whose holder ended while others are parked behind it.
+    unsettled_keys: BTreeSet<Digest16>,
+    /// Items whose maker ended while others are held behind it.
+    unsettled_items: BTreeSet<Digest16>,
+    producers: Producers,
+    schedule: Schedule,
+    totals: Totals,
+    paused: BTreeSet<PauseCause>,
+    run: Option<RunInfo>,
+    changed: Changed,
+}
+
+/// What changed since the tables were last brought up to date.
+#[derive(Debug, Default)]
+pub struct Changed {
+    /// Rows of requests that ended.
+    pub rows: BTreeMap<Seq, Row>,
+    /// Open requests that are new, changed or gone.
+    pub open: BTreeSet<Seq>,
+    /// Idempotency keys: holder, or `Seq(0)` when released.
+    pub keys: DigestMap<Seq>,
+    /// Request ids: newest row.
+    pub ids: DigestMap<Seq>,
+    /// Summary ids: the request that produced the item.
+    pub summaries: DigestMap<Seq>,
+}
+
+impl Changed {
+    /// The entries of one index, sorted.
+    pub fn sorted(&self, index: KeyIndex) -> Vec<(Digest16, u64)> {
+        let map = match index {
+            KeyIndex::Idempotency => &self.keys,
+            KeyIndex::RequestId => &self.ids,
+            KeyIndex::SummaryId => &self.summaries,
+        };
+        let mut entries: Vec<_> = map.iter().map(|(digest, seq)| (*digest, seq.0)).collect();
+        entries.sort_unstable();
+        entries
+    }
+
+    /// Roughly how much there is to write.
+    pub fn len(&self) -> usize {
+        self.rows.len() + self.open.len() + self.keys.len() + self.ids.len() + self.summaries.len()
+    }
+
+    /// Whether nothing changed.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl State {
+    /// The open request with this number.
+    pub fn open_request(&self, request: Seq) -> Option<&Open> {
+        self.open.get(&request)
+    }
+
+    /// Open requests from a number on, in order.
+    pub fn open_from(&self, from: Seq) -> impl Iterator<Item = (Seq, &Open)> {
+        self.open.range(from..).map(|(request, open)| (*request, open))
+    }
+
+    /// Open requests before a number, newest first.
+    pub fn open_back(&self, before: Seq) -> impl Iterator<Item = (Seq, &Open)> {
+        self.open.range(..before).rev().map(|(request, open)| (*request, open))
+    }
+
+    /// How many requests are open.
+    pub fn open_count(&self) -> usize {
+        self.open.len()
+    }
+
+    /// How many tries are under way.
+    pub fn running_count(&self) -> usize {
+        self.running.len()
+    }
+
+    /// How many requests could start, as of the last [`State::advance`].
+    pub fn ready_count(&self) -> usize {
+        self.schedule.ready()
+    }
+
+    /// How many requests wait for their time.
+    pub fn delayed_count(&self) -> usize {
+        self.schedule.delayed()
+    }
+
+    /// When the next waiting request may start.
+    pub fn next_eligible(&self) -> Option<Timestamp> {
+        self.schedule.next_change()
+    }
+
+    /// Counts by latest state.
+    pub fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// Why nothing new is taken in, if that is so.
+    pub fn paused(&self) -> &BTreeSet<PauseCause> {
+        &self.paused
+    }
+
+    /// The run that holds the home.
+    pub fn run(&self) -> Option<&RunInfo> {
+        self.run.as_ref()
+    }
+
+    /// The epoch of every claim made now.
+    pub fn epoch(&self) -> Seq {
+        self.run.as_ref().map_or(Seq(0), |run| run.started)
+    }
+
+    /// The name of a producer.
+    pub fn producer_name(&self, producer: u32) -> &str {
+        self.producers.name(producer)
+    }
+
+    /// Whether waiters are left whose holder ended.
+    pub fn has_unsettled(&self) -> bool {
+        !self.unsettled_keys.is_empty() || !self.unsettled_items.is_empty()
+    }
+
+    /// What changed since the last checkpoint.
+    pub fn changed(&self) -> &Changed {
+        &self.changed
+    }
+
+    /// Forgets what changed: it is in the tables now.
+    pub fn checkpointed(&mut self) {
+        self.changed = Changed::default();
+    }
+
+    /// Rows of ended requests that are not in the tables yet.
+    pub fn recent_row(&self, request: Seq) -> Option<&Row> {
+        self.changed.rows.get(&request)
+    }
+
+    /// Brings the schedule up to `now`: moves what has become ready or more urgent. Returns false
+    /// when more is left to move than one call may.
+    pub fn advance(&mut self, now: Timestamp) -> bool {
+        const AT_ONCE: usize = 10_000;
+        let due = self.schedule.due_for_change(now, AT_ONCE);
+        let all = due.len() < AT_ONCE;
+        for request in due {
+            self.reschedule(request, now);
+        }
+        all
+    }
+
+    /// The request whose turn it is, if one may start.
+    pub fn next_ready(&self) -> Option<Seq> {
+        self.schedule.pick()
+    }
+
+    fn reschedule(&mut self, request: Seq, now: Timestamp) {
+        let Some(open) = self.open.get_mut(&request) else { return };
+        let claim = open.claim(request);
+        let last_start = self.producers.last_start(open.producer);
+        self.schedule.remove(&claim, open.place, last_start);
+        open.place = self.schedule.insert(&claim, last_start, now);
+    }
+
+    fn unschedule(&mut self, request: Seq) {
+        let Some(open) = self.open.get_mut(&request) else { return };
+        let claim = open.claim(request);
+        self.schedule.remove(&claim, open.place, self.producers.last_start(open.producer));
+        open.place = Place::Nowhere;
+    }
+}
+
+/// The small facts that a checkpoint stores beside the rows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ledger {
+    /// Counts by latest state.
+    pub totals: Totals,
+    /// Why nothing new is taken in.
+    pub paused: Vec<PauseCause>,
+    /// The run that held the home.
+    pub run: Option<RunInfo>,
+    /// Producers: index, name, last start.
+    pub producers: Vec<(u32, String, Seq)>,
+}
+
+impl State {
+    /// The small facts, for a checkpoint.
+    pub fn ledger(&self) -> Ledger {
+        Ledger {
+            totals: self.totals.clone(),
+            paused: self.paused.iter().copied().collect(),
+            run: self.run.clone(),
+            producers: self.producers.list(),
+        }
+    }
+
+    /// The state a checkpoint stands for. The schedule starts as of `now`.
+    pub fn restore(
+        applied: Seq,
+        ledger: Ledger,
+        open: impl IntoIterator<Item = (Seq, Open)>,
+        now: Timestamp,
+    ) -> State {
+        let mut state = State {
+            applied,
+            totals: ledger.totals,
+            paused: ledger.paused.into_iter().collect(),
+            run: ledger.run,
+            producers: Producers::from_list(ledger.producers),
+            ..State::default()
+        };
+        for (request, mut open) in open {
+            open.place = Place::Nowhere;
+            state.producers.opened(open.producer);
+            state.restore_one(request, open, now);
+        }
+        state.find_unsettled();
+        state
+    }
+
+    fn restore_one(&mut self, request: Seq, open: Open, now: Timestamp) {
+        let (status, key, item) = (open.row.status, open.key, open.work_item);
+        self.open.insert(request, open);
+        match (status, item) {
+            (Status::Parked, _) => {
+                self.parked.entry(key).or_default().insert(request);
+            }
+            (Status::Held, Some(item)) => {
+                self.held.entry(item).or_default().insert(request);
+            }
+            (Status::Running, item) => {
+                self.running.insert(request);
+                if let Some(item) = item {
+                    self.making.insert(item, request);
+                }
+            }
+            (Status::Waiting | Status::Backoff, item) => {
+                if let Some(item) = item {
+                    self.making.insert(item, request);
+                }
+                self.reschedule(request, now);
+            }
+            _ => {}
+        }
+    }
+
+    /// After a restart: waiters whose holder may have ended just before.
+    fn find_unsettled(&mut self) {
+        self.unsettled_keys = self.parked.keys().copied().collect();
+        self.unsettled_items = self.held.keys().copied().collect();
+    }
+}

@@ -1,0 +1,238 @@
+//! Whose turn it is: the one rule for the order of ready requests.
+//!
+//! A request has a level: its priority, one better for every ten minutes it has been ready, never
+//! better than 1. The lowest level goes first; in it the producer whose last start is oldest; in
+//! that the earliest due (its deadline, or one hour after it was accepted, whichever is first);
+//! then the order of acceptance. So nothing starves, and one producer's backfill of 50,000 lines
+//! does not hold up another's single mail.
+//!
+//! The clock comes in as data. The structure holds no facts of its own: it is rebuilt from the
+//! open requests, and replay never asks it anything.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::contract::ids::Seq;
+use crate::contract::time::Timestamp;
+
+/// Waiting this long makes a request one level more urgent.
+pub const AGING_STEP_MS: i64 = 10 * 60 * 1000;
+/// Without a deadline a request is due this long after it was accepted.
+pub const DUE_AFTER_MS: i64 = 60 * 60 * 1000;
+/// The least urgent level.
+pub const LEVELS: usize = 5;
+
+/// What the order of one request depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claim {
+    /// The request.
+    pub request: Seq,
+    /// 1 to 5.
+    pub priority: u8,
+    /// Index of its producer.
+    pub producer: u32,
+    /// It may not start before this.
+    pub eligible_at: Timestamp,
+    /// Its waiting time counts from here.
+    pub since: Timestamp,
+    /// The earlier of its deadline and an hour after acceptance.
+    pub due: Timestamp,
+}
+
+/// Where a claim stands; kept with the request so that it can be found again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Place {
+    /// Not in the schedule.
+    #[default]
+    Nowhere,
+    /// Its time has not come.
+    Delayed,
+    /// Ready, at this level.
+    Ready(u8),
+}
+
+#[derive(Debug, Default)]
+struct Level {
+    /// Producers with ready requests at this level, by their last start.
+    turns: BTreeSet<(Seq, u32)>,
+    queues: BTreeMap<u32, BTreeSet<(Timestamp, Seq)>>,
+}
+
+/// The schedule.
+#[derive(Debug, Default)]
+pub struct Schedule {
+    delayed: BTreeSet<(Timestamp, Seq)>,
+    levels: [Level; LEVELS],
+    aging: BTreeSet<(Timestamp, Seq)>,
+    ready: usize,
+}
+
+/// The level of a claim at a moment.
+pub fn level(priority: u8, since: Timestamp, now: Timestamp) -> u8 {
+    let steps = now.ms_since(since).max(0) / AGING_STEP_MS;
+    let better = u8::try_from(steps).unwrap_or(u8::MAX);
+    priority.clamp(1, LEVELS as u8).saturating_sub(better).max(1)
+}
+
+impl Schedule {
+    /// How many requests could start now, as of the last `advance`.
+    pub fn ready(&self) -> usize {
+        self.ready
+    }
+
+    /// How many requests wait for their time.
+    pub fn delayed(&self) -> usize {
+        self.delayed.len()
+    }
+
+    /// The next moment at which something changes by itself.
+    pub fn next_change(&self) -> Option<Timestamp> {
+        self.delayed.first().map(|(at, _)| *at)
+    }
+
+    /// Puts a claim where it belongs at `now`.
+    #[must_use]
+    pub fn insert(&mut self, claim: &Claim, last_start: Seq, now: Timestamp) -> Place {
+        if claim.eligible_at > now {
+            self.delayed.insert((claim.eligible_at, claim.request));
+            return Place::Delayed;
+        }
+        let at = level(claim.priority, claim.since, now);
+        self.enqueue(claim, last_start, at);
+        Place::Ready(at)
+    }
+
+    /// Takes a claim out.
+    pub fn remove(&mut self, claim: &Claim, place: Place, last_start: Seq) {
+        match place {
+            Place::Nowhere => {}
+            Place::Delayed => {
+                self.delayed.remove(&(claim.eligible_at, claim.request));
+            }
+            Place::Ready(at) => self.dequeue(claim, last_start, at),
+        }
+    }
+
+    /// Claims whose time has come or whose level changes at `now`; the caller re-inserts each.
+    /// At most `limit` at once, so that a backlog cannot hold the writer.
+    pub fn due_for_change(&self, now: Timestamp, limit: usize) -> Vec<Seq> {
+        let come = self.delayed.iter().take_while(|(at, _)| *at <= now);
+        let aged = self.aging.iter().take_while(|(at, _)| *at <= now);
+        come.chain(aged).map(|(_, request)| *request).take(limit).collect()
+    }
+
+    /// The request whose turn it is.
+    pub fn pick(&self) -> Option<Seq> {
+        let level = self.levels.iter().find(|level| !level.turns.is_empty())?;
+        let (_, producer) = level.turns.first()?;
+        level.queues.get(producer)?.first().map(|(_, request)| *request)
+    }
+
+    /// Moves a producer behind everybody who started earlier.
+    pub fn producer_started(&mut self, producer: u32, before: Seq, now: Seq) {
+        for level in &mut self.levels {
+            if level.turns.remove(&(before, producer)) {
+                level.turns.insert((now, producer));
+            }
+        }
+    }
+
+    fn enqueue(&mut self, claim: &Claim, last_start: Seq, at: u8) {
+        let level = &mut self.levels[usize::from(at) - 1];
+        level.turns.insert((last_start, claim.producer));
+        level.queues.entry(claim.producer).or_default().insert((claim.due, claim.request));
+        if let Some(next) = next_step(claim, at) {
+            self.aging.insert((next, claim.request));
+        }
+        self.ready += 1;
+    }
+
+    fn dequeue(&mut self, claim: &Claim, last_start: Seq, at: u8) {
+        let level = &mut self.levels[usize::from(at) - 1];
+        if let Some(queue) = level.queues.get_mut(&claim.producer) {
+            queue.remove(&(claim.due, claim.request));
+            if queue.is_empty() {
+                level.queues.remove(&claim.producer);
+                level.turns.remove(&(last_start, claim.producer));
+            }
+        }
+        if let Some(next) = next_step(claim, at) {
+            self.aging.remove(&(next, claim.request));
+        }
+        self.ready -= 1;
+    }
+}
+
+/// When a claim at a level becomes more urgent.
+fn next_step(claim: &Claim, at: u8) -> Option<Timestamp> {
+    let steps = i64::from(claim.priority.clamp(1, LEVELS as u8)) - i64::from(at) + 1;
+    (at > 1).then(|| claim.since.plus_ms(steps * AGING_STEP_MS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: i64 = 60_000;
+
+    fn claim(request: u64, priority: u8, producer: u32, since: i64) -> Claim {
+        let since = Timestamp(since);
+        let due = since.plus_ms(DUE_AFTER_MS);
+        Claim { request: Seq(request), priority, producer, eligible_at: since, since, due }
+    }
+
+    #[test]
+    fn levels_improve_every_ten_minutes_and_stop_at_one() {
+        let at = |minutes: i64| level(3, Timestamp(0), Timestamp(minutes * MINUTE));
+        assert_eq!([at(-60), at(0), at(9), at(10), at(20), at(1000)], [3, 3, 3, 2, 1, 1]);
+    }
+
+    #[test]
+    fn the_more_urgent_level_goes_first_then_the_producer_that_waited_longest() {
+        let mut schedule = Schedule::default();
+        let now = Timestamp(0);
+        let starts = [Seq(50), Seq(40)];
+        for (claim, producer) in
+            [(claim(1, 3, 0, 0), 0), (claim(2, 3, 1, 0), 1), (claim(3, 5, 1, 0), 1)]
+        {
+            assert_ne!(schedule.insert(&claim, starts[producer], now), Place::Delayed);
+        }
+        assert_eq!(schedule.pick(), Some(Seq(2)), "producer 1 started longer ago");
+        schedule.producer_started(1, Seq(40), Seq(60));
+        assert_eq!(schedule.pick(), Some(Seq(1)));
+        let urgent = claim(4, 1, 0, 0);
+        assert_eq!(schedule.insert(&urgent, Seq(50), now), Place::Ready(1));
+        assert_eq!(schedule.pick(), Some(Seq(4)));
+    }
+
+    #[test]
+    fn due_decides_between_requests_of_one_producer() {
+        let mut schedule = Schedule::default();
+        let late = claim(1, 3, 0, 0);
+        let soon = Claim { due: Timestamp(5), ..claim(2, 3, 0, 0) };
+        for claim in [&late, &soon] {
+            assert_eq!(schedule.insert(claim, Seq(0), Timestamp(0)), Place::Ready(3));
+        }
+        assert_eq!(schedule.pick(), Some(Seq(2)));
+    }
+
+    #[test]
+    fn delayed_and_aging_claims_ask_for_a_change_at_their_time() {
+        let mut schedule = Schedule::default();
+        let later = Claim { eligible_at: Timestamp(100), ..claim(1, 3, 0, 100) };
+        let place = schedule.insert(&later, Seq(0), Timestamp(0));
+        assert_eq!(place, Place::Delayed);
+        assert_eq!(schedule.due_for_change(Timestamp(99), 10), []);
+        assert_eq!(schedule.due_for_change(Timestamp(100), 10), [Seq(1)]);
+        schedule.remove(&later, place, Seq(0));
+        let place = schedule.insert(&later, Seq(0), Timestamp(100));
+        assert_eq!(place, Place::Ready(3));
+        let aged = Timestamp(100 + AGING_STEP_MS);
+        assert_eq!(schedule.due_for_change(aged, 10), [Seq(1)]);
+        schedule.remove(&later, place, Seq(0));
+        assert_eq!(schedule.insert(&later, Seq(0), aged), Place::Ready(2));
+        assert_eq!((schedule.ready(), schedule.delayed()), (1, 0));
+        schedule.remove(&later, Place::Ready(2), Seq(0));
+        assert_eq!((schedule.ready(), schedule.pick()), (0, None));
+        assert_eq!(schedule.due_for_change(Timestamp(i64::MAX), 10), []);
+    }
+}

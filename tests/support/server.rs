@@ -1,0 +1,176 @@
+//! A server on the loopback that answers by script, politely or not.
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use serde_json::{Value, json};
+
+/// What the server does with one request.
+#[derive(Clone)]
+pub enum Act {
+    /// A status, headers and a body.
+    Send(u16, Vec<(String, String)>, String),
+    /// A chat completion with this text, finish reason and token counts.
+    Chat(String, &'static str),
+    /// A chat completion made from the request.
+    With(Arc<dyn Fn(&Value) -> String + Send + Sync>),
+    /// The head and a part of the body, then nothing more and a closed connection.
+    Cut,
+    /// Nothing, for as long as the client stays.
+    Silence,
+    /// A body that never ends.
+    Endless,
+    /// A body of this many bytes.
+    Huge(usize),
+}
+
+/// A chat completion.
+pub fn chat(text: &str) -> Act {
+    Act::Chat(text.to_owned(), "stop")
+}
+
+/// A refusal with headers.
+pub fn status(code: u16, headers: &[(&str, &str)], body: &str) -> Act {
+    let headers = headers.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    Act::Send(code, headers, body.to_owned())
+}
+
+/// One request as it arrived.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Path.
+    pub path: String,
+    /// Header lines.
+    pub head: String,
+    /// Body.
+    pub body: Value,
+}
+
+/// The running server.
+pub struct Server {
+    /// Its address.
+    pub base: String,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    connections: Arc<Mutex<usize>>,
+}
+
+impl Server {
+    /// Plays the acts one by one, the last one for ever.
+    pub fn start(acts: Vec<Act>) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let base = format!("http://{}", listener.local_addr().expect("bound"));
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let connections = Arc::new(Mutex::new(0));
+        let acts = Arc::new(acts);
+        let (log, count) = (seen.clone(), connections.clone());
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                *count.lock().unwrap() += 1;
+                let (log, acts) = (log.clone(), acts.clone());
+                thread::spawn(move || serve(stream, &log, &acts));
+            }
+        });
+        Server { base, seen, connections }
+    }
+
+    /// The requests so far.
+    pub fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    /// How many connections were opened.
+    pub fn connections(&self) -> usize {
+        *self.connections.lock().unwrap()
+    }
+}
+
+fn serve(stream: TcpStream, log: &Mutex<Vec<Seen>>, acts: &[Act]) {
+    let mut reader = BufReader::new(stream.try_clone().expect("a second handle"));
+    let mut stream = stream;
+    while let Some(request) = read(&mut reader) {
+        let act = {
+            let mut log = log.lock().unwrap();
+            let act = acts[log.len().min(acts.len() - 1)].clone();
+            log.push(request.clone());
+            act
+        };
+        if !play(&mut stream, &request, act) {
+            return;
+        }
+    }
+}
+
+fn read(reader: &mut BufReader<TcpStream>) -> Option<Seen> {
+    let mut head = String::new();
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().ok()?;
+        }
+        if line == "\r\n" {
+            break;
+        }
+        head.push_str(&line);
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    let path = head.split(' ').nth(1)?.to_owned();
+    Some(Seen { path, head, body: serde_json::from_slice(&body).unwrap_or_default() })
+}
+
+/// False when the connection is to be closed.
+fn play(stream: &mut TcpStream, request: &Seen, act: Act) -> bool {
+    match act {
+        Act::Send(code, headers, body) => send(stream, code, &headers, &body),
+        Act::Chat(text, finish) => send(stream, 200, &[], &completion(&text, finish)),
+        Act::With(make) => send(stream, 200, &[], &completion(&make(&request.body), "stop")),
+        Act::Cut => {
+            let _ =
+                stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{\"choices\": [");
+            false
+        }
+        Act::Silence => {
+            let mut byte = [0];
+            let _ = stream.read(&mut byte);
+            false
+        }
+        Act::Endless => {
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n");
+            while stream.write_all(b"10\r\n{\"choices\": [    \r\n").is_ok() {}
+            false
+        }
+        Act::Huge(size) => {
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {size}\r\n\r\n");
+            let _ = stream.write_all(head.as_bytes());
+            let block = [b' '; 1 << 16];
+            let mut left = size;
+            while left > 0 && stream.write_all(&block[..left.min(block.len())]).is_ok() {
+                left -= left.min(block.len());
+            }
+            false
+        }
+    }
+}
+
+fn send(stream: &mut TcpStream, code: u16, headers: &[(String, String)], body: &str) -> bool {
+    let mut head = format!("HTTP/1.1 {code} X\r\ncontent-length: {}\r\n", body.len());
+    for (name, value) in headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    stream.write_all(format!("{head}\r\n{body}").as_bytes()).is_ok()
+}
+
+fn completion(text: &str, finish: &str) -> String {
+    json!({
+        "model": "loop-1", "usage": {"prompt_tokens": 11, "completion_tokens": 7},
+        "choices": [{"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": text}}]
+    })
+    .to_string()
+}
