@@ -330,18 +330,13 @@ impl Scanner<'_, '_> {
             None => return self.bare_hour(at),
         };
         let mut until = None;
-        if let Some((gap, last)) = range_end(&rest[width..]) {
-            if let Some((end, more, end_marked)) = clock(last) {
-                until = Some(end);
-                width += gap + more;
-                if !marked
-                    && end_marked
-                    && from.hour < 12
-                    && end.hour >= 12
-                    && from.hour + 12 <= end.hour
-                {
-                    from.hour += 12;
-                }
+        let ranged = range_end(&rest[width..]).and_then(|(gap, last)| Some((gap, clock(last)?)));
+        if let Some((gap, (end, more, end_marked))) = ranged {
+            until = Some(end);
+            width += gap + more;
+            let afternoon = end_marked && end.hour >= 12 && from.hour + 12 <= end.hour;
+            if !marked && from.hour < 12 && afternoon {
+                from.hour += 12;
             }
         }
         let (when, next) = self.at_bytes(start, start + width, None, Some(from));
@@ -354,21 +349,12 @@ impl Scanner<'_, '_> {
         let rest = self.rest(at);
         let start = self.tokens[at].start as usize;
         let width = self.word(at).len();
-        if let Some((gap, last)) = range_end(&rest[width..]) {
-            if let Some((end, more, marked)) = clock(last).filter(|found| found.2) {
-                let hour = if marked && end.hour >= 12 && hour < 12 && hour + 12 <= end.hour {
-                    hour + 12
-                } else {
-                    hour
-                };
-                let (when, next) = self.at_bytes(
-                    start,
-                    start + width + gap + more,
-                    None,
-                    Some(Clock { hour, minute: 0 }),
-                );
-                return Some((When { until: Some(end), ..when }, next));
-            }
+        let ranged = range_end(&rest[width..]).and_then(|(gap, last)| Some((gap, clock(last)?)));
+        if let Some((gap, (end, more, true))) = ranged {
+            let afternoon = end.hour >= 12 && hour < 12 && hour + 12 <= end.hour;
+            let from = Clock { hour: if afternoon { hour + 12 } else { hour }, minute: 0 };
+            let (when, next) = self.at_bytes(start, start + width + gap + more, None, Some(from));
+            return Some((When { until: Some(end), ..when }, next));
         }
         let spanish = at > 1
             && matches!(self.word(at - 1), "las" | "la")

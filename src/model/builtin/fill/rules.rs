@@ -497,13 +497,9 @@ impl Scene<'_, '_> {
                     .trim()
                     .trim_end_matches(['.', ','])
                     .parse::<serde_json::Number>();
-                if let Ok(number) = number
-                    .map_err(|_| ())
-                    .and_then(|number| if members.len() < most { Ok(number) } else { Err(()) })
-                {
-                    if !name.is_empty() && !members.iter().any(|(other, _)| *other == name) {
-                        members.push((name, Filled::Value(Value::Number(number))));
-                    }
+                let new = !name.is_empty() && !members.iter().any(|(other, _)| *other == name);
+                if let (Ok(number), true) = (number, new && members.len() < most) {
+                    members.push((name, Filled::Value(Value::Number(number))));
                 }
             });
         }
