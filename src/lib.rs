@@ -10,6 +10,7 @@ pub mod log;
 pub mod model;
 pub mod os;
 pub mod registry;
+pub mod replay;
 pub mod seam;
 pub mod service;
 pub mod state;

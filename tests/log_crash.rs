@@ -4,6 +4,11 @@
 //! moments with the fault there. After each the disk is drawn several times from what a power loss
 //! may leave. Each time the store must open, verify, and hold a whole number of commits: at least
 //! all that were acknowledged, at most one more.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test stops at the first surprise and makes its own files"
+)]
 
 mod log_support;
 
@@ -11,8 +16,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use log_support::{chain, commit, open_on, payloads, records};
-use summarizer::contract::ids::Seq;
-use summarizer::log::{Checkpoint, Commit, KeyIndex, LogError, NewRecord, Reader, Store};
+use summarizer::contract::ids::{KeyIndex, Seq};
+use summarizer::log::{Checkpoint, LogError, NewRecord, Reader, Store};
 use summarizer::os::Disk as _;
 use summarizer::os::sim::{Faults, SimDisk};
 

@@ -1,4 +1,9 @@
 //! The store on a real disk: commits, reads, checkpoints, marks, reopening.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test stops at the first surprise and makes its own files"
+)]
 
 mod log_support;
 
@@ -7,8 +12,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use log_support::{ID, chain, commit, open_on, payloads, record, records};
-use summarizer::contract::ids::Seq;
-use summarizer::log::{Checkpoint, Commit, KeyIndex, LogError, Reader, Store, genesis};
+use summarizer::contract::ids::{KeyIndex, Seq};
+use summarizer::log::{Checkpoint, Commit, LogError, Reader, Store, genesis};
 use summarizer::os::real::HostDisk;
 
 fn open(path: &Path) -> Result<Store, LogError> {

@@ -1,11 +1,17 @@
 //! `log`: events as JSON lines, sizes, the hash chain, retention.
 
+use std::ops::ControlFlow;
+
 use clap::{Args, Subcommand};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::failure::{Exit, Failure};
-use super::session::Session;
+use super::session::{Held, Session, held_by_another, log_failed};
 use super::{Context, ui};
+use crate::config::parse_duration_ms;
+use crate::contract::ids::Seq;
+use crate::contract::time::Timestamp;
+use crate::log::Reader;
 use crate::service::control::Question;
 
 /// Look into the log
@@ -34,6 +40,18 @@ enum Action {
         #[arg(long = "anchor", value_name = "SEQ:HASH")]
         anchors: Vec<String>,
     },
+    /// Move old records into compressed archive segments; they stay readable and verifiable
+    Archive {
+        /// Records before this event
+        #[arg(long, value_name = "SEQ", required_unless_present = "older_than")]
+        before: Option<u64>,
+        /// Records older than this, such as `30 d`
+        #[arg(long, value_name = "AGE", conflicts_with = "before")]
+        older_than: Option<String>,
+        /// Make the store's file small again afterwards
+        #[arg(long)]
+        compact: bool,
+    },
 }
 
 impl LogArgs {
@@ -43,6 +61,9 @@ impl LogArgs {
             Action::Dump { from, until } => dump(context, *from, until.unwrap_or(u64::MAX)),
             Action::Stats => stats(context),
             Action::Verify { anchors } => verify(context, anchors),
+            Action::Archive { before, older_than, compact } => {
+                archive(context, *before, older_than.as_deref(), *compact)
+            }
         }
     }
 }
@@ -120,6 +141,67 @@ fn verify(context: &Context, anchors: &[String]) -> Result<Exit, Failure> {
         ));
     }
     Ok(if report["ok"] == Value::Bool(true) { Exit::Done } else { Exit::Wrong })
+}
+
+fn archive(
+    context: &Context,
+    before: Option<u64>,
+    older_than: Option<&str>,
+    compact: bool,
+) -> Result<Exit, Failure> {
+    let age = match older_than {
+        None => None,
+        Some(text) => Some(parse_duration_ms(text).ok_or_else(|| {
+            Failure::new(Exit::Usage, format!("cannot read the age {text:?}"))
+                .hint("an age is like `30 d` or `12 h`")
+        })?),
+    };
+    let mut held = Held::take(context, false)?.ok_or_else(|| held_by_another(context))?;
+    let now = context.machine.clock.now();
+    held.checkpoint(now)?;
+    let log = held.engine.log().clone();
+    let before = match (before, age) {
+        (Some(before), _) => Seq(before),
+        (None, age) => first_after(&log, now.plus_ms(-age.unwrap_or(0)))?,
+    };
+    let before = before.min(log.applied().next());
+    let bar = context.ui.progress("archiving", 100);
+    let store = held.engine.store_mut();
+    let moved = store.archive(before, &mut |part| bar.set_position((part * 100.0) as u64));
+    bar.finish_and_clear();
+    let moved = moved.map_err(|error| log_failed(&error))?;
+    if compact {
+        held.engine.store_mut().compact_file().map_err(|error| log_failed(&error))?;
+    }
+    let file_bytes = log.file_bytes().map_err(|error| log_failed(&error))?;
+    held.close()?;
+    let report = json!({
+        "segments": moved.segments, "records": moved.records, "frame_bytes": moved.frame_bytes,
+        "segment_bytes": moved.segment_bytes, "file_bytes": file_bytes,
+    });
+    if context.ui.json {
+        context.ui.json(&report);
+    } else {
+        context.ui.out(format!(
+            "{} records in {} segments, {} bytes; the store has {file_bytes} bytes",
+            moved.records, moved.segments, moved.segment_bytes
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+/// The first record stamped after a moment, or the end.
+fn first_after(log: &Reader, moment: Timestamp) -> Result<Seq, Failure> {
+    let mut found = log.head().0.next();
+    log.scan(Seq(1), None, &mut |entry| {
+        if entry.at > moment {
+            found = entry.seq;
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    })
+    .map_err(|error| log_failed(&error))?;
+    Ok(found)
 }
 
 fn parse_anchor(anchor: &str) -> Result<(u64, String), Failure> {

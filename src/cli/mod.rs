@@ -3,6 +3,8 @@
 //! A group is a clap type with its arguments and a `run(&self, &Context)`; adding one is a file
 //! here, a variant of [`Command`] and an arm of [`dispatch`].
 
+pub mod demo;
+pub mod doctor;
 pub mod failure;
 pub mod flow;
 pub mod home;
@@ -12,6 +14,7 @@ pub mod operate;
 pub mod quarantine;
 pub mod queue;
 pub mod registry;
+pub mod replay;
 pub mod schema;
 pub mod serve;
 pub mod session;
@@ -68,6 +71,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Demo(demo::DemoArgs),
     Init(home::InitArgs),
     Submit(submit::SubmitArgs),
     Serve(serve::ServeArgs),
@@ -83,6 +87,9 @@ enum Command {
     Quarantine(quarantine::QuarantineArgs),
     Queue(queue::QueueArgs),
     Log(log::LogArgs),
+    Replay(replay::ReplayArgs),
+    Export(replay::ExportArgs),
+    Doctor(doctor::DoctorArgs),
     Config(home::ConfigArgs),
     Registry(registry::RegistryArgs),
     Flow(flow::FlowArgs),
@@ -162,6 +169,7 @@ fn start_logging(verbose: u8, quiet: bool) {
 
 fn dispatch(command: &Command, context: &Context) -> Result<Exit, Failure> {
     match command {
+        Command::Demo(args) => args.run(context),
         Command::Init(args) => args.run(context),
         Command::Submit(args) => args.run(context),
         Command::Serve(args) => args.run(context),
@@ -177,6 +185,9 @@ fn dispatch(command: &Command, context: &Context) -> Result<Exit, Failure> {
         Command::Quarantine(args) => args.run(context),
         Command::Queue(args) => args.run(context),
         Command::Log(args) => args.run(context),
+        Command::Replay(args) => args.run(context),
+        Command::Export(args) => args.run(context),
+        Command::Doctor(args) => args.run(context),
         Command::Config(args) => args.run(context),
         Command::Registry(args) => args.run(context),
         Command::Flow(args) => args.run(context),

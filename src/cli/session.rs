@@ -14,6 +14,7 @@ use super::failure::{Exit, Failure};
 use crate::config::{Config, ConfigError};
 use crate::contract::hash::push_hex;
 use crate::contract::time::Timestamp;
+use crate::log::checkpoint::RestoreError;
 use crate::log::{LogError, Options, Store};
 use crate::registry::Registry;
 use crate::service::control::{Answer, ControlClient, ControlServer, Progress, Question};
@@ -158,6 +159,16 @@ impl Held {
             .engine
             .commit(None, CheckpointWhen::Due, &self.projector.cursors(), now)
             .map_err(|error| engine_failed(&error))?;
+        self.projector
+            .take(&committed)
+            .map_err(|error| Failure::new(Exit::Storage, "cannot write the acks").because(&error))
+    }
+
+    /// Brings the tables up to the end of the log.
+    pub fn checkpoint(&mut self, now: Timestamp) -> Result<(), Failure> {
+        let cursors = self.projector.cursors();
+        let committed = self.engine.commit(None, CheckpointWhen::Changed, &cursors, now);
+        let committed = committed.map_err(|error| engine_failed(&error))?;
         self.projector
             .take(&committed)
             .map_err(|error| Failure::new(Exit::Storage, "cannot write the acks").because(&error))
@@ -333,7 +344,9 @@ pub fn log_failed(error: &LogError) -> Failure {
 /// A failed engine.
 pub fn engine_failed(error: &EngineError) -> Failure {
     match error {
-        EngineError::Log(error) | EngineError::Past(PastError::Log(error)) => log_failed(error),
+        EngineError::Log(error)
+        | EngineError::Past(PastError::Log(error))
+        | EngineError::Restore(RestoreError::Log(error)) => log_failed(error),
         error => Failure::new(Exit::Storage, "the log does not make sense")
             .because(error)
             .hint("`summarizer log verify` names the first bad record"),

@@ -71,13 +71,14 @@ pub struct Repair {
 }
 
 impl AppendOnly {
-    /// Opens the file and makes it equal to the log.
+    /// Opens the file and makes it equal to the log, up to and with `until`.
     pub fn open(
         disk: Arc<dyn Disk>,
         path: &Path,
         project: Project,
         cursor: Cursor,
         log: &Reader,
+        until: Option<Seq>,
     ) -> Result<(AppendOnly, Repair), ProjectionError> {
         let file = match disk.open(path, Open::ReadWrite) {
             Ok(file) => file,
@@ -98,7 +99,7 @@ impl AppendOnly {
         if cursor.bytes <= length {
             (projection.applied, projection.bytes) = (cursor.applied, cursor.bytes);
         }
-        let repair = projection.repair(length, log)?;
+        let repair = projection.repair(length, log, until)?;
         Ok((projection, repair))
     }
 
@@ -132,12 +133,17 @@ impl AppendOnly {
         self.applied
     }
 
-    fn repair(&mut self, length: u64, log: &Reader) -> Result<Repair, ProjectionError> {
+    fn repair(
+        &mut self,
+        length: u64,
+        log: &Reader,
+        until: Option<Seq>,
+    ) -> Result<Repair, ProjectionError> {
         let mut matched = self.bytes;
         let mut differs = false;
         let mut failure = None;
         let from = self.applied.next();
-        log.scan(from, None, &mut |record| {
+        log.scan(from, until, &mut |record| {
             let event = match codec::decode(record.tag, record.version, &record.payload) {
                 Ok(event) => event,
                 Err(source) => {

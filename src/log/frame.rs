@@ -24,10 +24,11 @@ const HAS_BODY: u8 = 1;
 
 const HEADER: usize = 56;
 const CHECK: usize = 48;
-const RECORD: usize = 19;
+/// Bytes of a record in a block beside its payload.
+pub(crate) const RECORD: usize = 19;
 /// Blocks shorter than this are not worth a try.
 const COMPRESS_FROM: usize = 200;
-/// Largest block: one largest payload after a nearly full frame.
+/// Largest block: one largest payload and its head after a nearly full frame.
 const BLOCK_MAX: usize = limits::EVENT_BYTES_MAX + ARCHIVE_BYTES + (1 << 20);
 /// Payload bytes after which a frame of the archive is closed.
 pub(crate) const ARCHIVE_BYTES: usize = 1 << 20;

@@ -1,15 +1,117 @@
-//! The durable log.
+//! The durable log, and the specification of its format.
+//!
+//! # What it is
+//!
+//! An append-only sequence of records in one file, with a hash chain, and beside it the tables that
+//! stand for the log up to a position. `store` is the only room that knows the engine (redb);
+//! nothing of it shows here, so that another engine can take its place. The log never interprets a
+//! payload, a row, a document or a mark.
+//!
+//! # Promises
+//!
+//! - `append` returns when the whole commit is durable: its records, their bodies, its mark and its
+//!   checkpoint, in one transaction. There is nothing in between: after a crash the log ends with
+//!   a whole commit.
+//! - After a failed commit it is unknown whether the commit is durable. The store is poisoned and
+//!   refuses everything; opening it again shows what is there. It may hold one commit more than was
+//!   acknowledged, never one less, and the caller goes on from the head and the mark it finds.
+//! - Every stored byte of a frame, a body, an index chunk and a segment is covered by a check, and
+//!   every record by the chain. A changed byte is an error that names a record and never a panic.
+//! - Rows, open records, documents and `meta` are covered by the engine's page checksums only
+//!   (`Store::check_pages`); all of them but `meta` can be rebuilt from the records.
+//!
+//! # Tables
+//!
+//! Integers in values are little-endian. Names are the engine's table names.
+//!
+//! | table | key | value |
+//! |---|---|---|
+//! | `meta` | `format` | major u32, minor u32 |
+//! | | `store_id` | 16 bytes, chosen when the store is made |
+//! | | `applied` | u64: the position rows, open, documents and runs stand for |
+//! | | `mark` | u64 position, then the mark: as of the last checkpoint or commit without records |
+//! | `frames` | u64 first sequence | frame |
+//! | `bodies` | u64 sequence | body |
+//! | `rows`, `open` | u64 sequence | opaque |
+//! | `documents` | name | opaque |
+//! | `segments` | u64 first sequence | last u64, bytes u64, index offset u64, sha256 (32) |
+//! | `runs` | index u8, run u64 | age u64, entries u64, chunks u32, drop u8, sources u64… |
+//! | `chunks` | index u8, run u64, chunk u32 | check (8), then entries: digest (16), value u64 |
+//! | `fences` | as `chunks` | first digest (16), Bloom filter (856 bytes) |
+//!
+//! # Frame
+//!
+//! Consecutive records of one commit, about 128 KiB of payload; a commit is one or more frames.
+//!
+//! ```text
+//! 0  u8  envelope = 1          4  u32 records        16 [32] hash before the first record
+//! 1  u8  0 raw, 1 zstd         8  u32 block length   48 [8]  check
+//! 2  u8  bit 0: commit ends    12 u32 mark length    56 mark, then the block as stored
+//! 3  u8  0
+//! block: for each record  i64 time · u16 tag · u32 version · u32 length · u8 bit 0: has a body
+//!        then the payloads in order
+//! ```
+//!
+//! The check is the first eight bytes of sha256(u64 first sequence ‖ bytes 0..48 ‖ bytes 56..). A
+//! block is compressed when that saves an eighth. A body is `u8 envelope · u8 compression · u32
+//! length · [8] check · bytes`, its check formed in the same way over everything else.
+//!
+//! The mark of the last non-empty commit counts; an empty one means unchanged.
+//!
+//! # Chain
+//!
+//! `hash = sha256(previous ‖ u64 sequence ‖ i64 time ‖ u16 tag ‖ u32 version ‖ u32 length ‖
+//! payload)`, and before the first record `sha256("summarizer.log.v1" ‖ store id)`. Whoever keeps a
+//! sequence and its hash can later prove that nothing up to there was edited, reordered or cut
+//! (`Reader::verify_anchor`). It does not show who wrote, nor a cut after the last kept hash.
+//! Payload bytes are never encoded again: not by an archive, not by a newer program.
+//!
+//! # Indexes
+//!
+//! A checkpoint adds its sorted keys as one run and merges a bounded number of older entries (four
+//! for each one added, and 16,384). Newer runs win; the value 0 releases a key and vanishes when a
+//! merge reaches the oldest run. A run with sources is an unfinished merge and continues after its
+//! last chunk. Fences and filters are in memory (11 bits a key), so a key that is absent is
+//! answered without reading; a full chunk of 680 entries is one page of 16 KiB.
+//!
+//! # Archive
+//!
+//! Frames of records that a checkpoint stands for can move into segment files (see `segment`),
+//! regrouped into frames of 1 MiB and compressed harder. A segment counts when `segments` lists it;
+//! unlisted ones are deleted at open. Bodies stay in the store.
+//!
+//! # Versions
+//!
+//! A newer major format is refused by name and left untouched; minor versions only add. Envelope
+//! numbers, tags and table names are never used for anything else.
+//!
+//! # Opening
+//!
+//! A new store is made as `.NAME.new` and renamed after its first commit, so a file under the final
+//! name is whole. The file is locked exclusively (advisory) for as long as the store is open. The
+//! engine recovers: every commit saves its allocator state and is written in two phases ("quick
+//! repair"), so recovery does not depend on the size of the file. Then the fences are read, the
+//! last frame gives the head, and frames are walked back to the newest mark, never further than
+//! the last checkpoint.
+//!
+//! # What is assumed of the disk
+//!
+//! That bytes are there after `fdatasync` returned, and names after `fsync` of their directory.
+//! Nothing about the order or completeness of what was not synced; writes may tear at any byte.
+//! After a failed sync nothing that was written before it is trusted.
 
 mod chain;
+pub mod checkpoint;
 pub mod codec;
 mod error;
 mod frame;
 mod runs;
+mod segment;
 mod store;
 
 pub use chain::{genesis, record_hash};
 pub use error::LogError;
 pub use frame::{Entry, NewRecord, Record};
 pub use store::{
-    Appended, ChainReport, Checkpoint, Commit, Options, Reader, Stats, Store, TableStats,
+    Appended, Archived, ChainReport, Checkpoint, Commit, Options, Reader, Stats, Store, TableStats,
 };

@@ -4,6 +4,7 @@
 //! commits only. The store never interprets a payload, a row, a document or a mark. Nothing of the
 //! engine underneath shows in this interface.
 
+mod archiving;
 mod backend;
 mod failure;
 mod opening;
@@ -15,9 +16,9 @@ mod writing;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use redb::{Database, ReadTransaction, ReadableDatabase as _};
 
 use crate::contract::hash::Digest;
@@ -28,7 +29,9 @@ use crate::os::Disk;
 use super::error::LogError;
 use super::frame::{NewRecord, Packer};
 use super::runs::Tier;
+use super::segment::Segment;
 
+pub use archiving::Archived;
 pub use reader::{Reader, Stats, TableStats};
 pub use verifying::ChainReport;
 
@@ -97,6 +100,9 @@ pub struct Options {
     pub compression_level: i32,
     /// Payload bytes after which a frame is closed.
     pub frame_bytes: usize,
+    /// Save what recovery needs with every commit: one more sync a commit, and a store of any size
+    /// opens at once after a kill. Without it recovery reads the whole file.
+    pub quick_repair: bool,
     /// Where archived segments lie.
     pub archive_dir: PathBuf,
 }
@@ -108,6 +114,7 @@ impl Options {
             cache_bytes: limits::STORE_CACHE_BYTES,
             compression_level: 1,
             frame_bytes: limits::FRAME_BYTES,
+            quick_repair: true,
             archive_dir: path.with_file_name("archive"),
         }
     }
@@ -127,7 +134,12 @@ struct Shared {
     db: RwLock<Option<Database>>,
     published: RwLock<Arc<Published>>,
     poisoned: AtomicBool,
+    /// Odd while a checkpoint may be committed and is not yet published.
+    checkpoints: AtomicU64,
     frames: FrameCache,
+    /// The segment read last.
+    segment: Mutex<Option<Arc<Segment>>>,
+    archive_dir: PathBuf,
     store_id: [u8; 16],
     disk: Arc<dyn Disk>,
     path: PathBuf,

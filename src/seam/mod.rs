@@ -1,6 +1,6 @@
 //! The queue: the one way requests come in.
 //!
-//! [`tail`] reads the append-only file from a durable [`position`] in batches, [`line`] turns each
+//! [`tail`] reads the append-only file from a durable [`position`] in batches, [`mod@line`] turns each
 //! line into a request or a quarantined line, [`watch`] says when to look again, and [`append`] with
 //! [`build`] is the other side: what a caller uses to add a request safely.
 //!

@@ -212,24 +212,29 @@ pub(super) struct Edges {
 }
 
 impl Edges {
-    /// Reads the edges of a position, whatever they hash to.
-    fn load(queue: &QueueFile, file: &dyn DiskFile, at: &Position) -> Result<Edges, QueueError> {
+    /// Reads the edges of the first `offset` bytes, whatever they hash to.
+    fn load(
+        queue: &QueueFile,
+        file: &dyn DiskFile,
+        head_len: usize,
+        offset: u64,
+        tail_len: usize,
+    ) -> Result<Edges, QueueError> {
         let mut edges = Edges::default();
-        let head_len = at.identity.as_ref().map_or(0, |identity| identity.head_len);
-        queue.read(file, &mut edges.head, 0, head_len as usize)?;
-        let tail_start = at.offset.saturating_sub(u64::from(at.tail_len));
-        queue.read(file, &mut edges.tail, tail_start, at.tail_len as usize)?;
+        queue.read(file, &mut edges.head, 0, head_len)?;
+        let tail_start = offset.saturating_sub(tail_len as u64);
+        queue.read(file, &mut edges.tail, tail_start, tail_len)?;
         Ok(edges)
     }
 
-    /// What the file now has otherwise, if anything.
+    /// What the file now has otherwise before `offset`, if anything.
     pub(super) fn compare(
         &self,
         queue: &QueueFile,
         file: &dyn DiskFile,
-        at: &Position,
+        offset: u64,
     ) -> Result<Option<Change>, QueueError> {
-        let now = Edges::load(queue, file, at)?;
+        let now = Edges::load(queue, file, self.head.len(), offset, self.tail.len())?;
         Ok(if now.head != self.head {
             Some(Change::HeadRewritten)
         } else if now.tail != self.tail {
@@ -298,7 +303,8 @@ pub(super) fn locate(
 ) -> Result<Result<Located, Change>, QueueError> {
     let Some(file) = queue.open()? else { return Ok(Err(Change::Missing)) };
     let stat = file.stat().map_err(queue.io("inspect the queue file"))?;
-    let edges = Edges::load(queue, file.as_ref(), at)?;
+    let head_len = at.identity.as_ref().map_or(0, |identity| identity.head_len as usize);
+    let edges = Edges::load(queue, file.as_ref(), head_len, at.offset, at.tail_len as usize)?;
     let mismatch = edges.mismatch(at);
     let (device, inode) = (stat.device, stat.inode);
     if at.identity.as_ref().is_some_and(|identity| identity.inode != inode) {

@@ -100,6 +100,9 @@ impl Growth {
     }
 }
 
+/// The open queue file and its length.
+type Found = (Arc<dyn DiskFile>, u64);
+
 /// An over-long line whose end has not been seen.
 struct LongLine {
     start: u64,
@@ -174,15 +177,21 @@ impl Tailer {
         max_bytes: usize,
     ) -> Result<Option<Batch>, QueueError> {
         let Some((file, len)) = self.find_file()? else { return Ok(None) };
-        self.growth.get_or_insert_with(|| Growth { len, since: now }).observe(len, now);
+        self.growth.get_or_insert(Growth { len, since: now }).observe(len, now);
         self.unfinished = false;
         if len == self.position.offset {
             return Ok(None);
         }
+        self.drop_stale_long_line(&file, len)?;
         if self.long.is_some() {
             return self.pass_long_line(&file, len, now);
         }
-        let mut lines = self.collect(&file, len, max_lines.max(1), max_bytes)?;
+        let bounds = Bounds {
+            lines: max_lines.max(1),
+            bytes: max_bytes,
+            line_bytes: self.options.max_line_bytes,
+        };
+        let mut lines = self.collect(&file, len, bounds)?;
         if lines.spans.is_empty() {
             if lines.cut_at_long {
                 self.long = Some(self.begin_long_line());
@@ -201,7 +210,7 @@ impl Tailer {
     }
 
     /// The open file and its length, after checking that the path still means it.
-    fn find_file(&mut self) -> Result<Option<(Arc<dyn DiskFile>, u64)>, QueueError> {
+    fn find_file(&mut self) -> Result<Option<Found>, QueueError> {
         let inspect = || self.queue.io("inspect the queue file");
         let named = self.queue.disk.stat(&self.queue.path).map_err(inspect())?;
         let fresh = self.position.offset == 0;
@@ -227,8 +236,6 @@ impl Tailer {
             let consumed = self.position.offset;
             return Err(self.queue.changed(Change::Shrunk { consumed, len }));
         }
-        // What was scanned but not consumed may go; it is then looked at afresh.
-        self.long.take_if(|long| len < long.scanned);
         Ok(Some((Arc::clone(&located.file), len)))
     }
 
@@ -240,7 +247,7 @@ impl Tailer {
 
     fn check_prefix(&self, file: &Arc<dyn DiskFile>) -> Result<(), QueueError> {
         let Some(located) = &self.located else { return Ok(()) };
-        match located.edges.compare(&self.queue, file.as_ref(), &self.position)? {
+        match located.edges.compare(&self.queue, file.as_ref(), self.position.offset)? {
             Some(change) => Err(self.queue.changed(change)),
             None => Ok(()),
         }
@@ -251,31 +258,47 @@ impl Tailer {
         &self,
         file: &Arc<dyn DiskFile>,
         len: u64,
-        max_lines: usize,
-        max_bytes: usize,
+        bounds: Bounds,
     ) -> Result<Collected, QueueError> {
         let mut found = Collected::default();
         let available = usize::try_from(len - self.position.offset).unwrap_or(usize::MAX);
-        found.bytes.reserve(available.min(max_bytes).min(CHUNK_BYTES * 16));
+        found.bytes.reserve(available.min(bounds.bytes).min(CHUNK_BYTES * 16));
         loop {
             let scanned = found.bytes.len();
-            let room = max_bytes.checked_sub(scanned).filter(|room| *room > 0);
+            let room = bounds.bytes.checked_sub(scanned).filter(|room| *room > 0);
             let want = (available - scanned).min(room.unwrap_or(CHUNK_BYTES)).min(CHUNK_BYTES);
             let at = self.position.offset + scanned as u64;
             let got = self.queue.read(file.as_ref(), &mut found.bytes, at, want)?;
-            found.split(scanned, &self.position, max_lines, self.options.max_line_bytes);
-            let unfinished = found.bytes.len() - found.end;
+            found.split(scanned, &self.position, bounds);
+            if found.full {
+                return Ok(found);
+            }
             // One byte more than the limit may still be the `\r` of the line's end.
-            if unfinished > self.options.max_line_bytes + 1 && found.spans.len() < max_lines {
+            if found.bytes.len() - found.end > bounds.line_bytes + 1 {
                 found.cut_at_long = true;
                 return Ok(found);
             }
-            let enough = found.spans.len() >= max_lines
-                || (scanned + got >= max_bytes && !found.spans.is_empty());
+            let enough = found.spans.len() == bounds.lines
+                || (found.bytes.len() >= bounds.bytes && !found.spans.is_empty());
             if enough || got < want || found.bytes.len() == available {
                 return Ok(found);
             }
         }
+    }
+
+    /// What was scanned but not consumed may have changed; it is then looked at afresh.
+    fn drop_stale_long_line(
+        &mut self,
+        file: &Arc<dyn DiskFile>,
+        len: u64,
+    ) -> Result<(), QueueError> {
+        if let Some(long) = &self.long
+            && (len < long.scanned
+                || long.edges.compare(&self.queue, file.as_ref(), long.scanned)?.is_some())
+        {
+            self.long = None;
+        }
+        Ok(())
     }
 
     fn begin_long_line(&self) -> LongLine {
@@ -296,20 +319,7 @@ impl Tailer {
         now: Timestamp,
     ) -> Result<Option<Batch>, QueueError> {
         let Some(mut long) = self.long.take() else { return Ok(None) };
-        let mut piece = Vec::new();
-        let mut ended = false;
-        while long.scanned < len && !ended {
-            piece.clear();
-            let want = (len - long.scanned).min(CHUNK_BYTES as u64) as usize;
-            if self.queue.read(file.as_ref(), &mut piece, long.scanned, want)? == 0 {
-                break;
-            }
-            if let Some(newline) = memchr::memchr(b'\n', &piece) {
-                piece.truncate(newline);
-                ended = true;
-            }
-            long.take(&piece);
-        }
+        let ended = long.scan(&self.queue, file.as_ref(), len)?;
         if !ended && !self.may_cut(now) {
             self.unfinished = true;
             self.long = Some(long);
@@ -363,6 +373,29 @@ impl Tailer {
 }
 
 impl LongLine {
+    /// Scans to the end of the line or of the file; true when it was the line's end.
+    fn scan(
+        &mut self,
+        queue: &QueueFile,
+        file: &dyn DiskFile,
+        len: u64,
+    ) -> Result<bool, QueueError> {
+        let mut piece = Vec::new();
+        while self.scanned < len {
+            piece.clear();
+            let want = (len - self.scanned).min(CHUNK_BYTES as u64) as usize;
+            if queue.read(file, &mut piece, self.scanned, want)? == 0 {
+                return Ok(false);
+            }
+            let newline = memchr::memchr(b'\n', &piece);
+            self.take(&piece[..newline.unwrap_or(piece.len())]);
+            if newline.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     fn take(&mut self, piece: &[u8]) {
         self.hasher.update(piece);
         self.edges.feed(piece);
@@ -372,6 +405,14 @@ impl LongLine {
     }
 }
 
+/// How much a batch may take.
+#[derive(Clone, Copy)]
+struct Bounds {
+    lines: usize,
+    bytes: usize,
+    line_bytes: usize,
+}
+
 /// Lines being collected for a batch.
 #[derive(Default)]
 struct Collected {
@@ -379,22 +420,25 @@ struct Collected {
     spans: Vec<LineSpan>,
     /// Where the first unfinished line begins in `bytes`.
     end: usize,
+    /// There are finished lines for which the batch has no room.
+    full: bool,
     /// The unfinished line is already over the limit.
     cut_at_long: bool,
 }
 
 impl Collected {
     /// Cuts the bytes from `scanned` on into lines.
-    fn split(&mut self, scanned: usize, from: &Position, max_lines: usize, max_bytes: usize) {
+    fn split(&mut self, scanned: usize, from: &Position, bounds: Bounds) {
         for newline in memchr::memchr_iter(b'\n', &self.bytes[scanned..]) {
-            if self.spans.len() == max_lines {
+            let end = scanned + newline + 1;
+            let over = !self.spans.is_empty() && end > bounds.bytes;
+            if over || self.spans.len() == bounds.lines {
+                self.full = true;
                 return;
             }
-            let newline = scanned + newline;
-            let range = self.end..newline;
-            let span = span_of(&self.bytes, range, from, self.spans.len(), max_bytes);
-            self.spans.push(span);
-            self.end = newline + 1;
+            let range = self.end..end - 1;
+            self.spans.push(span_of(&self.bytes, range, from, self.spans.len(), bounds.line_bytes));
+            self.end = end;
         }
     }
 

@@ -13,11 +13,12 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::past::{PastError, PastView, Pending};
-use crate::contract::hash::{Digest, Hasher};
-use crate::contract::ids::{KeyIndex, Seq};
+use crate::contract::hash::Digest;
+use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::export::Committed;
-use crate::log::codec::{self, CodecError, Cursor, STATE_FINGERPRINT};
+use crate::log::checkpoint::{self, RestoreError, chain_digest, tables};
+use crate::log::codec::{self, CodecError, Cursor};
 use crate::log::{Checkpoint, Commit, LogError, NewRecord, Reader, Store};
 use crate::state::decide::{Arrival, FlowStanding, Outcome, Refused, Report, RetryPolicy};
 use crate::state::event::{BadLine, Event, PauseCause, RunEnd, TakenRequest};
@@ -45,9 +46,12 @@ pub enum EngineError {
         /// Why.
         source: CodecError,
     },
-    /// A stored table that does not read.
-    #[error("read the checkpoint")]
-    Table(#[from] CodecError),
+    /// The tables do not read.
+    #[error("restore the checkpoint")]
+    Restore(#[from] RestoreError),
+    /// A cursor that does not read.
+    #[error("read a cursor")]
+    Cursor(#[from] CodecError),
     /// A fact that cannot follow: a damaged log or a bug.
     #[error("apply an event")]
     Impossible(#[from] Impossible),
@@ -374,8 +378,7 @@ impl Engine {
         self.push(Event::CheckpointTaken { applied, state: self.state_digest, rows }, None, now)?;
         checkpoint.applied = applied;
         let documents = &mut checkpoint.documents;
-        documents.push(("fingerprint".into(), Some(STATE_FINGERPRINT.to_vec())));
-        documents.push(("state_digest".into(), Some(self.state_digest.0.to_vec())));
+        documents.extend(checkpoint::identity(&self.state_digest));
         for (name, cursor) in cursors {
             documents.push((format!("cursor.{name}"), Some(codec::encode_cursor(cursor))));
         }
@@ -420,57 +423,12 @@ pub enum CheckpointWhen {
     Changed,
 }
 
-/// What changed in the state as table contents; `applied` is for the caller to fill in.
-pub fn tables(state: &State) -> Checkpoint {
-    let changed = state.changed();
-    let rows = changed.rows.iter().map(|(seq, row)| (*seq, codec::encode_row(row))).collect();
-    let open = changed
-        .open
-        .iter()
-        .map(|seq| (*seq, state.open_request(*seq).map(codec::encode_open)))
-        .collect();
-    let keys = KeyIndex::ALL.into_iter().map(|index| (index, changed.sorted(index))).collect();
-    let ledger = codec::encode_ledger(&state.ledger());
-    Checkpoint {
-        rows,
-        open,
-        keys,
-        documents: vec![("ledger".into(), Some(ledger))],
-        applied: state.applied,
-    }
-}
-
-/// The digest of everything checkpoints wrote: the one before, then what this one writes, in key
-/// order.
-pub fn chain_digest(previous: &Digest, checkpoint: &Checkpoint) -> Digest {
-    let mut hasher = Hasher::new();
-    hasher.update(previous.0);
-    for (seq, row) in &checkpoint.rows {
-        hasher.update(seq.0.to_le_bytes()).update(row);
-    }
-    for (seq, open) in &checkpoint.open {
-        hasher.update(seq.0.to_le_bytes()).update(open.as_deref().unwrap_or_default());
-    }
-    for (index, keys) in &checkpoint.keys {
-        hasher.update([*index as u8]);
-        for (digest, value) in keys {
-            hasher.update(digest).update(value.to_le_bytes());
-        }
-    }
-    for (name, content) in &checkpoint.documents {
-        hasher.update(name).update(content.as_deref().unwrap_or_default());
-    }
-    hasher.finish()
-}
-
 fn load(
     log: &Reader,
     now: Timestamp,
     progress: &mut dyn FnMut(f64),
 ) -> Result<(State, Digest), EngineError> {
-    let known = log.document("fingerprint")?.is_some_and(|found| found == STATE_FINGERPRINT);
-    let (mut state, digest) =
-        if known { from_tables(log, now)? } else { (State::default(), Digest::ZERO) };
+    let (mut state, digest) = checkpoint::restore(log, now)?;
     let from = state.applied;
     let (head, _) = log.head();
     let total = (head.0 - from.0).max(1) as f64;
@@ -491,35 +449,6 @@ fn load(
     match failure {
         Some(error) => Err(error),
         None => Ok((state, digest)),
-    }
-}
-
-fn from_tables(log: &Reader, now: Timestamp) -> Result<(State, Digest), EngineError> {
-    let ledger = match log.document("ledger")? {
-        Some(bytes) => codec::decode_ledger(&bytes)?,
-        None => return Ok((State::default(), Digest::ZERO)),
-    };
-    let mut digest = Digest::ZERO;
-    if let Some(bytes) = log.document("state_digest")?
-        && let Ok(bytes) = bytes.try_into()
-    {
-        digest = Digest(bytes);
-    }
-    let mut open = Vec::new();
-    let mut failure = None;
-    log.open_rows(&mut |seq, bytes| match codec::decode_open(bytes) {
-        Ok(request) => {
-            open.push((seq, request));
-            ControlFlow::Continue(())
-        }
-        Err(error) => {
-            failure = Some(error);
-            ControlFlow::Break(())
-        }
-    })?;
-    match failure {
-        Some(error) => Err(error.into()),
-        None => Ok((State::restore(log.applied(), ledger, open, now), digest)),
     }
 }
 

@@ -57,13 +57,14 @@ impl Projections {
     ) -> Result<(Projections, [Repair; 2]), ProjectorError> {
         let cursors = [engine::cursor(log, ACKS)?, engine::cursor(log, QUARANTINE)?];
         let (acks, first) =
-            AppendOnly::open(Arc::clone(disk), &home.acks(), ack::line, cursors[0], log)?;
+            AppendOnly::open(Arc::clone(disk), &home.acks(), ack::line, cursors[0], log, None)?;
         let (quarantine, second) = AppendOnly::open(
             Arc::clone(disk),
             &home.quarantine(),
             quarantine::line,
             cursors[1],
             log,
+            None,
         )?;
         Ok((Projections { acks, quarantine }, [first, second]))
     }

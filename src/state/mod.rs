@@ -17,6 +17,8 @@ pub mod event;
 mod producers;
 pub mod schedule;
 mod status;
+#[cfg(test)]
+mod tests;
 
 pub use apply::Impossible;
 pub use status::Status;

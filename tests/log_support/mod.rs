@@ -1,5 +1,9 @@
 //! What the tests of the log share: records whose content follows from their number.
-#![allow(dead_code, reason = "each test binary uses its part")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "each test binary uses its part, and stops at surprises"
+)]
 
 use std::ops::ControlFlow;
 use std::path::Path;

@@ -6,9 +6,9 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use redb::{Database, ReadTransaction, ReadableDatabase as _};
 
 use crate::contract::hash::Digest;
@@ -18,6 +18,7 @@ use crate::log::error::LogError;
 use crate::log::frame::{Frame, Header, Packer, Unpacker, array, read_u32, read_u64};
 use crate::os::{Disk, DiskFile, Open};
 
+use super::archiving::reconcile;
 use super::backend::Backend;
 use super::failure::{engine, guarded};
 use super::reader::FrameCache;
@@ -140,6 +141,7 @@ fn assemble(
 ) -> Result<Store, LogError> {
     let txn = db.begin_read().map_err(engine("open the store"))?;
     let meta = Meta::read(&txn)?;
+    reconcile(&*disk, &options.archive_dir, &txn)?;
     let (head, mark) = find_head(&txn, &meta)?;
     let mut indexes = <[Index; 3]>::default();
     for which in KeyIndex::ALL {
@@ -156,7 +158,10 @@ fn assemble(
         db: RwLock::new(Some(db)),
         published: RwLock::new(Arc::new(published)),
         poisoned: AtomicBool::new(false),
+        checkpoints: AtomicU64::new(0),
         frames: FrameCache::default(),
+        segment: Mutex::new(None),
+        archive_dir: options.archive_dir.clone(),
         store_id: meta.store_id,
         disk,
         path: path.to_path_buf(),

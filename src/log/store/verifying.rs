@@ -7,7 +7,13 @@ use crate::contract::ids::Seq;
 use crate::log::chain::genesis;
 use crate::log::error::LogError;
 
+use crate::log::segment::Segment;
+
 use super::Reader;
+use super::archiving::listed;
+use super::failure::{engine, guarded};
+use super::tables::{CHUNKS, ChunkKey};
+use super::tiers::checked;
 
 /// What a walk over the chain found in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +27,8 @@ pub struct ChainReport {
 }
 
 impl Reader {
-    /// Recomputes the chain from `from` to `until` (or the head) and checks every body. An error
+    /// Recomputes the chain from `from` to `until` (or the head), checks every body, the archive
+    /// segments of the range and the index chunks. An error
     /// names the first record that cannot be trusted. `progress` hears the part done, 0 to 1.
     pub fn verify(
         &self,
@@ -72,8 +79,36 @@ impl Reader {
                 let what = "its hash is not the one that was committed".into();
                 Err(LogError::Damaged { seq: head, what })
             }
-            None => Ok(report),
+            None => {
+                self.check_segments(from, until)?;
+                self.check_indexes()?;
+                Ok(report)
+            }
         }
+    }
+
+    /// Holds the bytes of each segment of the range against the hash the store keeps.
+    fn check_segments(&self, from: Seq, until: Seq) -> Result<(), LogError> {
+        let shared = self.shared();
+        let txn = shared.begin_read()?;
+        for info in listed(&txn)? {
+            if info.last >= from && info.first <= until {
+                Segment::open(&*shared.disk, &shared.archive_dir, info)?.check_bytes()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_indexes(&self) -> Result<(), LogError> {
+        guarded("check the indexes", || {
+            let txn = self.shared().begin_read()?;
+            let chunks = txn.open_table(CHUNKS).map_err(engine("check the indexes"))?;
+            for row in chunks.range::<ChunkKey>(..).map_err(engine("check the indexes"))? {
+                let (key, stored) = row.map_err(engine("check the indexes"))?;
+                checked(key.value(), stored.value())?;
+            }
+            Ok(())
+        })
     }
 
     fn check_body(&self, seq: Seq) -> Result<(), LogError> {

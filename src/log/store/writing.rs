@@ -1,17 +1,22 @@
 //! Appending: records become frames, and one transaction takes everything a commit brings.
 
+use std::sync::atomic::Ordering;
+
 use redb::{ReadableTable as _, WriteTransaction};
 
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::limits;
 use crate::log::error::LogError;
-use crate::log::frame::{BODY_MAX, Part};
+use crate::log::frame::{BODY_MAX, Part, RECORD};
 
 use super::failure::{engine, guarded};
 use super::tables::{APPLIED, BODIES, Bytes, DOCUMENTS, FRAMES, MARK, META, OPEN, ROWS};
 use super::tiers::Index;
 use super::{Appended, Checkpoint, Commit, Published, Store};
+
+/// Longest mark: it is read at every open.
+const MARK_MAX: usize = 1 << 20;
 
 /// Everything of a commit that can be computed before the transaction.
 struct Prepared {
@@ -29,9 +34,13 @@ impl Store {
         let before = self.shared.published();
         admit(&commit, &before)?;
         let prepared = self.prepare(&commit, before.head)?;
+        // A reader that misses a chunk looks at this to tell a merge it has not heard of from loss.
+        let step = u64::from(commit.checkpoint.is_some());
+        self.shared.checkpoints.fetch_add(step, Ordering::SeqCst);
         let written = guarded("commit", || self.write(&commit, &prepared));
         let indexes = written.inspect_err(|_| self.shared.poison())?;
         self.publish(&commit, &before, prepared.head, indexes);
+        self.shared.checkpoints.fetch_add(step, Ordering::SeqCst);
         Ok(Appended { hashes: prepared.hashes, head: prepared.head })
     }
 
@@ -74,7 +83,7 @@ impl Store {
         let shared = self.shared.clone();
         shared.with_db(|db| {
             let mut txn = db.begin_write().map_err(engine("begin a commit"))?;
-            txn.set_quick_repair(true);
+            txn.set_quick_repair(self.options.quick_repair);
             append_rows(&txn, FRAMES, &prepared.frames)?;
             append_rows(&txn, BODIES, &prepared.bodies)?;
             let mut indexes = None;
@@ -139,7 +148,7 @@ impl Store {
 fn frame_len(records: &[Part<'_>], frame_bytes: usize) -> usize {
     let mut bytes = 0;
     let full = records.iter().position(|record| {
-        bytes += record.payload.len();
+        bytes += RECORD + record.payload.len();
         bytes > frame_bytes
     });
     full.map_or(records.len(), |at| at.max(1))
@@ -158,6 +167,9 @@ fn admit(commit: &Commit<'_>, before: &Published) -> Result<(), LogError> {
         if record.body.as_ref().is_some_and(|body| body.len() > BODY_MAX) {
             return Err(LogError::Invalid("a body is too long"));
         }
+    }
+    if commit.mark.len() > MARK_MAX {
+        return Err(LogError::Invalid("the mark is too long"));
     }
     let head = before.head.0.plus(commit.records.len() as u64);
     commit

@@ -1,0 +1,169 @@
+//! `replay` and `export`: the state and the files again, from the log alone.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::failure::{Exit, Failure};
+use super::serve::moment;
+use super::session::{Held, held_by_another, log_failed};
+use super::{Context, ui};
+use crate::contract::ids::Seq;
+use crate::export::append_only::{AppendOnly, Project};
+use crate::export::{ack, quarantine};
+use crate::log::LogError;
+use crate::log::codec::Cursor;
+use crate::replay::{Compare, ReplayError, Replayed, Until, compare_files, rebuild};
+
+/// Rebuild the state from the log
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// Stop after this event number, or at this moment (ISO 8601)
+    #[arg(long, value_name = "SEQ|TIME")]
+    until: Option<String>,
+    /// Compare with the live tables and the published files
+    #[arg(long, conflicts_with = "until")]
+    verify: bool,
+}
+
+/// Project the log again into an absent or empty directory
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// Where to
+    #[arg(long, value_name = "DIR")]
+    to: PathBuf,
+    /// Stop after this event number
+    #[arg(long, value_name = "SEQ")]
+    until: Option<u64>,
+}
+
+impl ReplayArgs {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        let until = match self.until.as_deref() {
+            None => Until::Head,
+            Some(text) => match text.parse() {
+                Ok(seq) => Until::Seq(Seq(seq)),
+                Err(_) => Until::Time(moment(text)?),
+            },
+        };
+        let compare = if self.verify { Compare::Tables } else { Compare::Nothing };
+        let held = existing(context)?;
+        let log = held.engine.log().clone();
+        let bar = context.ui.progress("replaying", 100);
+        let replayed = rebuild(&log, until, compare, &mut |part| {
+            bar.set_position((part * 100.0) as u64);
+        });
+        bar.finish_and_clear();
+        let mut replayed = replayed.map_err(|error| replay_failed(&error))?;
+        if self.verify {
+            let (acks, quarantined) = (held.home.acks(), held.home.quarantine());
+            let files = compare_files(&log, &context.machine.disk, &acks, &quarantined, false);
+            replayed.differences.extend(files.map_err(|error| replay_failed(&error))?);
+        }
+        held.close()?;
+        show(context, &replayed, self.verify);
+        Ok(if replayed.differences.is_empty() { Exit::Done } else { Exit::Wrong })
+    }
+}
+
+fn existing(context: &Context) -> Result<Held, Failure> {
+    let path = context.home.join("run/summarizer.redb");
+    if !matches!(context.machine.disk.stat(&path), Ok(Some(_))) {
+        let what = format!("{} holds no log", context.home.display());
+        return Err(Failure::new(Exit::Input, what).hint("name the home with --home"));
+    }
+    Held::take(context, false)?.ok_or_else(|| held_by_another(context))
+}
+
+fn show(context: &Context, replayed: &Replayed, verified: bool) {
+    let state = &replayed.state;
+    let by_status: Map<String, Value> = state
+        .totals()
+        .by_status
+        .iter()
+        .map(|(status, count)| (status.as_str().to_owned(), (*count).into()))
+        .collect();
+    if context.ui.json {
+        context.ui.json(&json!({
+            "applied": state.applied.0,
+            "last_at": replayed.last_at.map(|at| at.to_string()),
+            "events": replayed.events, "by_status": by_status, "open": state.open_count(),
+            "quarantined": state.totals().quarantined, "verified": verified,
+            "state_digest": replayed.digest.prefixed(), "differences": replayed.differences,
+        }));
+        return;
+    }
+    let at = replayed.last_at.map_or("-".to_owned(), |at| at.to_string());
+    context.ui.out(format!("{} events, the last at {at}", state.applied));
+    for (status, count) in by_status.iter().filter(|(_, count)| count.as_u64() != Some(0)) {
+        context.ui.out(format!("{count:>10} {status}"));
+    }
+    for difference in &replayed.differences {
+        context.ui.out(format!("{} {difference}", ui::red("differs:")));
+    }
+    if verified && replayed.differences.is_empty() {
+        context.ui.out(ui::green("tables, acks and quarantine are what the log leads to"));
+    }
+}
+
+fn replay_failed(error: &ReplayError) -> Failure {
+    match error {
+        ReplayError::Log(error) => log_failed(error),
+        error => Failure::new(Exit::Storage, "the log cannot be replayed")
+            .because(error)
+            .hint("`summarizer log verify` names the first bad record"),
+    }
+}
+
+impl ExportArgs {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        let disk = &context.machine.disk;
+        let failed = |error: &std::io::Error| {
+            let what = format!("cannot export to {}", self.to.display());
+            Failure::new(Exit::Storage, what).because(error)
+        };
+        let listed = match disk.stat(&self.to).map_err(|error| failed(&error))? {
+            None => Vec::new(),
+            Some(_) => disk.list(&self.to).map_err(|error| failed(&error))?,
+        };
+        if !listed.is_empty() {
+            let what = format!("{} is not empty", self.to.display());
+            return Err(Failure::new(Exit::Usage, what).hint("name an absent or empty directory"));
+        }
+        let held = existing(context)?;
+        let run = self.to.join("run");
+        disk.create_dir_all(&run).map_err(|error| failed(&error))?;
+        let until = self.until.map(Seq);
+        let files: [(&str, Project); 2] =
+            [("ack.jsonl", ack::line), ("quarantine.jsonl", quarantine::line)];
+        let mut written = Vec::new();
+        for (name, project) in files {
+            let path = run.join(name);
+            let log = held.engine.log();
+            let opened =
+                AppendOnly::open(Arc::clone(disk), &path, project, Cursor::default(), log, until);
+            let (file, _) = opened
+                .map_err(|error| Failure::new(Exit::Storage, "cannot export").because(&error))?;
+            written.push(json!({"path": path, "bytes": file.bytes()}));
+        }
+        held.close()?;
+        if context.ui.json {
+            context.ui.json(&json!({"written": written}));
+        } else {
+            for file in &written {
+                let path = file["path"].as_str().unwrap_or_default();
+                context.ui.out(format!("{path}  {} bytes", file["bytes"]));
+            }
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// A damaged or foreign log, told apart for `doctor`.
+pub fn is_damage(error: &LogError) -> bool {
+    matches!(error, LogError::Damaged { .. } | LogError::Corrupt(_) | LogError::NotAStore(_))
+}

@@ -1,0 +1,198 @@
+//! Idempotency in all its cases: a key never has two outputs, and nobody waits for ever.
+
+use super::super::Status;
+use super::super::decide::Again;
+use super::super::event::Event;
+use super::world::{World, ask};
+use crate::contract::hash::sha256;
+use crate::contract::vocabulary::{AckStatus, ReasonCode, Warning};
+
+#[test]
+fn a_key_with_an_output_answers_with_it() {
+    let mut world = World::new();
+    let first = world.complete("a", "k");
+    for checkpointed in [false, true] {
+        if checkpointed {
+            world.checkpoint();
+        }
+        let id = format!("b{checkpointed}");
+        assert_eq!(world.arrive(ask(&id, "k")), ["DuplicateReceived"]);
+        let Event::DuplicateReceived { of, of_request_id, summary, reason, .. } = world.last()
+        else {
+            panic!()
+        };
+        assert_eq!((*of, of_request_id.as_str()), (first, "a"));
+        assert_eq!((summary.summary_id.as_str(), *reason), ("k", ReasonCode::OutputExists));
+    }
+    assert_eq!(world.arrive(ask("a", "k")), ["DuplicateReceived"], "the same line again");
+}
+
+#[test]
+fn a_key_in_flight_parks_and_ends_with_the_first() {
+    let mut world = World::new();
+    let first = world.accept("a", "k");
+    assert_eq!(world.arrive(ask("b", "k")), ["RequestParked"]);
+    assert_eq!(world.arrive(ask("a", "k")), ["RequestParked"], "the same id waits as well");
+    assert_eq!(world.arrive(ask("c", "k")), ["RequestParked"]);
+    assert_eq!(world.start(), Some(first));
+    assert_eq!(world.start(), None, "parked requests never start");
+    world.produce(first, "sum");
+    assert_eq!(world.settle(), ["RequestDuplicated"; 3]);
+    let Event::RequestDuplicated { reason, of, .. } = world.last() else { panic!() };
+    assert_eq!((*reason, *of), (ReasonCode::KeyInFlight, first));
+    assert_eq!(world.state.open_count(), 0);
+}
+
+#[test]
+fn when_the_first_fails_the_next_takes_its_place() {
+    let mut world = World::new();
+    let first = world.accept("a", "k");
+    world.arrive(ask("b", "k"));
+    let second = world.last_seq();
+    world.arrive(ask("c", "k"));
+    let third = world.last_seq();
+    world.start();
+    world.fail(first, Again::Never);
+    assert_eq!(world.settle(), ["ParkedAccepted"], "one of them, the others go on waiting");
+    assert_eq!(world.start(), Some(second));
+    assert_eq!(world.cancel("b").unwrap(), ["RequestCancelled"]);
+    assert_eq!(world.settle(), ["ParkedAccepted"]);
+    assert_eq!(world.start(), Some(third));
+    world.produce(third, "sum");
+    assert_eq!(world.settle(), [""; 0]);
+    assert_eq!(world.arrive(ask("d", "k")), ["DuplicateReceived"]);
+}
+
+#[test]
+fn cancelling_a_parked_request_frees_nobody() {
+    let mut world = World::new();
+    let first = world.accept("a", "k");
+    world.arrive(ask("b", "k"));
+    world.cancel("b").unwrap();
+    assert_eq!(world.settle(), [""; 0]);
+    assert_eq!(world.arrive(ask("c", "k")), ["RequestParked"], "the key is still in flight");
+    world.start();
+    world.produce(first, "sum");
+    assert_eq!(world.settle(), ["RequestDuplicated"]);
+}
+
+#[test]
+fn a_failure_releases_its_key_also_across_checkpoints() {
+    let mut world = World::new();
+    for (id, checkpoint) in [("a", false), ("b", true), ("c", false)] {
+        let request = world.accept(id, "k");
+        world.start();
+        world.fail(request, Again::Never);
+        if checkpoint {
+            world.checkpoint();
+        }
+    }
+    world.complete("d", "k");
+}
+
+#[test]
+fn the_same_request_may_come_again_after_a_failure() {
+    let mut world = World::new();
+    let request = world.accept("a", "k");
+    world.start();
+    world.fail(request, Again::Never);
+    let failed = world.last_seq();
+    let again = world.accept("a", "k");
+    let Event::RequestAccepted(taken) = world.last() else { panic!() };
+    assert_eq!(taken.supersedes.map(|superseded| superseded.ack), Some(failed));
+    world.start();
+    world.produce(again, "sum");
+    assert_eq!(world.state.totals().by_status[&Status::Failed], 0);
+}
+
+#[test]
+fn one_id_with_two_keys_is_a_conflict_unless_nothing_was_ever_accepted() {
+    let mut world = World::new();
+    world.complete("a", "k1");
+    for checkpointed in [false, true] {
+        if checkpointed {
+            world.checkpoint();
+        }
+        assert_eq!(world.arrive(ask("a", "k2")), ["RequestRejected"]);
+        let Event::RequestRejected { status, reason, .. } = world.last() else { panic!() };
+        let conflict = (AckStatus::RejectedInvalidInput, Some(ReasonCode::RequestIdConflict));
+        assert_eq!((*status, *reason), conflict);
+    }
+    assert_eq!(world.arrive(ask("a", "k1")), ["DuplicateReceived"], "its own key still works");
+    let unknown = ask("typo", "k3").flow(super::super::decide::FlowStanding::Unknown);
+    assert_eq!(world.arrive(unknown), ["RequestRejected"]);
+    assert_eq!(world.arrive(ask("typo", "k4")), ["RequestAccepted"], "a rejection binds nobody");
+}
+
+#[test]
+fn a_key_used_for_other_work_is_answered_and_warned_of() {
+    let mut world = World::new();
+    world.complete("a", "k");
+    world.arrive(ask("b", "k").with(|taken| taken.work = sha256("else").head()));
+    let Event::DuplicateReceived { request, .. } = world.last() else { panic!() };
+    assert!(request.warnings.contains(Warning::IdempotencyKeyReusedWithDifferentWork));
+}
+
+#[test]
+fn identical_work_under_another_key_is_made_once() {
+    let mut world = World::new();
+    let first = world.accept("a", "k1");
+    let second = world.accept("b", "k2");
+    assert_eq!((world.start(), world.start()), (Some(first), Some(second)));
+    assert_eq!(world.resolve(first, "sum"), ["InputResolved"]);
+    assert_eq!(world.resolve(second, "sum"), ["WorkHeld"]);
+    assert_eq!(world.start(), None, "held requests do not start");
+    assert_eq!(world.produce(first, "sum"), ["SummaryProduced"]);
+    assert_eq!(world.settle(), ["RequestDuplicated"]);
+    let Event::RequestDuplicated { reason, .. } = world.last() else { panic!() };
+    assert_eq!(*reason, ReasonCode::IdenticalWork);
+    assert_eq!(world.arrive(ask("c", "k2")), ["DuplicateReceived"], "its key points there too");
+    world.checkpoint();
+    let third = world.accept("d", "k3");
+    world.start();
+    assert_eq!(world.resolve(third, "sum"), ["RequestDuplicated"], "found in the tables");
+}
+
+#[test]
+fn held_work_goes_on_when_its_maker_fails() {
+    let mut world = World::new();
+    let first = world.accept("a", "k1");
+    let second = world.accept("b", "k2");
+    world.start();
+    world.start();
+    world.resolve(first, "sum");
+    world.resolve(second, "sum");
+    world.fail(first, Again::Never);
+    assert_eq!(world.settle(), ["WorkReleased"]);
+    assert_eq!(world.start(), Some(second));
+    assert_eq!(world.state.open_request(second).unwrap().row.attempts, 1, "waiting was no try");
+    assert_eq!(world.resolve(second, "sum"), ["InputResolved"]);
+    assert_eq!(world.produce(second, "sum"), ["SummaryProduced"]);
+}
+
+#[test]
+fn a_fallback_that_changes_the_item_is_checked_again() {
+    let mut world = World::new();
+    world.complete("a", "sum2");
+    let second = world.accept("b", "k2");
+    world.start();
+    assert_eq!(world.resolve(second, "sum1"), ["InputResolved"]);
+    assert_eq!(world.produce(second, "sum2"), ["RequestDuplicated"]);
+}
+
+#[test]
+fn waiters_are_found_again_after_a_restart() {
+    let mut world = World::new();
+    let first = world.accept("a", "k");
+    world.arrive(ask("b", "k"));
+    world.start();
+    world.produce(first, "sum");
+    // The service dies before the waiter is settled.
+    world.checkpoint();
+    let open: Vec<_> =
+        world.state.open_from(first).map(|(seq, open)| (seq, open.clone())).collect();
+    let (applied, ledger, now) = (world.state.applied, world.state.ledger(), world.now);
+    world.state = super::super::State::restore(applied, ledger, open, now);
+    world.restart();
+    assert_eq!(world.settle(), ["RequestDuplicated"]);
+}

@@ -1,0 +1,7 @@
+//! Given events, when an input arrives, then these events follow: the rules of the core, one by
+//! one, without mocks.
+
+mod invariants;
+mod keys;
+mod life;
+mod world;

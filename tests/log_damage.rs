@@ -1,0 +1,206 @@
+//! A store that was changed behind our back: found and named, never read as if it were whole.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test stops at the first surprise and makes its own files"
+)]
+
+mod log_support;
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use log_support::{commit, open_on, payloads, records};
+use redb::{Database, TableDefinition};
+use summarizer::contract::hash::sha256;
+use summarizer::contract::ids::{KeyIndex, Seq};
+use summarizer::log::{ChainReport, Checkpoint, Commit, LogError, NewRecord, Store};
+use summarizer::os::Disk;
+use summarizer::os::sim::SimDisk;
+
+const PATH: &str = "/store.redb";
+
+fn open(disk: &SimDisk) -> Result<Store, LogError> {
+    open_on(Arc::new(disk.clone()), Path::new(PATH))
+}
+
+fn verify(disk: &SimDisk) -> Result<ChainReport, LogError> {
+    open(disk)?.reader().verify(Seq(1), None, &mut |_| {})
+}
+
+/// Bytes no compression makes smaller, so that they can be found in the file.
+fn noise(number: u64, len: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for round in 0u64.. {
+        bytes.extend_from_slice(&sha256([number.to_le_bytes(), round.to_le_bytes()].concat()).0);
+        if bytes.len() >= len {
+            break;
+        }
+    }
+    bytes
+}
+
+fn checkpoint(applied: u64) -> Checkpoint {
+    let mut keys: Vec<_> =
+        (1..=applied).map(|seq| (sha256(seq.to_le_bytes()).head(), seq)).collect();
+    keys.sort();
+    Checkpoint {
+        rows: (1..=applied).map(|seq| (Seq(seq), noise(seq, 60))).collect(),
+        open: vec![(Seq(2), Some(b"two".to_vec()))],
+        keys: vec![(KeyIndex::Idempotency, keys)],
+        documents: vec![("state".into(), Some(b"v1".to_vec()))],
+        applied: Seq(applied),
+    }
+}
+
+fn filled() -> SimDisk {
+    let disk = SimDisk::new();
+    let mut store = open(&disk).unwrap();
+    let mut records = records(1..=400, 40);
+    records[99].payload = noise(7, 3000);
+    records[100].body = Some(noise(8, 3000));
+    for (number, batch) in records.chunks(100).enumerate() {
+        store.append(commit(number as u64 * 100 + 1, batch, b"m")).unwrap();
+    }
+    store.append(Commit { checkpoint: Some(checkpoint(400)), ..commit(401, &[], b"") }).unwrap();
+    store.close().unwrap();
+    disk
+}
+
+fn find_in_file(disk: &SimDisk, needle: &[u8]) -> u64 {
+    let disk: &dyn Disk = disk;
+    let bytes = disk.read(Path::new(PATH)).unwrap();
+    bytes.windows(needle.len()).position(|window| window == needle).unwrap() as u64
+}
+
+#[test]
+fn a_flipped_byte_of_a_frame_names_its_first_record() {
+    let disk = filled();
+    let at = find_in_file(&disk, &noise(7, 3000)[1000..1200]);
+    disk.corrupt(Path::new(PATH), at + 5, 1).unwrap();
+    let found = verify(&disk);
+    assert!(matches!(found, Err(LogError::Damaged { seq: Seq(1), .. })), "{found:?}");
+    let store = open(&disk).unwrap();
+    assert!(matches!(store.reader().get(Seq(50)), Err(LogError::Damaged { .. })));
+    assert_eq!(store.reader().get(Seq(101)).unwrap().unwrap().seq, Seq(101));
+    let mut seen = 0;
+    let scanned = store.reader().scan(Seq(1), None, &mut |_| {
+        seen += 1;
+        ControlFlow::Continue(())
+    });
+    assert!(scanned.is_err() && seen == 0);
+}
+
+#[test]
+fn a_flipped_byte_of_a_body_names_its_record() {
+    let disk = filled();
+    let at = find_in_file(&disk, &noise(8, 3000)[1000..1200]);
+    disk.corrupt(Path::new(PATH), at, 0x80).unwrap();
+    let found = verify(&disk);
+    assert!(matches!(found, Err(LogError::Damaged { seq: Seq(101), .. })), "{found:?}");
+    assert!(open(&disk).unwrap().reader().body(Seq(101)).is_err());
+}
+
+/// Everything a reader can be asked for.
+fn content(store: &Store) -> Result<Vec<u8>, LogError> {
+    let reader = store.reader();
+    let mut all = format!("{:?}{:?}", reader.head(), reader.mark()).into_bytes();
+    for (_, payload) in payloads(&reader, 1, None) {
+        all.extend(payload);
+    }
+    for seq in 1..=400u64 {
+        all.extend(reader.row(Seq(seq))?.unwrap_or_default());
+        all.extend(reader.body(Seq(seq))?.unwrap_or_default());
+        let found = reader.find(KeyIndex::Idempotency, &sha256(seq.to_le_bytes()).head())?;
+        all.extend(found.unwrap_or(0).to_le_bytes());
+    }
+    reader.open_rows(&mut |_, row| {
+        all.extend(row);
+        ControlFlow::Continue(())
+    })?;
+    all.extend(reader.document("state")?.unwrap_or_default());
+    Ok(all)
+}
+
+#[test]
+fn a_flip_anywhere_in_the_file_is_found_or_changes_nothing() {
+    let disk = filled();
+    let whole = content(&open(&disk).unwrap()).unwrap();
+    let len = disk.stat(Path::new(PATH)).unwrap().unwrap().len;
+    let step = if std::env::var_os("CI_DEEP").is_some() { 61 } else { 1901 };
+    let (mut found, mut harmless) = (0, 0);
+    for offset in (0..len).step_by(step).chain((0..400).step_by(7)) {
+        let disk = disk.reboot();
+        disk.corrupt(Path::new(PATH), offset, 0x04).unwrap();
+        let read = open(&disk).and_then(|mut store| {
+            store.reader().verify(Seq(1), None, &mut |_| {})?;
+            store.check_pages()?;
+            content(&store)
+        });
+        match read {
+            Ok(read) => {
+                assert!(read == whole, "a flip at {offset} went unnoticed");
+                harmless += 1;
+            }
+            Err(_) => found += 1,
+        }
+    }
+    assert!(found > 20 && harmless > 0, "{found} found, {harmless} harmless");
+}
+
+#[test]
+fn edited_records_do_not_verify_even_with_matching_checks() {
+    // Somebody who knows the format writes a whole frame of another store in place of ours.
+    let (ours, theirs) = (filled(), SimDisk::new());
+    let mut store = open(&theirs).unwrap();
+    let mut other: Vec<NewRecord> = records(1..=200, 400);
+    other[150].payload[0] ^= 1;
+    for (number, batch) in other.chunks(100).enumerate() {
+        store.append(commit(number as u64 * 100 + 1, batch, b"m")).unwrap();
+    }
+    store.close().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let copy = |disk: &SimDisk, name: &str| {
+        let disk: &dyn Disk = disk;
+        let path = dir.path().join(name);
+        std::fs::write(&path, disk.read(Path::new(PATH)).unwrap()).unwrap();
+        path
+    };
+    let frames: TableDefinition<u64, &[u8]> = TableDefinition::new("frames");
+    let path = copy(&ours, "ours.redb");
+    {
+        let ours = Database::open(&path).unwrap();
+        let theirs = Database::open(copy(&theirs, "theirs.redb")).unwrap();
+        use redb::ReadableDatabase as _;
+        let read = theirs.begin_read().unwrap().open_table(frames).unwrap();
+        let txn = ours.begin_write().unwrap();
+        let frame = read.get(101).unwrap().unwrap().value().to_vec();
+        txn.open_table(frames).unwrap().insert(101, &*frame).unwrap();
+        txn.commit().unwrap();
+    }
+    let store = open_on(Arc::new(summarizer::os::real::HostDisk), &path).unwrap();
+    let found = store.reader().verify(Seq(1), None, &mut |_| {});
+    assert!(matches!(found, Err(LogError::Damaged { seq: Seq(101), .. })), "{found:?}");
+}
+
+#[test]
+fn a_newer_format_is_refused_and_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store.redb");
+    let disk: Arc<dyn Disk> = Arc::new(summarizer::os::real::HostDisk);
+    open_on(disk.clone(), &path).unwrap().close().unwrap();
+    {
+        let db = Database::open(&path).unwrap();
+        let txn = db.begin_write().unwrap();
+        let meta: TableDefinition<&str, &[u8]> = TableDefinition::new("meta");
+        let newer = [9u32.to_le_bytes(), 0u32.to_le_bytes()].concat();
+        txn.open_table(meta).unwrap().insert("format", &*newer).unwrap();
+        txn.commit().unwrap();
+    }
+    let error = open_on(disk.clone(), &path).err().unwrap();
+    assert!(matches!(error, LogError::Newer { found: 9, supported: 1 }));
+    let message = error.to_string();
+    assert!(message.contains('9') && message.contains('1'), "{message}");
+    assert!(matches!(open_on(disk, &path), Err(LogError::Newer { .. })), "still refused");
+}
