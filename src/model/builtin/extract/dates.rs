@@ -489,14 +489,14 @@ fn clock(rest: &str) -> Option<(Clock, usize, bool)> {
     let bytes = rest.as_bytes();
     let mut used = width;
     let mut minute = None;
-    if matches!(bytes.get(used), Some(b':' | b'.' | b'h')) {
-        if let Some((value, 2)) = digits(&rest[used + 1..], 2) {
-            let dotted = bytes[used] == b'.';
-            used += 3;
-            minute = Some((value, dotted));
-            let seconds = rest[used..].strip_prefix(':').and_then(|tail| digits(tail, 2));
-            used += seconds.filter(|found| found.1 == 2).map_or(0, |_| 3);
-        }
+    if matches!(bytes.get(used), Some(b':' | b'.' | b'h'))
+        && let Some((value, 2)) = digits(&rest[used + 1..], 2)
+    {
+        let dotted = bytes[used] == b'.';
+        used += 3;
+        minute = Some((value, dotted));
+        let seconds = rest[used..].strip_prefix(':').and_then(|tail| digits(tail, 2));
+        used += seconds.filter(|found| found.1 == 2).map_or(0, |_| 3);
     }
     let (half, suffix) = half_day(&rest[used..]);
     used += suffix;
