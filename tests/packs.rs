@@ -267,17 +267,19 @@ fn whatever_comes_in_the_answer_fits_the_schema() {
     for pack in packs() {
         let main = pack.main_input().clone();
         for (name, text) in hostile_texts() {
-            if name == "long" && pack.record.variant.is_some() {
+            if pack.record.variant.is_some() && name != "role markers" {
                 continue;
             }
-            run(
-                &pack,
-                Map::new(),
-                &[
-                    SourceText { id: "evt_1".into(), text: text.clone() },
-                    SourceText { id: "evt_2".into(), text: text.clone() },
-                ],
-            );
+            let source = |id: &str| SourceText { id: id.into(), text: text.clone() };
+            let sources = if name == "long" {
+                vec![source("evt_1")]
+            } else {
+                vec![source("evt_1"), source("evt_2")]
+            };
+            run(&pack, Map::new(), &sources);
+            if name == "long" {
+                continue;
+            }
             for value in hostile_values(&main.kind, &text) {
                 let inputs = Map::from_iter([(main.name.clone(), value)]);
                 run(&pack, inputs, &[]);

@@ -71,10 +71,14 @@ fn term_weights(text: &Text<'_>, sentences: &[usize]) -> Vec<u64> {
         }
         let heading = matches!(text.block_of(sentence).kind, Kind::Heading(_) | Kind::Header);
         let early = if position < 3 { 2 } else { 0 };
-        for token in text.tokens_of(sentence) {
+        for (at, token) in text.tokens_of(sentence).iter().enumerate() {
             if let Some(term) = text.term(token) {
-                let capital =
-                    text.token_text(sentence, token).chars().next().is_some_and(char::is_uppercase);
+                let capital = at > 0
+                    && text
+                        .token_text(sentence, token)
+                        .chars()
+                        .next()
+                        .is_some_and(char::is_uppercase);
                 weights[term as usize] += 2 + early + 3 * u64::from(heading) + u64::from(capital);
             }
         }
@@ -114,7 +118,9 @@ fn joined(gap: &str) -> bool {
 
 fn is_content(text: &Text<'_>, sentence: usize, token: &Token) -> bool {
     let word = text.token_text(sentence, token);
-    text.term(token).is_some() && word.chars().any(char::is_alphabetic) && word.len() <= 40
+    let plain =
+        text.term(token).is_some() && word.chars().any(char::is_alphabetic) && word.len() <= 40;
+    plain && !super::extract::dates::is_calendar_word(text.folded(token))
 }
 
 fn note(
@@ -142,7 +148,8 @@ fn worth(phrase: &Phrase, weights: &[u64]) -> u64 {
     let count = u64::from(phrase.count.min(12));
     let recurring = match words {
         1 => 10 + 6 * count,
-        _ if count == 1 => 12,
+        2 if count == 1 => 17,
+        _ if count == 1 => 14,
         _ => 14 + 12 * count,
     };
     mean * recurring

@@ -330,18 +330,13 @@ impl Scanner<'_, '_> {
             None => return self.bare_hour(at),
         };
         let mut until = None;
-        if let Some((gap, last)) = range_end(&rest[width..]) {
-            if let Some((end, more, end_marked)) = clock(last) {
-                until = Some(end);
-                width += gap + more;
-                if !marked
-                    && end_marked
-                    && from.hour < 12
-                    && end.hour >= 12
-                    && from.hour + 12 <= end.hour
-                {
-                    from.hour += 12;
-                }
+        let ranged = range_end(&rest[width..]).and_then(|(gap, last)| Some((gap, clock(last)?)));
+        if let Some((gap, (end, more, end_marked))) = ranged {
+            until = Some(end);
+            width += gap + more;
+            let afternoon = end_marked && end.hour >= 12 && from.hour + 12 <= end.hour;
+            if !marked && from.hour < 12 && afternoon {
+                from.hour += 12;
             }
         }
         let (when, next) = self.at_bytes(start, start + width, None, Some(from));
@@ -354,21 +349,12 @@ impl Scanner<'_, '_> {
         let rest = self.rest(at);
         let start = self.tokens[at].start as usize;
         let width = self.word(at).len();
-        if let Some((gap, last)) = range_end(&rest[width..]) {
-            if let Some((end, more, marked)) = clock(last).filter(|found| found.2) {
-                let hour = if marked && end.hour >= 12 && hour < 12 && hour + 12 <= end.hour {
-                    hour + 12
-                } else {
-                    hour
-                };
-                let (when, next) = self.at_bytes(
-                    start,
-                    start + width + gap + more,
-                    None,
-                    Some(Clock { hour, minute: 0 }),
-                );
-                return Some((When { until: Some(end), ..when }, next));
-            }
+        let ranged = range_end(&rest[width..]).and_then(|(gap, last)| Some((gap, clock(last)?)));
+        if let Some((gap, (end, more, true))) = ranged {
+            let afternoon = end.hour >= 12 && hour < 12 && hour + 12 <= end.hour;
+            let from = Clock { hour: if afternoon { hour + 12 } else { hour }, minute: 0 };
+            let (when, next) = self.at_bytes(start, start + width + gap + more, None, Some(from));
+            return Some((When { until: Some(end), ..when }, next));
         }
         let spanish = at > 1
             && matches!(self.word(at - 1), "las" | "la")
@@ -384,6 +370,22 @@ impl Scanner<'_, '_> {
     }
 }
 
+/// `a las 15:30, de 15:30 a 16:30`: a range that repeats the start of a date only adds its end.
+fn repeats_start(found: &mut [When], at: usize) -> bool {
+    let (clock, until, end) = (found[at].clock, found[at].until, found[at].mention.end);
+    let started = found
+        .iter_mut()
+        .find(|when| when.date.is_some() && when.clock == clock && when.until.is_none());
+    match (started, until) {
+        (Some(when), Some(until)) => {
+            when.until = Some(until);
+            when.mention.end = when.mention.end.max(end);
+            true
+        }
+        _ => false,
+    }
+}
+
 /// Gives a date the clock that stands near it; what is joined disappears as a mention of its own.
 fn join_clocks(text: &Text<'_>, sentence: usize, first: usize, found: &mut Vec<When>) {
     let tokens = text.tokens_of(sentence);
@@ -392,6 +394,10 @@ fn join_clocks(text: &Text<'_>, sentence: usize, first: usize, found: &mut Vec<W
     while at < found.len() {
         let bare_clock = found[at].date.is_none();
         let here = position(found[at].mention.start);
+        if bare_clock && repeats_start(&mut found[first..], at - first) {
+            found.remove(at);
+            continue;
+        }
         let near = (first..found.len())
             .filter(|&other| found[other].date.is_some() && found[other].clock.is_none())
             .min_by_key(|&other| position(found[other].mention.start).abs_diff(here));
@@ -410,6 +416,11 @@ fn join_clocks(text: &Text<'_>, sentence: usize, first: usize, found: &mut Vec<W
             _ => at += 1,
         }
     }
+}
+
+/// Whether a folded word names a month or a weekday.
+pub fn is_calendar_word(word: &str) -> bool {
+    month(word).is_some() || weekday(word).is_some()
 }
 
 fn month(word: &str) -> Option<u32> {
@@ -478,14 +489,14 @@ fn clock(rest: &str) -> Option<(Clock, usize, bool)> {
     let bytes = rest.as_bytes();
     let mut used = width;
     let mut minute = None;
-    if matches!(bytes.get(used), Some(b':' | b'.' | b'h')) {
-        if let Some((value, 2)) = digits(&rest[used + 1..], 2) {
-            let dotted = bytes[used] == b'.';
-            used += 3;
-            minute = Some((value, dotted));
-            let seconds = rest[used..].strip_prefix(':').and_then(|tail| digits(tail, 2));
-            used += seconds.filter(|found| found.1 == 2).map_or(0, |_| 3);
-        }
+    if matches!(bytes.get(used), Some(b':' | b'.' | b'h'))
+        && let Some((value, 2)) = digits(&rest[used + 1..], 2)
+    {
+        let dotted = bytes[used] == b'.';
+        used += 3;
+        minute = Some((value, dotted));
+        let seconds = rest[used..].strip_prefix(':').and_then(|tail| digits(tail, 2));
+        used += seconds.filter(|found| found.1 == 2).map_or(0, |_| 3);
     }
     let (half, suffix) = half_day(&rest[used..]);
     used += suffix;

@@ -20,7 +20,7 @@ const HONORIFIC: &str = " mr mrs ms dr dra sr sra srta prof don dona lic ing ";
 const CONNECTIVE: &str = " de del la las los y of the and van von da do dos di & ";
 const CUSTOMARY: &str = " i i'm i've i'll i'd monday tuesday wednesday thursday friday saturday sunday january february march april may june july \
 august september october november december lunes martes miercoles jueves viernes sabado domingo enero febrero marzo abril mayo junio julio \
-agosto septiembre octubre noviembre diciembre ok am pm faq re fwd fw http https utc gmt cet est pst subject from to date english spanish ";
+agosto septiembre octubre noviembre diciembre ok am pm faq eur usd gbp clp inv id api url csv json html sql re fwd fw http https utc gmt cet est pst subject from to date english spanish ";
 const COUNTRIES: [(&str, &str); 44] = [
     ("argentina", "Argentina"),
     ("australia", "Australia"),
@@ -172,7 +172,7 @@ fn shouts(text: &Text<'_>, sentence: usize, tokens: &[Token]) -> bool {
 fn opens_clause(source: &str, floor: usize, start: usize) -> bool {
     let before = source[floor..start]
         .trim_end_matches([' ', '\n', '"', '“', '«', '¿', '¡', '(', '*', '_', '-', '•']);
-    before.is_empty() || before.ends_with([':', '.', '!', '?'])
+    before.is_empty() || before.ends_with([':', '.', '!', '?', '·', '|', '•', '–', '—', '/'])
 }
 
 fn run_end(text: &Text<'_>, sentence: usize, tokens: &[Token], at: usize) -> usize {

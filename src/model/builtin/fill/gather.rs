@@ -12,6 +12,8 @@ use super::hints::{Hints, ItemsHint};
 
 /// Deepest JSON laid out as lines.
 const DEPTH_MAX: usize = 16;
+/// Members of an item that head it.
+const HEADLINES: [&str; 2] = ["title", "topic"];
 /// Most bytes of one laid-out value.
 const LAID_OUT_BYTES_MAX: usize = 8 << 20;
 
@@ -36,6 +38,7 @@ pub fn gather(call: &ModelCall<'_>, hints: &Hints) -> Vec<Gathered> {
     for name in &hints.text {
         let text = call.inputs.get(name).map(lay_out).unwrap_or_default();
         if !text.trim().is_empty() && !holds(&text) {
+            let text = if is_line(&text) { format!("Subject: {}", text.trim()) } else { text };
             parts.push(Gathered { source: None, text, item: None });
         }
     }
@@ -70,6 +73,11 @@ fn from_source(index: usize, source: &SourceText, inputs: &Map<String, Value>) -
         Some(value) => Gathered { source: None, text: lay_out(&value), item: None },
         None => Gathered { source: Some(index), text: source.text.clone(), item: None },
     }
+}
+
+/// A title or subject, to be read as one.
+fn is_line(text: &str) -> bool {
+    text.trim().len() <= 300 && !text.trim().contains('\n')
 }
 
 fn parse_json(text: &str) -> Option<Value> {
@@ -109,9 +117,15 @@ fn item_text(item: &Value, hint: &ItemsHint) -> String {
     let named: Vec<String> = hint
         .text
         .iter()
-        .filter_map(|name| map.get(name))
-        .map(lay_out)
-        .filter(|text| !text.trim().is_empty())
+        .filter_map(|name| Some((name, lay_out(map.get(name)?))))
+        .filter(|(_, text)| !text.trim().is_empty())
+        .map(|(name, text)| {
+            if HEADLINES.contains(&name.as_str()) && is_line(&text) {
+                format!("# {}", text.trim())
+            } else {
+                text
+            }
+        })
         .collect();
     if named.is_empty() { lay_out(item) } else { named.join("\n") }
 }
@@ -149,6 +163,12 @@ fn write(value: &Value, label: &str, depth: usize, out: &mut String) {
             } else if !words.is_empty() {
                 push_line(&format!("{label}: {}", words.join(", ")), "", out);
             }
+        }
+        Value::Array(list)
+            if list.len() > 1
+                && list.iter().all(|element| !element.is_object() && !element.is_array()) =>
+        {
+            list.iter().for_each(|element| push_line(&scalar(element), "- ", out));
         }
         Value::Array(list) => list.iter().for_each(|element| write(element, label, depth + 1, out)),
         _ if label.is_empty() => push_line(&scalar(value), "", out),

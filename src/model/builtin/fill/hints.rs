@@ -141,6 +141,12 @@ pub struct Over {
     /// The items of the input or of the text.
     #[serde(default)]
     pub items: bool,
+    /// With `items`: items with the same value of this member are one element.
+    #[serde(default)]
+    pub by: Option<String>,
+    /// Least words of a sentence.
+    #[serde(default)]
+    pub least_words: usize,
     /// The sections under headings, or stretches of the text where there are none.
     #[serde(default)]
     pub sections: bool,
@@ -283,6 +289,11 @@ pub enum Rule {
         /// Only in such sentences.
         #[serde(default)]
         only: bool,
+    },
+    /// The day a member of the last item that has one names.
+    LastDay {
+        /// Members, the first usable one wins.
+        names: Vec<String>,
     },
     /// Minutes.
     Duration,

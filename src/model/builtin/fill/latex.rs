@@ -4,11 +4,12 @@
 //! kept. Mathematics (`$…$`, `\[…\]`, display environments) passes untouched; braces and `<` outside it
 //! are escaped because MDX would read them. Citations and references become bracketed keys.
 
+use super::super::phrases::key_phrases;
 use super::super::rank::select::shorten;
-use super::super::text::lines;
+use super::super::text::{Part, Text, lines};
 use super::filled::Filled;
-use super::hints::Style;
-use super::pages::{escape_text, front_matter, text_of};
+use super::pages::{escape_text, front_matter};
+use super::rules::tag;
 use super::scene::Scene;
 
 /// Deepest nesting of command arguments followed.
@@ -44,21 +45,31 @@ pub fn page(scene: &Scene<'_, '_>, filename: &str) -> Filled {
         .find_map(|line| line.strip_prefix("## ").or_else(|| line.strip_prefix("# ")))
         .map(str::to_string);
     let title = heading.or(named).unwrap_or_else(|| "Section".to_string());
-    let tags: Vec<String> = scene
-        .phrases(5, Style::Tag, &all)
-        .into_iter()
-        .map(text_of)
-        .filter(|tag| !tag.contains('\\'))
-        .collect();
+    let tags = tags(&body);
     Filled::text(format!("{}{}\n", front_matter(&title, &description(&body), &tags), body.trim()))
 }
 
+/// Key phrases of the prose alone: commands and formulas are gone or skipped.
+fn tags(body: &str) -> Vec<String> {
+    let prose: Vec<&str> = body.lines().filter(|line| !line.contains(['$', '\\', '_'])).collect();
+    let prose = prose.join("\n");
+    let text = Text::new(vec![Part { id: "", text: &prose }]);
+    let all: Vec<usize> = (0..text.sentences.len()).collect();
+    key_phrases(&text, &all, 5)
+        .into_iter()
+        .map(|phrase| tag(&prose[phrase.start..phrase.end]))
+        .collect()
+}
+
 fn description(body: &str) -> String {
-    let prose = body
-        .lines()
-        .find(|line| line.len() > 40 && !line.starts_with(['#', '$', '-', '>', '!', '|']));
+    let paragraphs = body
+        .split("\n\n")
+        .map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "));
+    let prose = paragraphs
+        .filter(|text| text.len() > 40)
+        .find(|text| !text.starts_with(['#', '$', '-', '>', '!', '|']));
     let plain: String = prose
-        .unwrap_or(body)
+        .unwrap_or_else(|| body.to_string())
         .chars()
         .filter(|c| !matches!(c, '*' | '`' | '\\' | '#' | '$'))
         .collect();
@@ -152,6 +163,7 @@ impl Writer {
                 self.out.push_str("$$\n\n");
                 self.math = None;
             }
+            None if without_label(trimmed).trim().is_empty() => {}
             None => self.push(&without_label(trimmed)),
         }
     }

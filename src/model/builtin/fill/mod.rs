@@ -117,7 +117,7 @@ fn says_something(value: &Filled) -> bool {
 
 /// Rules see words, not meaning: even everything found is not certainty.
 fn confidence(found: usize, asked: usize, scale: Scale) -> Filled {
-    let percent = if asked == 0 { 30 } else { 10 + 60 * found / asked };
+    let percent = (60 * found).checked_div(asked).map_or(30, |share| 10 + share);
     match scale {
         Scale::Number => Filled::Value(json!(percent as f64 / 100.0)),
         Scale::Level if percent < 30 => Filled::text("low"),

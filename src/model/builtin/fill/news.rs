@@ -15,7 +15,7 @@ use super::rules::capitalize;
 use super::scene::{Focus, Scene};
 
 /// Likeness of a headline to a group, as a share of the headline's weight.
-const LIKE: f64 = 0.34;
+const LIKE: f64 = 0.25;
 /// Headlines compared with each other.
 const ARTICLES_MAX: usize = 400;
 
@@ -142,7 +142,7 @@ fn weigh(articles: &mut [Article]) {
         terms.partition_point(|&other| other <= term) - terms.partition_point(|&other| other < term)
     };
     let all = articles.len() as u64 + 1;
-    let idf = |term: u32| 0.2 + log2(all) - log2(count(term) as u64);
+    let idf = |term: u32| 1.0 + (log2(all) - log2(count(term) as u64)) / 2.0;
     for article in articles.iter_mut() {
         for pair in &mut article.terms {
             pair.1 = idf(pair.0);

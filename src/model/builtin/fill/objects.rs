@@ -48,6 +48,9 @@ fn elements(scene: &Scene<'_, '_>, over: &Over, most: usize, focus: &Focus) -> V
         let count = scene.input(name, focus).and_then(Value::as_array).map_or(0, Vec::len);
         return (0..count.min(most)).map(|_| focus.clone()).collect();
     }
+    if let Some(name) = over.by.as_ref().filter(|_| over.items) {
+        return grouped(scene, name).into_iter().take(most).collect();
+    }
     if over.items {
         let chosen =
             scene.items.iter().enumerate().filter(|(_, item)| fits(scene, over, &item.sentences));
@@ -74,6 +77,22 @@ fn elements(scene: &Scene<'_, '_>, over: &Over, most: usize, focus: &Focus) -> V
         .into_iter()
         .map(|at| Focus { sentences: vec![at], item: item_of(at), ..Focus::default() })
         .collect()
+}
+
+/// One element for each value of a member, in order of first appearance.
+fn grouped(scene: &Scene<'_, '_>, name: &str) -> Vec<Focus> {
+    let mut groups: Vec<(String, Focus)> = Vec::new();
+    for (index, item) in scene.items.iter().enumerate() {
+        let value = item.members.get(name).map(super::scene::plain).unwrap_or_default();
+        match groups.iter_mut().find(|(other, _)| *other == value) {
+            Some((_, group)) => group.sentences.extend(&item.sentences),
+            None => groups.push((
+                value,
+                Focus { sentences: item.sentences.clone(), item: Some(index), ..Focus::default() },
+            )),
+        }
+    }
+    groups.into_iter().map(|(_, group)| group).collect()
 }
 
 fn fits(scene: &Scene<'_, '_>, over: &Over, sentences: &[usize]) -> bool {
@@ -115,6 +134,10 @@ pub fn ids(scene: &Scene<'_, '_>, focus: &Focus) -> Filled {
     if let Some(id) = of_item {
         return Filled::Value(json!([id]));
     }
+    let labelled: Vec<&str> = label_above(scene, focus).into_iter().collect();
+    if !labelled.is_empty() {
+        return Filled::Value(json!(labelled));
+    }
     let mut parts: Vec<usize> =
         focus.sentences.iter().map(|&at| scene.text.sentences[at].part).collect();
     parts.dedup();
@@ -124,4 +147,16 @@ pub fn ids(scene: &Scene<'_, '_>, focus: &Focus) -> Filled {
         .filter(|id| !id.is_empty())
         .collect();
     Filled::Value(json!(ids))
+}
+
+/// The id in the nearest `[n] id` line above, where several sources stand in one text.
+fn label_above<'a>(scene: &Scene<'_, 'a>, focus: &Focus) -> Option<&'a str> {
+    let first = scene.text.sentences.get(*focus.sentences.first()?)?;
+    let source = scene.text.parts[first.part].text;
+    let above =
+        scene.text.blocks[..=first.block].iter().rev().take_while(|block| block.part == first.part);
+    let label = above
+        .filter(|block| block.kind == Kind::Header)
+        .find(|block| source[..block.text.start].ends_with("] "))?;
+    Some(&source[label.text.clone()])
 }

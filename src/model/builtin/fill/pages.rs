@@ -89,7 +89,12 @@ fn cited(scene: &Scene<'_, '_>, section: &Focus) -> Vec<String> {
         Filled::Value(Value::Array(ids)) => ids,
         _ => Vec::new(),
     };
-    if scene.text.parts.len() < 2 {
+    let labelled = section.sentences.iter().any(|_| {
+        ids.iter().any(|id| {
+            id.as_str().is_some_and(|id| scene.text.parts.iter().all(|part| part.id != id))
+        })
+    });
+    if scene.text.parts.len() < 2 && !labelled {
         Vec::new()
     } else {
         ids.iter().map(plain).take(3).map(|id| escape_text(&id)).collect()

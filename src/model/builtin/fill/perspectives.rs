@@ -26,12 +26,15 @@ pub fn perspectives(scene: &Scene<'_, '_>) -> Filled {
     if scene.text.is_blank() {
         return Filled::List(Vec::new());
     }
-    let subject = scene
-        .phrases(1, Style::Plain, &all)
-        .into_iter()
-        .next()
-        .map(text_of)
-        .map(|phrase| capitalize(&phrase));
+    let subject = {
+        let phrases: Vec<String> =
+            scene.phrases(8, Style::Plain, &all).into_iter().map(text_of).collect();
+        phrases
+            .iter()
+            .find(|phrase| phrase.contains(' '))
+            .or(phrases.first())
+            .map(|phrase| capitalize(phrase))
+    };
     let agent =
         scene.input_text("agent_type", &all).unwrap_or_else(|| "ClaudeResearcher".to_string());
     let wanted = scene

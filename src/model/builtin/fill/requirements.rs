@@ -58,6 +58,9 @@ const ASKS: [&str; 16] = [
 const GENERIC: &str = " experience years year strong good excellent knowledge skills ability required must plus solid proven working understanding \
 experiencia anos ano conocimientos conocimiento dominio manejo nivel buen buena fuerte capacidad minimo least ideally preferred desirable deseable ";
 
+/// One of several would do.
+const ALTERNATIVES: [&str; 5] = ["or", "similar", "equivalent", "o", "equivalente"];
+
 struct Requirement {
     sentence: usize,
     met: Option<bool>,
@@ -70,7 +73,7 @@ pub fn requirements(
     profile: &str,
     focus: &Focus,
 ) -> Filled {
-    let known = words(&scene.input_text(profile, focus).unwrap_or_default());
+    let known = words(&affirmed(&scene.input_text(profile, focus).unwrap_or_default()));
     let found = find(scene, focus, &known);
     let judged = found.iter().filter(|requirement| requirement.met.is_some()).count();
     let met = found.iter().filter(|requirement| requirement.met == Some(true)).count();
@@ -140,6 +143,8 @@ fn find(scene: &Scene<'_, '_>, focus: &Focus, known: &BTreeSet<String>) -> Vec<R
     let mut sentences: Vec<usize> = listed.collect();
     if sentences.is_empty() {
         sentences = scene.saying(&cues(&ASKS), focus);
+        let formal = scene.saying(&cues(&["visa", "right to work", "permiso de trabajo"]), focus);
+        sentences.retain(|at| !formal.contains(at));
         sentences
             .retain(|&at| !matches!(scene.text.block_of(at).kind, Kind::Heading(_) | Kind::Header));
     }
@@ -156,7 +161,24 @@ fn met(requirement: &str, known: &BTreeSet<String>) -> Option<bool> {
         return None;
     }
     let shared = asked.iter().filter(|word| known.contains(*word)).count();
-    Some(shared * 2 >= asked.len())
+    let alternatives = fold(requirement)
+        .split(|c: char| !c.is_alphanumeric())
+        .any(|word| ALTERNATIVES.contains(&word));
+    Some(shared * 2 >= asked.len() || (alternatives && shared > 0))
+}
+
+/// The profile without the clauses that deny something.
+fn affirmed(profile: &str) -> String {
+    const DENIALS: [&str; 9] =
+        ["no", "not", "without", "never", "sin", "nunca", "ningun", "ninguna", "lack"];
+    let denies = |clause: &&str| {
+        fold(clause).split(|c: char| !c.is_alphanumeric()).any(|word| DENIALS.contains(&word))
+    };
+    profile
+        .split(['.', ';', '\n', ','])
+        .filter(|clause| !denies(clause))
+        .collect::<Vec<_>>()
+        .join(". ")
 }
 
 /// Content words, folded, plural endings off.

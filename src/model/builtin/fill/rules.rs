@@ -54,6 +54,15 @@ impl Scene<'_, '_> {
                 .first()
                 .map_or(Filled::Nothing, |&at| Filled::quoted(self.quote(at, *bytes))),
             Rule::When { part, cues, only } => self.when(*part, cues, *only, focus),
+            Rule::LastDay { names } => {
+                let days = self
+                    .items
+                    .iter()
+                    .rev()
+                    .flat_map(|item| names.iter().filter_map(|name| item.members.get(name)));
+                let day = days.filter_map(Value::as_str).find_map(dates::parse_anchor);
+                day.map_or(Filled::Nothing, |day| Filled::text(day.to_string()))
+            }
             Rule::Duration => {
                 let found = focus.sentences.iter().find_map(|&at| dates::duration(self.text, at));
                 found.map_or(Filled::Nothing, |(minutes, _)| Filled::Value(json!(minutes)))
@@ -119,11 +128,11 @@ impl Scene<'_, '_> {
     }
 
     fn given(&self, names: &[String], focus: &Focus) -> Filled {
-        let found = names
+        let mut found = names
             .iter()
             .filter_map(|name| self.input(name, focus))
             .map(|value| Filled::Value(value.clone()));
-        found.filter(|value| !value.is_empty()).next().unwrap_or_default()
+        found.find(|value| !value.is_empty()).unwrap_or_default()
     }
 
     fn title(&self, inputs: &[String], bytes: usize, focus: &Focus) -> Filled {
@@ -147,11 +156,17 @@ impl Scene<'_, '_> {
         let of_kind = |wanted: fn(&Kind) -> bool| {
             focus.sentences.iter().copied().find(|&at| wanted(&self.text.block_of(at).kind))
         };
-        if let Some(heading) = of_kind(|kind| matches!(kind, Kind::Heading(_))) {
+        let opens = |at: &usize| focus.sentences.iter().take(2).any(|first| first == at);
+        if let Some(heading) = of_kind(|kind| matches!(kind, Kind::Heading(_))).filter(opens) {
             return Filled::quoted(self.quote_trimmed(heading, bytes));
         }
-        let said: Vec<usize> =
-            self.select(&Default::default(), focus, Some(Who::User)).into_iter().take(12).collect();
+        let prose = |at: &usize| !matches!(self.text.block_of(*at).kind, Kind::Heading(_));
+        let said: Vec<usize> = self
+            .select(&Default::default(), focus, Some(Who::User))
+            .into_iter()
+            .filter(prose)
+            .take(12)
+            .collect();
         let best = self.best_of(said, 1).first().copied().or(focus.sentences.first().copied());
         match best {
             Some(at) => Filled::quoted(self.quote_trimmed(at, bytes)),
@@ -298,15 +313,14 @@ impl Scene<'_, '_> {
             .filter(|when| inside(&when.mention) && self.is_said(when.mention.sentence))
             .collect();
         if matches!(part, Part::FirstClock | Part::LastClock) {
-            let mut clocks = self
-                .whens()
+            let mut stamps = self
+                .text
+                .parts
                 .iter()
-                .filter(|when| inside(&when.mention))
-                .filter_map(|when| when.clock);
-            let clock = if part == Part::FirstClock { clocks.next() } else { clocks.next_back() };
-            return clock.map_or(Filled::Nothing, |clock| {
-                Filled::text(format!("{:02}:{:02}", clock.hour, clock.minute))
-            });
+                .flat_map(|part| part.text.lines())
+                .filter_map(lines::stamped_clock);
+            let stamp = if part == Part::FirstClock { stamps.next() } else { stamps.next_back() };
+            return stamp.map_or(Filled::Nothing, Filled::text);
         }
         let cued = self.saying(cues, focus);
         let dated = |when: &&&dates::When| when.date.is_some();
@@ -483,13 +497,9 @@ impl Scene<'_, '_> {
                     .trim()
                     .trim_end_matches(['.', ','])
                     .parse::<serde_json::Number>();
-                if let Ok(number) = number
-                    .map_err(|_| ())
-                    .and_then(|number| if members.len() < most { Ok(number) } else { Err(()) })
-                {
-                    if !name.is_empty() && !members.iter().any(|(other, _)| *other == name) {
-                        members.push((name, Filled::Value(Value::Number(number))));
-                    }
+                let new = !name.is_empty() && !members.iter().any(|(other, _)| *other == name);
+                if let (Ok(number), true) = (number, new && members.len() < most) {
+                    members.push((name, Filled::Value(Value::Number(number))));
                 }
             });
         }

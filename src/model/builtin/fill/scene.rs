@@ -190,7 +190,9 @@ impl<'t, 'a> Scene<'t, 'a> {
             (focus.whole || focus.sentences.binary_search(at).is_ok())
                 && without.binary_search(at).is_err()
         });
-        found.retain(|&at| self.speaks(at, who));
+        found.retain(|&at| {
+            self.speaks(at, who) && self.text.tokens_of(at).len() >= over.least_words
+        });
         if over.best {
             let budget = Budget { sentences: usize::MAX >> 8, bytes: usize::MAX >> 8 };
             found = pick(
@@ -317,7 +319,10 @@ fn epoch_day(value: i64) -> Option<NaiveDate> {
 fn reach<'v>(map: &'v Map<String, Value>, name: &str) -> Option<&'v Value> {
     let mut pieces = name.split('.');
     let first = map.get(pieces.next()?)?;
-    pieces.try_fold(first, |value, piece| value.get(piece))
+    pieces.try_fold(first, |value, piece| match value {
+        Value::Array(list) => list.get(piece.parse::<usize>().ok()?),
+        other => other.get(piece),
+    })
 }
 
 /// A scalar as text; lists joined by commas.

@@ -76,8 +76,11 @@ pub struct Block {
 pub fn split(part: usize, source: &str) -> Vec<Block> {
     let mut splitter = Splitter::new(part, source);
     let mut start = 0;
-    for line in source.split_inclusive('\n') {
+    let mut lines = source.split_inclusive('\n').peekable();
+    while let Some(line) = lines.next() {
+        splitter.next = lines.peek().copied();
         splitter.line(start, line.trim_end_matches(['\n', '\r']));
+        splitter.after_blank = line.trim().is_empty();
         start += line.len();
     }
     splitter.close();
@@ -110,6 +113,8 @@ struct Splitter<'a> {
     in_headers: bool,
     in_quote: bool,
     in_signature: bool,
+    next: Option<&'a str>,
+    after_blank: bool,
 }
 
 impl<'a> Splitter<'a> {
@@ -127,6 +132,8 @@ impl<'a> Splitter<'a> {
             in_headers: true,
             in_quote: false,
             in_signature: false,
+            next: None,
+            after_blank: true,
         }
     }
 
@@ -177,10 +184,23 @@ impl<'a> Splitter<'a> {
             self.close();
             return self.extend(Kind::Item, start + item..text.end);
         }
-        if self.open.is_none() && lines::plain_heading(line) {
+        if self.open.is_none() && (lines::plain_heading(line) || self.heads_what_follows(line)) {
             return self.heading(6, text);
         }
+        if let Some(id) = lines::source_label(line) {
+            return self.single(Kind::Header, start + id.start..start + id.end);
+        }
         self.running(line, text);
+    }
+
+    /// A short line without a stop that stands alone, or right above a list.
+    fn heads_what_follows(&self, line: &str) -> bool {
+        let Some(next) =
+            self.next.filter(|_| self.role == Role::None && lines::reads_as_title(line))
+        else {
+            return false;
+        };
+        lines::list_item(next).is_some() || (self.after_blank && next.trim().is_empty())
     }
 
     fn running(&mut self, line: &str, text: Range<usize>) {
@@ -188,7 +208,10 @@ impl<'a> Splitter<'a> {
         let joins = self.open.as_ref().is_some_and(|open| {
             let before = &self.source[open.text.clone()];
             let last_line = before.rsplit('\n').next().unwrap_or(before);
-            !labelled && last_line.len() >= WRAP_BYTES_MIN && !last_line.trim_end().ends_with(':')
+            !labelled
+                && !lines::opens_entry(line)
+                && last_line.len() >= WRAP_BYTES_MIN
+                && !last_line.trim_end().ends_with(':')
         });
         let kind = self.open.as_ref().filter(|_| joins).map_or(Kind::Paragraph, |open| open.kind);
         if !joins {

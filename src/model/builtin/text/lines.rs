@@ -233,6 +233,69 @@ pub fn plain_heading(line: &str) -> bool {
     letters > 1 && (all_upper || bold || colon) && !text.ends_with(['.', '!', '?', ','])
 }
 
+/// Whether a line could be a title by its looks: few words, a capital first, no stop, no courtesy.
+pub fn reads_as_title(line: &str) -> bool {
+    let text = line.trim();
+    let words = text.split_whitespace().count();
+    let starts_high = text.chars().next().is_some_and(|first| first.is_uppercase() || first == '¿');
+    let folded = fold(text);
+    let courtesy = [
+        "hi",
+        "hello",
+        "dear",
+        "thanks",
+        "thank",
+        "best",
+        "regards",
+        "hola",
+        "gracias",
+        "saludos",
+        "estimad",
+        "atentamente",
+        "cheers",
+        "kind",
+    ];
+    (1..=6).contains(&words)
+        && text.len() <= 60
+        && starts_high
+        && !text.ends_with(['.', '!', '?', ',', ';'])
+        && !courtesy.iter().any(|word| folded.starts_with(word))
+        && !text.contains(" · ")
+        && !text.contains(": ")
+}
+
+/// The id in a label line `[3] chunk-17` above the text of a source.
+pub fn source_label(line: &str) -> Option<Range<usize>> {
+    let close = line.strip_prefix('[')?.find("] ")? + 1;
+    let numbered = line[1..close].bytes().all(|byte| byte.is_ascii_digit()) && close > 1;
+    let id = close + 2..line.trim_end().len();
+    (numbered && !id.is_empty() && !line[id.clone()].contains(char::is_whitespace)).then_some(id)
+}
+
+/// `10:02` of a line that begins with a time stamp.
+pub fn stamped_clock(line: &str) -> Option<String> {
+    let text = line.trim_start();
+    let stamp = &text[..time_stamp(text)];
+    let colon = stamp.find(':')?;
+    let digits = |piece: &str| piece.bytes().all(|byte| byte.is_ascii_digit()) && !piece.is_empty();
+    let hour = &stamp[colon.saturating_sub(2)..colon];
+    let hour = hour.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let minute = stamp.get(colon + 1..colon + 3).filter(|minute| digits(minute))?;
+    let valid = digits(hour)
+        && hour.parse::<u32>().is_ok_and(|hour| hour < 24)
+        && minute.parse::<u32>().is_ok_and(|minute| minute < 60);
+    valid.then(|| format!("{hour:0>2}:{minute}"))
+}
+
+/// Whether a line starts a log entry or a stamped message and so continues nothing.
+pub fn opens_entry(line: &str) -> bool {
+    let text = line.trim_start();
+    time_stamp(text) > 0
+        || (text.len() > 10
+            && text.as_bytes()[4] == b'-'
+            && text.as_bytes()[..4].iter().all(u8::is_ascii_digit))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
