@@ -5,6 +5,13 @@
 //! index over the idempotency key, bad lines in a table of their own, and the position of the
 //! queue in the same transaction. It writes no acks and keeps no history, which favours it.
 
+#![allow(
+    missing_docs,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a program that prints figures"
+)]
+
 #[path = "support/mod.rs"]
 mod support;
 

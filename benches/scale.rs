@@ -4,6 +4,13 @@
 //! projected), then complete them all, and print the rates, memory and file sizes after each slice.
 //! At the end: open after a clean close, and replay from the log alone.
 
+#![allow(
+    missing_docs,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a program that prints figures"
+)]
+
 #[path = "support/mod.rs"]
 mod support;
 

@@ -1,4 +1,6 @@
 //! Resolving requests over whole bus homes, sound and broken.
+
+#![allow(clippy::result_large_err, reason = "a test looks at the whole error")]
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,

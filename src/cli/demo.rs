@@ -12,7 +12,6 @@ use super::{Context, ui};
 use crate::contract::json::jcs;
 use crate::contract::time::Timestamp;
 use crate::os::Open;
-use crate::registry::Registry;
 use crate::service::daemon::{RunReport, Until};
 use crate::service::home::Home;
 
@@ -166,6 +165,7 @@ fn path_for_shell(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::Registry;
 
     #[test]
     fn the_sample_flow_is_registered() {

@@ -1,7 +1,7 @@
 //! The command line: one file per command group, and the only place that prints.
 //!
 //! A group is a clap type with its arguments and a `run(&self, &Context)`; adding one is a file
-//! here, a variant of [`Command`] and an arm of [`dispatch`].
+//! here, a variant of `Command` and an arm of `dispatch`.
 
 pub mod compact;
 pub mod demo;

@@ -1,7 +1,7 @@
 //! `quarantine`: look at lines that were set aside, and send corrected ones.
 
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -121,7 +121,7 @@ fn show(context: &Context, seq: u64) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn release(context: &Context, seq: u64, file: &PathBuf) -> Result<Exit, Failure> {
+fn release(context: &Context, seq: u64, file: &Path) -> Result<Exit, Failure> {
     let text = if file.as_os_str() == "-" {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).map_err(|error| {

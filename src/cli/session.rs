@@ -208,7 +208,7 @@ fn recover(
     let fresh_id = random_bytes()
         .map_err(|error| Failure::new(Exit::Storage, "cannot get random bytes").because(&error))?;
     let bar = context.ui.progress("recovering", 100);
-    let mut report = |what: &str, part: f64| {
+    let report = |what: &str, part: f64| {
         progress.report(what, part);
         bar.set_position((part * 100.0) as u64);
     };

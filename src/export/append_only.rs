@@ -144,7 +144,7 @@ impl AppendOnly {
         let mut failure = None;
         let from = self.applied.next();
         log.scan(from, until, &mut |record| {
-            let event = match codec::decode(record.tag, record.version, &record.payload) {
+            let event = match codec::decode(record.tag, record.version, record.payload) {
                 Ok(event) => event,
                 Err(source) => {
                     failure = Some(ProjectionError::Event { seq: record.seq, source });

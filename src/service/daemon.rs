@@ -97,6 +97,10 @@ impl StopSignal {
 /// What a reload puts in force, or why it stays as it was.
 pub type Reload = Box<dyn FnMut() -> Result<Reloaded, String> + Send>;
 
+/// Somebody who looks on: called after each turn with what was committed and how the engine
+/// stands.
+pub type Watch = Box<dyn FnMut(&[Committed], &Engine) + Send>;
+
 /// New settings that have been checked.
 pub struct Reloaded {
     /// The configuration.
@@ -121,8 +125,8 @@ pub struct Service {
     pub stop: StopSignal,
     /// How it reloads.
     pub reload: Option<Reload>,
-    /// Called after each turn with what was committed and how the engine stands.
-    pub watch: Option<Box<dyn FnMut(&[Committed], &Engine) + Send>>,
+    /// Who looks on.
+    pub watch: Option<Watch>,
 }
 
 /// How a run went.
@@ -270,7 +274,7 @@ struct Sequencer {
     /// Answers that wait for the commit.
     waiting: Vec<(Sender<Answer>, Reply)>,
     report: RunReport,
-    watch: Option<Box<dyn FnMut(&[Committed], &Engine) + Send>>,
+    watch: Option<Watch>,
 }
 
 impl Sequencer {

@@ -43,9 +43,7 @@ impl State {
                 self.release_claims(at);
             }
             Event::RunFinished { started, .. } => {
-                if self.run.as_ref().is_some_and(|run| run.started == *started) {
-                    self.run = None;
-                }
+                self.run.take_if(|run| run.started == *started);
             }
             Event::LineQuarantined(_) => self.totals.quarantined += 1,
             Event::IntakePaused { cause } => {
@@ -167,12 +165,14 @@ impl State {
                 self.running.remove(&request);
             }
             (Status::Parked, _) => {
-                if remove_waiter(&mut self.parked, &key, request) {
+                let nobody_left = remove_waiter(&mut self.parked, &key, request);
+                if nobody_left {
                     self.unsettled_keys.remove(&key);
                 }
             }
             (Status::Held, Some(item)) => {
-                if remove_waiter(&mut self.held, &item, request) {
+                let nobody_left = remove_waiter(&mut self.held, &item, request);
+                if nobody_left {
                     self.unsettled_items.remove(&item);
                 }
             }

@@ -35,7 +35,7 @@ impl Home {
             ("wave-1/p1.md", "wave-1/p1.md"),
             ("wave-1/p2.md", "wave-1/p2.md"),
         ] {
-            home.write(to, &fs::read(golden(from)).unwrap());
+            home.write(to, fs::read(golden(from)).unwrap());
         }
         home
     }

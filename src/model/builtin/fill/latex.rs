@@ -423,7 +423,7 @@ mod tests {
             "\\section{",
         ] {
             let markdown = convert(broken);
-            assert!(markdown.matches("$$").count() % 2 == 0, "{broken}: {markdown}");
+            assert!(markdown.matches("$$").count().is_multiple_of(2), "{broken}: {markdown}");
         }
     }
 }
