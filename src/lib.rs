@@ -1,4 +1,38 @@
 //! `summarizer`: a summarizer service for one host.
+//!
+//! Other repositories append requests to a queue file; the service answers with summaries whose
+//! every byte can be traced, verified and reproduced from a durable log.
+//!
+//! # The cycle
+//!
+//! ```text
+//!  queue line ─▶ seam (read, validate) ─▶ state (decide, apply) ─▶ log (ONE commit) ─▶ act
+//!                                              ▲                                     │
+//!                       report of a worker ────┴──── flow, model, upstream ◀─────────┤
+//!                                                                                    ▼
+//!                                               export: acks, quarantine, bus files, run records
+//! ```
+//!
+//! A fact exists when its event is committed. Everything that is written elsewhere is a projection
+//! of committed events: deleting it and projecting again gives the same bytes. Effects run after
+//! the commit and report back as new inputs, so repeating one after a crash is harmless.
+//!
+//! # The rooms
+//!
+//! From the bottom up; a room may use what stands below it. A test reads the `use` lines and fails
+//! on a violation.
+//!
+//! - [`contract`]: the words of the contracts: records, schemas, ids, hashes, time. Pure.
+//! - [`limits`]: every bound in one place. [`config`]: the settings as a value.
+//! - [`os`]: clock and disk behind two traits; the host, and a machine that can lose power.
+//! - [`state`]: the pure core. No clock, file, environment, random source or registry.
+//! - [`log`]: the durable log in one redb file; its module doc is the format specification.
+//! - [`seam`]: the queue. [`export`]: projections. [`registry`], [`upstream`], [`flow`], [`model`]:
+//!   from a flow reference and ids to text and an answer.
+//! - [`service`]: the sequencer, the workers, the control socket. [`replay`]: the state again from
+//!   the log alone. [`compaction`] and [`synthesis`]: run snapshots and bounded packs.
+//! - [`mod@import`], [`verify`], [`bus`]: data in, whole trees checked, a reader for others.
+//! - [`cli`]: the only place that prints.
 
 pub mod bus;
 pub mod cli;

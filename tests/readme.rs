@@ -22,21 +22,7 @@ const CARGO_BLOCKS: &[&str] = &["cargo run --release -- demo", "cargo test"];
 
 /// Commands that are documented ahead of the binary. A block that needs one the binary does not
 /// have is left out, loudly; a release has none here.
-const AHEAD: &[&str] = &[
-    "explain",
-    "trace",
-    "verify",
-    "registry",
-    "flow",
-    "import",
-    "select",
-    "digest",
-    "compact",
-    "tune",
-    "perspectives",
-    "wave",
-    "pack",
-];
+const AHEAD: &[&str] = &[];
 
 struct Block {
     line: usize,
