@@ -149,8 +149,8 @@ fn read_acks(bytes: &[u8], verdict: &mut Verdict) -> Vec<Ack> {
     acks
 }
 
-/// The lines that are not blank. Where quarantine says that bytes were cut off as a partial line,
-/// the next byte starts a line.
+/// The lines that are not blank. Where quarantine says that bytes without an end were cut off, as
+/// a partial line or an over-long one, the next byte starts a line.
 fn split<'a>(
     queue: &'a [u8],
     quarantined: &[Value],
@@ -158,8 +158,9 @@ fn split<'a>(
 ) -> Vec<QueueLine<'a>> {
     let cuts: BTreeMap<u64, u64> = quarantined
         .iter()
-        .filter(|record| record["reason"] == "partial_line")
+        .filter(|record| matches!(record["reason"].as_str(), Some("partial_line" | "line_too_long")))
         .filter_map(|record| Some((record["offset"].as_u64()?, record["length"].as_u64()?)))
+        .filter(|(offset, length)| queue.get((offset + length) as usize) != Some(&b'\n'))
         .collect();
     let mut seen = BTreeSet::new();
     let (mut at, mut number, mut lines) = (0, 0, Vec::new());
