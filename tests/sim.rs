@@ -25,7 +25,7 @@ use support::rig::{Rig, Stop, World};
 use support::{Rng, deep};
 
 /// Seeds that once found something, and some more that always run.
-const KEPT: [u64; 4] = [1, 2, 3, 7];
+const KEPT: [u64; 6] = [1, 2, 3, 7, 1001, 1032];
 /// Seeds beyond those.
 const SEEDS: u64 = 36;
 const SEEDS_DEEP: u64 = 4000;

@@ -88,7 +88,7 @@ pub fn audit(evidence: &Evidence<'_>) -> Verdict {
     let mut verdict = Verdict::default();
     let quarantined = records(evidence.quarantine, "quarantine", &mut verdict);
     let acks = read_acks(evidence.acks, &mut verdict);
-    let lines = split(evidence.queue, &quarantined, &mut verdict);
+    let lines = split(evidence.queue, &quarantined, &acks, &mut verdict);
     let by_number: BTreeMap<u64, &QueueLine<'_>> =
         lines.iter().map(|line| (line.number, line)).collect();
     verdict.lines = lines.len() as u64;
@@ -154,14 +154,27 @@ fn read_acks(bytes: &[u8], verdict: &mut Verdict) -> Vec<Ack> {
 fn split<'a>(
     queue: &'a [u8],
     quarantined: &[Value],
+    acks: &[Ack],
     verdict: &mut Verdict,
 ) -> Vec<QueueLine<'a>> {
-    let cuts: BTreeMap<u64, u64> = quarantined
+    let numbers: BTreeMap<u64, u64> = acks
         .iter()
-        .filter(|record| matches!(record["reason"].as_str(), Some("partial_line" | "line_too_long")))
-        .filter_map(|record| Some((record["offset"].as_u64()?, record["length"].as_u64()?)))
-        .filter(|(offset, length)| queue.get((offset + length) as usize) != Some(&b'\n'))
+        .filter_map(|ack| Some((ack.value["offset"].as_u64()?, ack.line)))
         .collect();
+    let mut cuts: BTreeMap<u64, u64> = BTreeMap::new();
+    for record in quarantined {
+        let place = ["offset", "length", "line"].map(|name| record[name].as_u64().unwrap_or(0));
+        let [offset, length, number] = place;
+        let end = offset + length;
+        // An over-long line may have been cut off too, and its end written after all: then that
+        // end is a blank line of its own, and the line behind it says so by its number.
+        let ended = queue.get(end as usize) == Some(&b'\n')
+            && numbers.get(&(end + 1)).is_none_or(|next| *next != number + 2);
+        let reason = record["reason"].as_str().unwrap_or_default();
+        if reason == "partial_line" || (reason == "line_too_long" && !ended) {
+            cuts.insert(offset, length);
+        }
+    }
     let mut seen = BTreeSet::new();
     let (mut at, mut number, mut lines) = (0, 0, Vec::new());
     while at < queue.len() {
