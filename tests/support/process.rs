@@ -16,7 +16,13 @@ pub struct ProcessHome {
 impl ProcessHome {
     /// A home with three flows: active, deprecated, disabled.
     pub fn new() -> ProcessHome {
+        ProcessHome::prepared(|_| {})
+    }
+
+    /// The same, after something was done to its empty folder.
+    pub fn prepared(prepare: impl FnOnce(&Path)) -> ProcessHome {
         let dir = tempfile::tempdir().unwrap();
+        prepare(dir.path());
         let home = ProcessHome { dir };
         let registry = home.path("flow_registry");
         std::fs::create_dir_all(&registry).unwrap();
