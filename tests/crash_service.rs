@@ -5,7 +5,11 @@
 //! all with `CI_DEEP=1`), reopened on one of the disks that may be left, and finished: every line
 //! ends as in the clean run, the auditor finds nothing, acks and quarantine are exactly what the
 //! log projects to, the log verifies, and a replay leads to the tables.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test stops at the first surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test stops at the first surprise"
+)]
 
 mod support;
 
@@ -201,14 +205,12 @@ fn power_loss_in_the_middle_of_a_write_and_again_during_recovery() {
 fn a_failed_write_or_sync_stops_everything_and_a_restart_goes_on() {
     let (world, expected) = clean();
     let counts = world.disk.counts();
-    let writes = moments(counts.writes, 8, 3).into_iter().map(|at| Faults {
-        fail_write: Some(at),
-        ..Faults::default()
-    });
-    let syncs = moments(counts.syncs, 8, 4).into_iter().map(|at| Faults {
-        fail_sync: Some(at),
-        ..Faults::default()
-    });
+    let writes = moments(counts.writes, 8, 3)
+        .into_iter()
+        .map(|at| Faults { fail_write: Some(at), ..Faults::default() });
+    let syncs = moments(counts.syncs, 8, 4)
+        .into_iter()
+        .map(|at| Faults { fail_sync: Some(at), ..Faults::default() });
     let mut stopped = 0;
     for faults in writes.chain(syncs) {
         let world = self::world();

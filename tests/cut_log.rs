@@ -4,7 +4,11 @@
 //! A golden history is made with at most one queue line a commit, so that the position in the
 //! queue is known after every event. Each prefix is appended to an empty store, opened, and
 //! finished with the same scripted worker.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test stops at the first surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test stops at the first surprise"
+)]
 
 mod support;
 

@@ -1,6 +1,10 @@
 //! The real program, killed at random while a producer goes on appending; and two of them on one
 //! home, asked questions while they run, and told to stop.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test stops at the first surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test stops at the first surprise"
+)]
 
 mod support;
 
@@ -88,7 +92,11 @@ fn mixed(home: &ProcessHome, rng: &mut Rng, from: u64, count: u64) -> Vec<u8> {
             6 => b"\xff\xfe garbage\n\n".to_vec(),
             7 => {
                 // No such file: the input turns out to be invalid.
-                lines(&[with(plain, "input", json!({"mode": "ids", "bus": "other", "ids": ["none.txt"]}))])
+                lines(&[with(
+                    plain,
+                    "input",
+                    json!({"mode": "ids", "bus": "other", "ids": ["none.txt"]}),
+                )])
             }
             8 => {
                 let mut same = plain;
@@ -219,7 +227,8 @@ fn a_running_service_answers_and_obeys() {
     assert_eq!(rows.len(), 2, "{rows:?}");
     home.expect(0, &["reload"]);
     std::fs::write(home.path("summarizer.toml"), "nonsense = 1\n").unwrap();
-    let kept = Ran::of(home.command(&["reload"]).env("SUMMARIZER_CONFIG", "/dev/null").output().unwrap());
+    let kept =
+        Ran::of(home.command(&["reload"]).env("SUMMARIZER_CONFIG", "/dev/null").output().unwrap());
     assert_eq!(kept.exit, Some(1), "{}", kept.err);
     kept.says(&["nonsense"]);
     std::fs::remove_file(home.path("summarizer.toml")).unwrap();

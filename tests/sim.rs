@@ -7,7 +7,11 @@
 //! verifies, and acks and quarantine are exactly what it projects to.
 //!
 //! `CI_DEEP=1` runs many seeds; `SIM_SEED=n` runs one.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test stops at the first surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test stops at the first surprise"
+)]
 
 mod support;
 
@@ -15,8 +19,8 @@ use std::collections::VecDeque;
 
 use serde_json::{Value, json};
 use summarizer::contract::ids::Seq;
-use summarizer::os::sim::Faults;
 use summarizer::os::Clock as _;
+use summarizer::os::sim::Faults;
 use summarizer::service::engine::{CheckpointWhen, OperatorError};
 use summarizer::state::decide::{FlowStanding, Report};
 use summarizer::state::event::PauseCause;
@@ -79,8 +83,18 @@ impl Sim {
     // Producers.
 
     fn new_request(&mut self) -> Value {
-        let words =
-            ["ok", "ok", "later", "timeout", "lost", "after", "never", "skip", "input", "unresolved"];
+        let words = [
+            "ok",
+            "ok",
+            "later",
+            "timeout",
+            "lost",
+            "after",
+            "never",
+            "skip",
+            "input",
+            "unresolved",
+        ];
         let script: Vec<&str> = (0..3).map(|_| *self.rng.pick(&words)).collect();
         let id = format!("r{}", self.sent.len());
         let flow = match self.rng.below(12) {

@@ -280,12 +280,11 @@ impl State {
         past: &P,
         request: &TakenRequest,
     ) -> Result<Option<(Seq, Row)>, P::Error> {
-        let Some(seq) = self.find(past, KeyIndex::Idempotency, &request.key.head())? else {
-            return Ok(None);
-        };
-        if seq == Seq(0) {
-            return Ok(None);
-        }
+        let key = request.key.head();
+        let holder = self.find(past, KeyIndex::Idempotency, &key)?.filter(|seq| *seq != Seq(0));
+        // Free, but not for a newcomer: whoever waited longest takes it over next.
+        let next = || self.parked.get(&key).and_then(|waiters| waiters.first()).copied();
+        let Some(seq) = holder.or_else(next) else { return Ok(None) };
         let row = self.row(past, seq)?;
         Ok(row.map(|row| (seq, row)))
     }

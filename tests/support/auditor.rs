@@ -157,10 +157,8 @@ fn split<'a>(
     acks: &[Ack],
     verdict: &mut Verdict,
 ) -> Vec<QueueLine<'a>> {
-    let numbers: BTreeMap<u64, u64> = acks
-        .iter()
-        .filter_map(|ack| Some((ack.value["offset"].as_u64()?, ack.line)))
-        .collect();
+    let numbers: BTreeMap<u64, u64> =
+        acks.iter().filter_map(|ack| Some((ack.value["offset"].as_u64()?, ack.line))).collect();
     let mut cuts: BTreeMap<u64, u64> = BTreeMap::new();
     for record in quarantined {
         let place = ["offset", "length", "line"].map(|name| record[name].as_u64().unwrap_or(0));
@@ -252,7 +250,9 @@ fn check_quarantine(
             && record["length"] == line.bytes.len() as u64
             && record["sha256"] == sha256(line.bytes).hex();
         if !same {
-            verdict.complaints.push(format!("quarantine {seq} is not what line {} is", line.number));
+            verdict
+                .complaints
+                .push(format!("quarantine {seq} is not what line {} is", line.number));
         }
         let whole = record["raw"].as_str().is_none_or(|raw| raw.as_bytes() == line.bytes);
         if !whole {
@@ -267,7 +267,8 @@ fn check_quarantine(
 /// The request on a line, when it is one as far as JSON goes.
 fn request_on(line: &QueueLine<'_>) -> Option<Value> {
     let text = line.bytes.strip_suffix(b"\r").unwrap_or(line.bytes);
-    let text = if line.number == 1 { text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text) } else { text };
+    let text =
+        if line.number == 1 { text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text) } else { text };
     serde_json::from_slice::<Value>(text).ok().filter(Value::is_object)
 }
 

@@ -71,8 +71,7 @@ pub struct World {
 impl World {
     pub fn new() -> World {
         let root = PathBuf::from("/home");
-        let home =
-            Home { queue: root.join("run/queue.jsonl"), buses: root.join("buses"), root };
+        let home = Home { queue: root.join("run/queue.jsonl"), buses: root.join("buses"), root };
         let disk = SimDisk::new();
         home.create(&disk).unwrap();
         let options = EngineOptions { retry: RetryPolicy::default(), checkpoint_every: 40 };
@@ -164,8 +163,11 @@ pub fn perform(taken: &TakenRequest, attempt: u32, healed: bool) -> VecDeque<Out
         day: "2026-03-01".parse().unwrap(),
     };
     let facts = || "{}".to_owned();
-    let resolved =
-        Outcome::Resolved { summary: summary.clone(), warnings: Warnings::default(), facts: facts() };
+    let resolved = Outcome::Resolved {
+        summary: summary.clone(),
+        warnings: Warnings::default(),
+        facts: facts(),
+    };
     let produced = Outcome::Produced {
         summary,
         item: format!("{{\"item\":\"{item}\"}}").into_bytes(),
@@ -300,8 +302,7 @@ impl Rig {
                         Line::Bad(bad) => self.engine.bad_line(*bad, now)?,
                     }
                 }
-                let after =
-                    QueueMark { position: arrived.end, consumed: Some(arrived.consumed) };
+                let after = QueueMark { position: arrived.end, consumed: Some(arrived.consumed) };
                 mark = Some(after.encode());
             }
         }
@@ -346,9 +347,15 @@ impl Rig {
     /// After a failed commit nobody knows what is on the disk, so nothing more may be done.
     fn refuses_everything(&mut self) {
         let now = self.now();
-        assert!(self.engine.record(Event::IntakePaused {
-            cause: summarizer::state::event::PauseCause::Operator,
-        }, now).is_err(), "a poisoned engine took an event");
+        assert!(
+            self.engine
+                .record(
+                    Event::IntakePaused { cause: summarizer::state::event::PauseCause::Operator },
+                    now
+                )
+                .is_err(),
+            "a poisoned engine took an event"
+        );
         let again = self.engine.commit(Some(b"x".to_vec()), CheckpointWhen::Due, &[], now);
         assert!(again.is_err(), "a poisoned engine committed");
     }
