@@ -85,14 +85,21 @@ fn outcome(event: &Event) -> Option<Ack<'_>> {
             summary: Some(Summary::of(summary)),
             ..about_taken(AckStatus::Duplicate, request)
         }),
-        Event::RequestDuplicated { head, of_request_id, reason, summary, warnings, .. } => {
-            Some(Ack {
-                reason_code: Some(*reason),
-                duplicate_of: Some(of_request_id),
-                summary: Some(Summary::of(summary)),
-                ..about(AckStatus::Duplicate, head, *warnings)
-            })
-        }
+        Event::RequestDuplicated {
+            head,
+            of_request_id,
+            reason,
+            summary,
+            warnings,
+            supersedes,
+            ..
+        } => Some(Ack {
+            reason_code: Some(*reason),
+            duplicate_of: Some(of_request_id),
+            summary: Some(Summary::of(summary)),
+            supersedes: supersedes.map(|seq| seq.0),
+            ..about(AckStatus::Duplicate, head, *warnings)
+        }),
         Event::SummaryProduced { attempt, head, summary, warnings, supersedes, .. } => Some(Ack {
             attempt: Some(*attempt),
             summary: Some(Summary::of(summary)),

@@ -3,9 +3,9 @@
 //! Contract. Lines are appended after their events are committed, without waiting for the disk.
 //! From time to time the file is made durable and a cursor (last event, length) is kept with the
 //! next checkpoint. Whoever takes the home first repairs the file: from the cursor on, the
-//! expected bytes are generated again and compared; missing bytes are appended, only a differing
-//! suffix is cut, a missing or shorter file is written whole. So a crash, a lost page or a helpful
-//! editor leaves neither a doubled nor a lost line.
+//! expected bytes are generated again, compared and written again; missing bytes are appended,
+//! only a differing suffix is cut, a missing or shorter file is written whole. So a crash, a lost
+//! page, a failed sync or a helpful editor leaves neither a doubled nor a lost line.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -192,6 +192,11 @@ impl AppendOnly {
     ) -> Result<(), ProjectionError> {
         if !*differs {
             let same = self.common_prefix(length)?;
+            // Written again although it is there: after a failed sync the system may show bytes
+            // that never reached the disk, and only bytes written since make a later sync true.
+            self.file
+                .write_all_at(&self.buffer[..same], self.bytes)
+                .map_err(|source| self.failed("write again", source))?;
             self.buffer.drain(..same);
             self.bytes += same as u64;
             *matched = self.bytes;

@@ -28,9 +28,7 @@ fn facts(bad: &BadLine) -> Map<String, Value> {
     record.insert("reason".into(), bad.reason.as_str().into());
     record.insert("request_id".into(), json!(bad.request_id));
     record.insert("errors".into(), json!(bad.errors));
-    if bad.errors_omitted > 0 {
-        record.insert("errors_omitted".into(), bad.errors_omitted.into());
-    }
+    record.insert("errors_omitted".into(), bad.errors_omitted.into());
     let (name, value) = raw(&bad.raw);
     record.insert(name.into(), value.into());
     record

@@ -59,7 +59,7 @@ const CONFIGURATION: Configuration = bincode::config::standard().with_limit::<EV
 
 /// Changes whenever the meaning of stored rows changes: tables with another fingerprint are
 /// thrown away and rebuilt from the log, never upgraded by guessing.
-pub const STATE_FINGERPRINT: &[u8] = b"state.v1";
+pub const STATE_FINGERPRINT: &[u8] = b"state.v2";
 
 fn bytes_of<T: Encode>(value: T) -> Vec<u8> {
     bincode::encode_to_vec(value, CONFIGURATION)
@@ -212,7 +212,7 @@ impl Encode for Open {
         self.key.encode(encoder)?;
         self.work_item.encode(encoder)?;
         (self.priority, self.producer, self.eligible_at, self.since).encode(encoder)?;
-        (self.deadline, self.delay_is_soft, self.warnings, self.supersedes).encode(encoder)?;
+        (self.deadline, self.not_before, self.warnings, self.supersedes).encode(encoder)?;
         self.replies.encode(encoder)
     }
 }
@@ -228,7 +228,7 @@ impl<C> Decode<C> for Open {
             eligible_at: Decode::decode(decoder)?,
             since: Decode::decode(decoder)?,
             deadline: Decode::decode(decoder)?,
-            delay_is_soft: Decode::decode(decoder)?,
+            not_before: Decode::decode(decoder)?,
             warnings: Decode::decode(decoder)?,
             supersedes: Decode::decode(decoder)?,
             replies: Decode::decode(decoder)?,
@@ -281,7 +281,9 @@ event_codec! {
     6 ParkedAccepted { request, head, warnings }
     7 RequestRejected { request, status, reason, message }
     8 DuplicateReceived { request, of, of_request_id, reason, summary }
-    9 RequestDuplicated { request, head, of, of_request_id, reason, summary, warnings }
+    9 RequestDuplicated {
+        request, head, of, of_request_id, reason, summary, warnings, supersedes,
+    }
     10 AttemptStarted { request, attempt }
     11 InputResolved { request, attempt, summary, warnings, facts }
     12 WorkHeld { request, attempt, behind, summary }

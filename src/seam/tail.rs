@@ -121,6 +121,8 @@ pub struct Tailer {
     growth: Option<Growth>,
     unfinished: bool,
     long: Option<LongLine>,
+    /// The inode whose name is known to be durable.
+    name_synced: Option<u64>,
 }
 
 impl Tailer {
@@ -145,6 +147,7 @@ impl Tailer {
             growth: None,
             unfinished: false,
             long: None,
+            name_synced: None,
         })
     }
 
@@ -159,13 +162,19 @@ impl Tailer {
         Some(growth.since.plus_ms(self.options.partial_line_grace_ms))
     }
 
-    /// Makes the bytes given out so far durable. To be called before they are committed as
-    /// consumed: callers need not sync, and a committed offset must never pass durable bytes.
-    pub fn sync(&self) -> Result<(), QueueError> {
-        match &self.located {
-            Some(located) => located.file.sync().map_err(self.queue.io("sync the queue file")),
-            None => Ok(()),
+    /// Makes the bytes given out so far durable, and once the name of their file. To be called
+    /// before they are committed as consumed: callers need not sync, and a committed offset must
+    /// never pass durable bytes.
+    pub fn sync(&mut self) -> Result<(), QueueError> {
+        let Some(located) = &self.located else { return Ok(()) };
+        located.file.sync().map_err(self.queue.io("sync the queue file"))?;
+        if self.name_synced != Some(located.inode) {
+            let parent = self.queue.path.parent().unwrap_or(Path::new("."));
+            let synced = self.queue.disk.sync_dir(parent);
+            synced.map_err(self.queue.io("sync the directory of the queue file"))?;
+            self.name_synced = Some(located.inode);
         }
+        Ok(())
     }
 
     /// The next lines, at least one and at most as many as asked for, or `None` when there is no

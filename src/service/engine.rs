@@ -292,7 +292,11 @@ impl Engine {
         self.state.advance(now);
         let mut started = 0;
         let mut events = Vec::with_capacity(1);
-        while started < slots && self.state.start_next(&mut events).is_some() {
+        while started < slots {
+            self.state.hold_back(now);
+            if self.state.start_next(&mut events).is_none() {
+                break;
+            }
             self.push_all(std::mem::take(&mut events), now)?;
             started += 1;
         }

@@ -113,7 +113,7 @@ impl State {
             eligible_at,
             since: eligible_at.max(at),
             deadline: taken.deadline,
-            delay_is_soft: taken.urgency == Urgency::Now,
+            not_before: taken.not_before.filter(|_| taken.urgency == Urgency::Scheduled),
             warnings: taken.warnings,
             supersedes: taken.supersedes.map(|superseded| superseded.ack),
             replies: Vec::new(),
@@ -197,7 +197,7 @@ impl State {
                     open.row.attempts = open.row.attempts.saturating_sub(1);
                 }
                 if let Some(retry_at) = retry_at {
-                    open.eligible_at = *retry_at;
+                    open.eligible_at = open.not_before.map_or(*retry_at, |at| at.max(*retry_at));
                 }
             }
             // Finding out that another is at it was not a try.
@@ -206,7 +206,9 @@ impl State {
                 open.work_item = Some(item_digest(&summary.summary_id).head());
             }
             Event::ModelResponded { .. } => open.replies.push(seq),
-            Event::DelayEnded { .. } => open.eligible_at = Timestamp(i64::MIN),
+            Event::DelayEnded { .. } => {
+                open.eligible_at = open.not_before.unwrap_or(Timestamp(i64::MIN));
+            }
             Event::RequestDuplicated { of, .. } => open.row.output_of = *of,
             _ => {}
         }

@@ -184,6 +184,8 @@ impl State {
             return Ok(());
         }
         if self.conflicts(past, &request, newest)? {
+            // An earlier refusal is replaced; what the id was accepted for still stands.
+            request.supersedes = superseded(newest.filter(|(_, row)| row.status.is_rejection()));
             let message = "this request_id was used with another idempotency key".to_owned();
             let reason = Some(ReasonCode::RequestIdConflict);
             out.push(rejected(request, AckStatus::RejectedInvalidInput, reason, message));
@@ -278,12 +280,11 @@ impl State {
         past: &P,
         request: &TakenRequest,
     ) -> Result<Option<(Seq, Row)>, P::Error> {
-        let Some(seq) = self.find(past, KeyIndex::Idempotency, &request.key.head())? else {
-            return Ok(None);
-        };
-        if seq == Seq(0) {
-            return Ok(None);
-        }
+        let key = request.key.head();
+        let holder = self.find(past, KeyIndex::Idempotency, &key)?.filter(|seq| *seq != Seq(0));
+        // Free, but not for a newcomer: whoever waited longest takes it over next.
+        let next = || self.parked.get(&key).and_then(|waiters| waiters.first()).copied();
+        let Some(seq) = holder.or_else(next) else { return Ok(None) };
         let row = self.row(past, seq)?;
         Ok(row.map(|row| (seq, row)))
     }
@@ -455,6 +456,7 @@ impl State {
             reason: ReasonCode::IdenticalWork,
             summary: existing,
             warnings: about.open.warnings,
+            supersedes: about.open.supersedes,
         }))
     }
 
@@ -519,7 +521,9 @@ impl State {
     ) -> Result<(), P::Error> {
         let of_request_id = past.head(of)?.request_id;
         for request in waiters {
-            let warnings = self.open.get(request).map_or(Warnings::default(), |open| open.warnings);
+            let open = self.open.get(request);
+            let warnings = open.map_or(Warnings::default(), |open| open.warnings);
+            let supersedes = open.and_then(|open| open.supersedes);
             out.push(Event::RequestDuplicated {
                 request: *request,
                 head: past.head(*request)?,
@@ -528,6 +532,7 @@ impl State {
                 reason,
                 summary: summary.clone(),
                 warnings,
+                supersedes,
             });
         }
         Ok(())
@@ -584,7 +589,7 @@ impl State {
         let (request, row) = self.known(past, request_id)?;
         if let Some(open) = self.open.get(&request) {
             let may_end = open.row.status == Status::Backoff
-                || (open.row.status == Status::Waiting && open.delay_is_soft);
+                || (open.row.status == Status::Waiting && open.not_before.is_none());
             if !may_end {
                 let why = "only a backoff or a soft delay can be cut short";
                 return Err(wrong_state(request_id, &row, why));

@@ -238,6 +238,8 @@ pub enum Event {
         summary: SummaryPointer,
         /// What the ack warns of.
         warnings: Warnings,
+        /// The ack this one replaces.
+        supersedes: Option<Seq>,
     },
     /// A try began.
     AttemptStarted {

@@ -80,8 +80,9 @@ pub struct Open {
     pub since: Timestamp,
     /// Wanted by then.
     pub deadline: Option<Timestamp>,
-    /// Whether an operator may cut its delay short.
-    pub delay_is_soft: bool,
+    /// Whatever retries, operators and clocks do, it never starts before this. Without one its
+    /// delay is soft, and an operator may cut it short.
+    pub not_before: Option<Timestamp>,
     /// What its acks warn of.
     pub warnings: Warnings,
     /// The ack its terminal ack replaces.
@@ -341,6 +342,17 @@ impl State {
             self.reschedule(request, now);
         }
         all
+    }
+
+    /// The clock may have stepped back since something became ready: while it is the turn of a
+    /// request whose time has not come, that request waits again.
+    pub fn hold_back(&mut self, now: Timestamp) {
+        while let Some(request) = self.schedule.pick() {
+            if self.open.get(&request).is_none_or(|open| open.eligible_at <= now) {
+                return;
+            }
+            self.reschedule(request, now);
+        }
     }
 
     /// The request whose turn it is, if one may start.

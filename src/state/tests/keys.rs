@@ -64,6 +64,36 @@ fn when_the_first_fails_the_next_takes_its_place() {
 }
 
 #[test]
+fn a_newcomer_never_passes_those_who_wait() {
+    let mut world = World::new();
+    let first = world.accept("a", "k");
+    world.arrive(ask("b", "k"));
+    let second = world.last_seq();
+    world.start();
+    world.fail(first, Again::Never);
+    assert_eq!(world.arrive(ask("c", "k")), ["RequestParked"], "before the key was handed over");
+    assert_eq!(world.settle(), ["ParkedAccepted"]);
+    assert_eq!(world.start(), Some(second));
+    world.produce(second, "sum");
+    assert_eq!(world.settle(), ["RequestDuplicated"]);
+}
+
+#[test]
+fn a_duplicate_after_a_failure_names_the_ack_it_replaces() {
+    let mut world = World::new();
+    let first = world.accept("a", "k");
+    world.start();
+    world.fail(first, Again::Never);
+    let failed = world.last_seq();
+    world.complete("other", "k2");
+    let again = world.accept("a", "k");
+    world.start();
+    assert_eq!(world.resolve(again, "k2"), ["RequestDuplicated"]);
+    let Event::RequestDuplicated { supersedes, .. } = world.last() else { panic!() };
+    assert_eq!(*supersedes, Some(failed));
+}
+
+#[test]
 fn cancelling_a_parked_request_frees_nobody() {
     let mut world = World::new();
     let first = world.accept("a", "k");

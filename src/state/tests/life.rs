@@ -206,6 +206,32 @@ fn retry_ends_a_backoff_and_leaves_a_strict_delay_alone() {
 }
 
 #[test]
+fn a_strict_delay_outlives_clocks_retries_and_operators() {
+    let mut world = World::new();
+    let due = Timestamp(world.now.0 + 1000);
+    world.arrive(ask("s", "s").with(|taken| {
+        taken.urgency = Urgency::Scheduled;
+        taken.not_before = Some(due);
+    }));
+    let request = world.last_seq();
+    world.now = due;
+    world.state.advance(world.now);
+    assert_eq!(world.state.ready_count(), 1);
+    world.now = Timestamp(due.0 - 1);
+    assert_eq!(world.start(), None, "ready once, but the clock stepped back");
+    world.now = due;
+    assert_eq!(world.start(), Some(request));
+    world.now = Timestamp(due.0 - 1_000_000);
+    world.fail(request, Again::Later);
+    world.now = Timestamp(due.0 - 1);
+    assert_eq!(world.start(), None, "the backoff is over, the strict delay is not");
+    assert_eq!(world.retry("s").unwrap(), ["DelayEnded"]);
+    assert_eq!(world.start(), None, "an operator cuts the backoff, not the strict delay");
+    world.now = due;
+    assert_eq!(world.start(), Some(request));
+}
+
+#[test]
 fn skips_and_invalid_inputs_end_a_request_without_holding_its_key() {
     let mut world = World::new();
     let skipped = world.accept("a", "k");

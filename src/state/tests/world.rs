@@ -171,6 +171,7 @@ impl World {
     /// Starts whatever is next.
     pub fn start(&mut self) -> Option<Seq> {
         self.state.advance(self.now);
+        self.state.hold_back(self.now);
         let mut out = Vec::new();
         let started = self.state.start_next(&mut out);
         self.record(out);

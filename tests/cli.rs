@@ -1,0 +1,433 @@
+//! The command line as its users meet it: the built program, an empty environment, a fixed clock
+//! and run id. What it says, what it exits with, and that nothing it finds on disk makes it panic.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "a test stops at the first surprise and says aloud what it could not try"
+)]
+
+mod support;
+
+use std::io::{Read as _, Write as _};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use support::process::{ProcessHome, Ran};
+use support::requests::{ACTIVE, DISABLED, lines, request, with};
+
+const NOW: &str = "2026-03-01T12:00:00Z";
+
+fn fixed(home: &ProcessHome, args: &[&str]) -> Command {
+    let mut command = home.command(args);
+    command.env("SUMMARIZER_TEST_NOW", NOW).env("SUMMARIZER_TEST_RUN_ID", "run_fixed");
+    command
+}
+
+fn run(home: &ProcessHome, exit: i32, args: &[&str]) -> Ran {
+    let ran = Ran::of(fixed(home, args).output().unwrap());
+    assert_eq!(ran.exit, Some(exit), "{args:?}\n{}\n{}", ran.out, ran.err);
+    assert!(!ran.err.contains("panicked"), "{args:?}\n{}", ran.err);
+    ran
+}
+
+/// A home where something of everything has happened.
+fn lived_in() -> ProcessHome {
+    let home = ProcessHome::new();
+    for id in ["a", "b", "c"] {
+        home.note(&format!("{id}.txt"), "One sentence. Another one.");
+    }
+    let mut bytes = lines(&[
+        request("a", ACTIVE, json!({})),
+        request("b", ACTIVE, json!({})),
+        request("a", ACTIVE, json!({})),
+        request("missing", ACTIVE, json!({})),
+        request("off", DISABLED, json!({})),
+    ]);
+    bytes
+        .extend_from_slice(b"{\"schema_version\":\"summary_request.v1\",\"request_id\":\"bad\"}\n");
+    home.append(&bytes);
+    run(&home, 0, &["drain"]);
+    home
+}
+
+#[test]
+fn help_and_usage() {
+    let home = ProcessHome::new();
+    let help = run(&home, 0, &["--help"]);
+    help.says(&[
+        "Exit codes:",
+        "another process holds the home",
+        "storage failed or corrupt",
+        "70",
+    ]);
+    for command in ["submit", "serve", "drain", "status", "requests", "show", "log", "queue"] {
+        help.says(&[command]);
+    }
+    run(&home, 0, &["--version"]).says(&[env!("CARGO_PKG_VERSION")]);
+    run(&home, 2, &["no-such-command"]);
+    run(&home, 2, &["show"]);
+    run(&home, 2, &["drain", "--wait-until", "tomorrow"]).says(&["tomorrow"]);
+    run(&home, 2, &["log", "verify", "--anchor", "nonsense"]).says(&["SEQ:HASH"]);
+}
+
+#[test]
+fn an_unknown_home_and_a_bad_configuration() {
+    let home = ProcessHome::new();
+    let nowhere = home.path("nowhere");
+    let nowhere = nowhere.to_str().unwrap();
+    for command in [["status"].as_slice(), &["requests"], &["show", "a"], &["log", "stats"]] {
+        let args = [&["--home", nowhere], command].concat();
+        run(&home, 5, &args).says(&["is not a summarizer home", "hint:"]);
+    }
+    assert!(!home.path("nowhere").exists(), "a question made a home");
+    let told = run(&home, 5, &["--home", nowhere, "--json", "status"]);
+    let told: Value = serde_json::from_str(&told.err).unwrap();
+    assert_eq!(told["exit"], 5);
+    std::fs::write(home.path("summarizer.toml"), "[comit]\nmax_batch = 3\n").unwrap();
+    run(&home, 3, &["drain"]).says(&["unknown key", "did you mean"]);
+    std::fs::write(home.path("summarizer.toml"), "[commit]\nmax_batch = \"many\"\n").unwrap();
+    run(&home, 3, &["status"]).says(&["commit.max_batch", "caused by:"]);
+    std::fs::remove_file(home.path("summarizer.toml")).unwrap();
+    std::fs::write(home.path("flow_registry/registry.flow_packs.v1.jsonl"), "{}\n").unwrap();
+    run(&home, 3, &["drain"]).says(&["flow registry", "line 1"]);
+}
+
+#[test]
+fn submit_refuses_what_is_no_request_and_appends_what_is() {
+    let home = ProcessHome::new();
+    let mut bad = request("x", ACTIVE, json!({}));
+    bad["urgency"] = "soon".into();
+    bad["priority"] = 9.into();
+    let good = request("y", ACTIVE, json!({}));
+    std::fs::write(home.path("both.jsonl"), lines(&[good, bad])).unwrap();
+    let file = home.path("both.jsonl");
+    let refused = run(&home, 5, &["submit", file.to_str().unwrap()]);
+    refused.says(&["request 2", "nothing was appended", "/urgency", "/priority"]);
+    assert!(home.read("run/queue.jsonl").is_empty());
+    home.note("y.txt", "A note.");
+    let built = run(
+        &home,
+        0,
+        &["submit", "--flow", ACTIVE, "--id", "y.txt", "--request-id", "y", "--json"],
+    );
+    assert_eq!(built.json()["submitted"], 1);
+    run(&home, 0, &["drain", "--json"]);
+    assert_eq!(home.acks().last().unwrap()["status"], "completed");
+    run(&home, 2, &["submit", "--flow", ACTIVE]).says(&["--id"]);
+    run(&home, 5, &["submit", "no-such-file.jsonl"]);
+}
+
+#[test]
+fn what_is_printed_as_json_reads_as_json() {
+    let home = lived_in();
+    let drained = run(&home, 0, &["drain", "--json"]).json();
+    assert_eq!(drained["lines"], 0);
+    let status = run(&home, 0, &["status", "--json"]).json();
+    assert_eq!(status["at"], "2026-03-01T12:00:00.000Z");
+    assert_eq!(status["requests"]["taken"], 5);
+    assert_eq!(status["quarantined"], 1);
+    assert_eq!(run(&home, 0, &["show", "a", "--json"]).json()["latest"]["state"], "duplicate");
+    assert!(run(&home, 0, &["config", "--json"]).json()["settings"].as_array().unwrap().len() > 10);
+    assert!(run(&home, 0, &["log", "stats", "--json"]).json()["head"].as_u64().unwrap() > 8);
+    let events = run(&home, 0, &["log", "dump", "--json"]).json_lines();
+    let seqs: Vec<u64> = events.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
+    assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
+    assert_eq!(events[0]["event"], "RunStarted");
+    let part = run(&home, 0, &["log", "dump", "--from", "2", "--until", "4"]).json_lines();
+    assert_eq!(part.len(), 3);
+    for name in ["summary_request.v1", "summary_ack.v1", "summary_request_quarantine.v1"] {
+        assert_eq!(run(&home, 0, &["schema", name]).json()["type"], "object");
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(!run(&home, 0, &["completions", shell]).out.is_empty());
+    }
+    run(&home, 0, &["man"]).says(&["summarizer"]);
+}
+
+#[test]
+fn requests_are_listed_in_pages() {
+    let home = ProcessHome::new();
+    let many: Vec<Value> = (0..2300)
+        .map(|n| {
+            request(&format!("r{n}"), if n % 2 == 0 { DISABLED } else { "none.v1" }, json!({}))
+        })
+        .collect();
+    home.append(&lines(&many));
+    run(&home, 0, &["drain"]);
+    let ids = |args: &[&str]| -> Vec<String> {
+        let args = [&["requests", "--json"], args].concat();
+        let rows = run(&home, 0, &args).json_lines();
+        rows.iter().map(|row| row["request_id"].as_str().unwrap().to_owned()).collect()
+    };
+    let newest_first: Vec<String> = (0..2300).rev().map(|n| format!("r{n}")).collect();
+    assert_eq!(ids(&["--limit", "0"]), newest_first);
+    assert_eq!(ids(&[]), newest_first[..50]);
+    assert_eq!(ids(&["--limit", "1500"]), newest_first[..1500]);
+    assert_eq!(ids(&["--limit", "0", "--flow", DISABLED]).len(), 1150);
+    assert_eq!(ids(&["--limit", "0", "--state", "completed"]).len(), 0);
+    assert_eq!(ids(&["--limit", "0", "--since", "2026-03-01T12:00:01Z"]).len(), 0);
+    run(&home, 1, &["requests", "--state", "nonsense"]).says(&["no state nonsense"]);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let home = ProcessHome::new();
+    let many: Vec<Value> =
+        (0..3000).map(|n| request(&format!("r{n}"), DISABLED, json!({}))).collect();
+    home.append(&lines(&many));
+    run(&home, 0, &["drain"]);
+    for args in [["requests", "--limit", "0", "--json"].as_slice(), &["log", "dump"]] {
+        let mut child =
+            fixed(&home, args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut first = [0; 10];
+        child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+        let ran = Ran::of(child.wait_with_output().unwrap());
+        assert_eq!((ran.exit, ran.err.as_str()), (Some(0), ""), "{args:?}");
+    }
+}
+
+#[test]
+fn a_bad_line_is_listed_shown_and_released() {
+    let home = lived_in();
+    let listed = run(&home, 0, &["quarantine", "list", "--json"]).json_lines();
+    assert_eq!(listed.len(), 1);
+    let seq = listed[0]["seq"].to_string();
+    let shown = run(&home, 0, &["quarantine", "show", &seq, "--json"]).json();
+    assert_eq!(shown["reason"], "schema_violation");
+    assert!(shown["errors"].as_array().unwrap().len() > 2);
+    run(&home, 5, &["quarantine", "show", "1"]);
+    run(&home, 5, &["quarantine", "show", "99999"]);
+    let release = |text: &str| -> Ran {
+        let mut child = fixed(&home, &["quarantine", "release", &seq, "-"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        Ran::of(child.wait_with_output().unwrap())
+    };
+    let still_bad = release("{\"schema_version\":\"summary_request.v1\"}");
+    assert_eq!(still_bad.exit, Some(5));
+    let queue = home.read("run/queue.jsonl");
+    home.note("bad.txt", "Good now.");
+    assert_eq!(release(&request("bad", ACTIVE, json!({})).to_string()).exit, Some(0));
+    assert!(home.read("run/queue.jsonl").len() > queue.len());
+    run(&home, 0, &["drain"]);
+    assert_eq!(run(&home, 0, &["show", "bad", "--json"]).json()["latest"]["state"], "completed");
+    home.audit(true).assert_clean("after a release");
+}
+
+#[test]
+fn a_rewritten_queue_stops_the_line_until_it_is_adopted() {
+    let home = lived_in();
+    run(&home, 0, &["queue", "adopt"]).says(&["nothing to adopt"]);
+    let old = home.read("run/queue.jsonl");
+    let mut bytes = lines(&[request("c", ACTIVE, json!({}))]);
+    bytes.extend_from_slice(&old);
+    std::fs::write(home.path("run/queue.jsonl"), &bytes).unwrap();
+    run(&home, 5, &["drain"]).says(&["queue adopt"]);
+    let dry = run(&home, 0, &["queue", "adopt", "--dry-run", "--json"]).json();
+    assert_eq!(dry["recorded"], false);
+    run(&home, 5, &["drain"]);
+    run(&home, 0, &["queue", "adopt"]).says(&["goes on at byte 0"]);
+    run(&home, 0, &["drain"]);
+    assert_eq!(run(&home, 0, &["show", "c", "--json"]).json()["latest"]["state"], "completed");
+    let made = home.acks().iter().filter(|a| a["status"] == "completed").count();
+    assert_eq!(made, 3, "what was taken in before became duplicates");
+    std::fs::remove_file(home.path("run/queue.jsonl")).unwrap();
+    run(&home, 5, &["drain"]).says(&["is gone"]);
+}
+
+#[test]
+fn operators_retry_and_cancel_without_a_service() {
+    let home = lived_in();
+    run(&home, 5, &["retry", "nobody"]).says(&["nobody"]);
+    run(&home, 1, &["retry", "b"]).says(&["output exists"]);
+    home.note("missing.txt", "Here it is. At last.");
+    run(&home, 0, &["retry", "missing"]);
+    let later = with(request("later", ACTIVE, json!({})), "urgency", "scheduled");
+    home.append(&lines(&[with(later, "not_before", "2999-01-01T00:00:00Z")]));
+    run(&home, 0, &["drain"]);
+    assert_eq!(
+        run(&home, 0, &["show", "missing", "--json"]).json()["latest"]["state"],
+        "completed"
+    );
+    run(&home, 0, &["cancel", "later"]);
+    run(&home, 0, &["pause"]);
+    home.append(&lines(&[request("c", ACTIVE, json!({}))]));
+    run(&home, 0, &["drain"]);
+    run(&home, 5, &["show", "c"]);
+    run(&home, 0, &["resume"]);
+    run(&home, 0, &["drain"]);
+    run(&home, 0, &["show", "c"]);
+    home.audit(true).assert_clean("after orders");
+    home.check_projections();
+    let failing = run(&home, 0, &["drain", "--fail-on-error"]);
+    assert!(failing.err.is_empty(), "{}", failing.err);
+    home.append(b"not json\n");
+    run(&home, 1, &["drain", "--fail-on-error"]);
+}
+
+#[test]
+fn a_damaged_log_is_named_and_never_a_panic() {
+    let home = lived_in();
+    // Notes that do not compress, so that the log is most of the file.
+    let mut rng = support::Rng::new(5);
+    let noise = |rng: &mut support::Rng| -> String {
+        (0..12).map(|_| format!("{:016x}", rng.next())).collect()
+    };
+    let many: Vec<Value> = (0..2000)
+        .map(|n| with(request(&format!("r{n}"), DISABLED, json!({})), "notes", noise(&mut rng)))
+        .collect();
+    home.append(&lines(&many));
+    run(&home, 0, &["drain"]);
+    let last = home.acks().pop().unwrap();
+    let store = home.path("run/summarizer.redb");
+    let whole = std::fs::read(&store).unwrap();
+    let kept = ["run/ack.jsonl", "run/quarantine.jsonl"].map(|name| home.read(name));
+    let dump = run(&home, 0, &["log", "dump"]).out;
+    let flips = if support::deep() { 1000 } else { 40 };
+    let (mut noticed, mut silent) = (0, 0);
+    let anchor = format!("{}:{}", last["ack_seq"], last["log_head"].as_str().unwrap());
+    for _ in 0..flips {
+        let mut at = rng.below(whole.len() as u64) as usize;
+        while whole[at] == 0 {
+            at = rng.below(whole.len() as u64) as usize;
+        }
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << rng.below(8);
+        std::fs::write(&store, bytes).unwrap();
+        let ran = Ran::of(fixed(&home, &["log", "verify", "--anchor", &anchor]).output().unwrap());
+        assert!(!ran.err.contains("panicked"), "byte {at}: {}", ran.err);
+        match ran.exit {
+            Some(1 | 6) => {
+                ran.says(&["damaged"]);
+                noticed += 1;
+            }
+            // Free pages and older roots stand for nothing: the log must read as it was.
+            Some(0) => {
+                assert_eq!(run(&home, 0, &["log", "dump"]).out, dump, "byte {at}");
+                silent += 1;
+            }
+            other => panic!("byte {at}: {other:?}\n{}\n{}", ran.out, ran.err),
+        }
+    }
+    println!("{noticed} flips noticed, {silent} in bytes that stand for nothing");
+    assert!(noticed > flips / 4, "{noticed} noticed, {silent} silent");
+    std::fs::write(&store, &whole).unwrap();
+    run(&home, 0, &["log", "verify", "--anchor", &anchor]).says(&["intact"]);
+    assert_eq!(kept, ["run/ack.jsonl", "run/quarantine.jsonl"].map(|name| home.read(name)));
+    let wrong = format!("{}:{}", last["ack_seq"], "0".repeat(64));
+    run(&home, 1, &["log", "verify", "--anchor", &wrong]);
+    std::fs::write(&store, b"this is no store").unwrap();
+    run(&home, 6, &["status"]).says(&["not a summarizer store"]);
+    std::fs::write(&store, &whole[..whole.len() / 2]).unwrap();
+    let cut = Ran::of(fixed(&home, &["status"]).output().unwrap());
+    assert_eq!(cut.exit, Some(6), "{}", cut.err);
+    assert!(!cut.err.contains("panicked"), "{}", cut.err);
+}
+
+#[test]
+fn a_log_of_a_newer_format_is_refused_and_left_alone() {
+    let home = lived_in();
+    let store = home.path("run/summarizer.redb");
+    {
+        let db = redb::Database::open(&store).unwrap();
+        let txn = db.begin_write().unwrap();
+        let meta: redb::TableDefinition<&str, &[u8]> = redb::TableDefinition::new("meta");
+        let newer = [9u32.to_le_bytes(), 0u32.to_le_bytes()].concat();
+        txn.open_table(meta).unwrap().insert("format", &*newer).unwrap();
+        txn.commit().unwrap();
+    }
+    for command in ["drain", "status"] {
+        run(&home, 6, &[command]).says(&["format version 9", "newer", "hint:"]);
+    }
+}
+
+/// Runs the program where no file may grow beyond some blocks: what a quota does.
+fn limited(home: &ProcessHome, blocks: u64, args: &str) -> Ran {
+    // Without the signal a write beyond the limit fails, like one on a full disk.
+    let script = format!(
+        "trap '' XFSZ; ulimit -f {blocks}; exec {} {args}",
+        env!("CARGO_BIN_EXE_summarizer")
+    );
+    let mut command = Command::new("/bin/sh");
+    command.env_clear().env("SUMMARIZER_HOME", home.root()).args(["-c", &script]);
+    Ran::of(command.stdin(Stdio::null()).output().unwrap())
+}
+
+#[test]
+fn files_that_may_not_grow_stop_it_cleanly_and_nothing_is_lost() {
+    let home = lived_in();
+    let many: Vec<Value> =
+        (0..4000).map(|n| request(&format!("r{n}"), DISABLED, json!({}))).collect();
+    home.append(&lines(&many));
+    let size = std::fs::metadata(home.path("run/summarizer.redb")).unwrap().len();
+    let stopped = limited(&home, size / 512 + 64, "drain");
+    assert!(!stopped.err.contains("panicked"), "{}", stopped.err);
+    assert_eq!(stopped.exit, Some(6), "{}\n{}", stopped.out, stopped.err);
+    run(&home, 0, &["drain"]);
+    home.audit(true).assert_clean("after a quota");
+    assert_eq!(run(&home, 0, &["log", "verify", "--json"]).json()["ok"], true);
+    home.check_projections();
+}
+
+/// A small file system in memory, unmounted at the end.
+struct SmallDisk(std::path::PathBuf);
+
+impl SmallDisk {
+    fn mount(at: &std::path::Path, bytes: &str) -> Option<SmallDisk> {
+        let size = format!("size={bytes}");
+        let mount =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(at).output();
+        mount.ok().filter(|done| done.status.success()).map(|_| SmallDisk(at.to_owned()))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).output();
+    }
+}
+
+/// Fills the file system and gives a little back.
+fn fill(ballast: &std::path::Path, leave: u64) {
+    let mut file = std::fs::File::create(ballast).unwrap();
+    let block = vec![1; 1 << 16];
+    while file.write_all(&block).is_ok() {}
+    let len = file.metadata().unwrap().len();
+    file.set_len(len.saturating_sub(leave)).unwrap();
+}
+
+#[test]
+fn a_full_disk_stops_it_cleanly_and_room_lets_it_go_on() {
+    let mut disk = None;
+    let home = ProcessHome::prepared(|root| disk = SmallDisk::mount(root, "16m"));
+    if disk.is_none() {
+        eprintln!("SKIPPED: a small tmpfs cannot be mounted here, so no full disk was tried");
+        return;
+    }
+    run(&home, 0, &["drain"]);
+    let many: Vec<Value> =
+        (0..4000).map(|n| request(&format!("r{n}"), DISABLED, json!({}))).collect();
+    home.append(&lines(&many));
+    fill(&home.path("ballast"), 300_000);
+    // With the usual headroom nothing is begun; without any it stops in the middle.
+    run(&home, 0, &["drain"]);
+    assert_eq!(run(&home, 0, &["status", "--json"]).json()["paused"], json!(["disk_space"]));
+    std::fs::remove_file(home.path("ballast")).unwrap();
+    std::fs::write(home.path("summarizer.toml"), "[commit]\ndisk_headroom = \"0 B\"\n").unwrap();
+    fill(&home.path("ballast"), 300_000);
+    run(&home, 6, &["drain"]).says(&["No space left", "hint:"]);
+    std::fs::remove_file(home.path("ballast")).unwrap();
+    run(&home, 0, &["drain"]);
+    let verdict = home.audit(true);
+    verdict.assert_clean("after a full disk");
+    assert_eq!(verdict.count("rejected_unknown_flow"), 4000);
+    assert_eq!(run(&home, 0, &["log", "verify", "--json"]).json()["ok"], true);
+    home.check_projections();
+    // Unmounted before the folder goes away.
+    drop(disk);
+}

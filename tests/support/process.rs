@@ -1,0 +1,148 @@
+//! Homes of a real process: made in a temporary directory, with a registry of their own, and the
+//! built program run on them with an empty environment.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+use super::auditor::{Evidence, Verdict, audit};
+use super::requests::{ACTIVE, DEPRECATED, DISABLED};
+
+pub struct ProcessHome {
+    pub dir: tempfile::TempDir,
+}
+
+impl ProcessHome {
+    /// A home with three flows: active, deprecated, disabled.
+    pub fn new() -> ProcessHome {
+        ProcessHome::prepared(|_| {})
+    }
+
+    /// The same, after something was done to its empty folder.
+    pub fn prepared(prepare: impl FnOnce(&Path)) -> ProcessHome {
+        let dir = tempfile::tempdir().unwrap();
+        prepare(dir.path());
+        let home = ProcessHome { dir };
+        let registry = home.path("flow_registry");
+        std::fs::create_dir_all(&registry).unwrap();
+        std::fs::create_dir_all(home.path("run")).unwrap();
+        std::fs::create_dir_all(home.path("buses/other")).unwrap();
+        let record = |flow: &str, status: &str| {
+            json!({
+                "schema_version": "flow_pack_record.v1", "flow_id": flow, "variant": null,
+                "status": status, "pack_dir": "packs/notes", "entry_dag": "flow.dag.yaml",
+                "integrity": {"pack_hash": "0".repeat(64)},
+            })
+        };
+        let records = [(ACTIVE, "active"), (DEPRECATED, "deprecated"), (DISABLED, "disabled")];
+        let dataset: String =
+            records.iter().map(|(flow, status)| format!("{}\n", record(flow, status))).collect();
+        std::fs::write(registry.join("registry.flow_packs.v1.jsonl"), dataset).unwrap();
+        home
+    }
+
+    pub fn root(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub fn path(&self, relative: &str) -> PathBuf {
+        self.dir.path().join(relative)
+    }
+
+    pub fn read(&self, relative: &str) -> Vec<u8> {
+        std::fs::read(self.path(relative)).unwrap_or_default()
+    }
+
+    /// Writes a file of the `other` bus.
+    pub fn note(&self, id: &str, text: &str) {
+        std::fs::write(self.path("buses/other").join(id), text).unwrap();
+    }
+
+    pub fn append(&self, bytes: &[u8]) {
+        use std::io::Write as _;
+        let mut options = std::fs::OpenOptions::new();
+        let mut queue =
+            options.append(true).create(true).open(self.path("run/queue.jsonl")).unwrap();
+        queue.write_all(bytes).unwrap();
+    }
+
+    /// The program on this home, with nothing of our environment.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_summarizer"));
+        command.env_clear().env("SUMMARIZER_HOME", self.root()).args(args);
+        command.stdin(std::process::Stdio::null());
+        command
+    }
+
+    pub fn run(&self, args: &[&str]) -> Ran {
+        Ran::of(self.command(args).output().unwrap())
+    }
+
+    /// Runs and expects an exit code.
+    pub fn expect(&self, exit: i32, args: &[&str]) -> Ran {
+        let ran = self.run(args);
+        assert_eq!(ran.exit, Some(exit), "{args:?}\n{}\n{}", ran.out, ran.err);
+        ran
+    }
+
+    pub fn acks(&self) -> Vec<Value> {
+        let bytes = self.read("run/ack.jsonl");
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let lines = bytes[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        lines.map(|line| serde_json::from_slice(line).unwrap()).collect()
+    }
+
+    pub fn audit(&self, finished: bool) -> Verdict {
+        audit(&Evidence {
+            queue: &self.read("run/queue.jsonl"),
+            acks: &self.read("run/ack.jsonl"),
+            quarantine: &self.read("run/quarantine.jsonl"),
+            finished,
+            steady_clock: true,
+        })
+    }
+
+    /// Deletes both projections and lets the program make them again: the same bytes.
+    pub fn check_projections(&self) {
+        let names = ["run/ack.jsonl", "run/quarantine.jsonl"];
+        let before = names.map(|name| self.read(name));
+        names.iter().for_each(|name| std::fs::remove_file(self.path(name)).unwrap());
+        self.expect(0, &["status", "--json"]);
+        let after = names.map(|name| self.read(name));
+        assert!(before == after, "the projections are not what the log says");
+    }
+}
+
+pub struct Ran {
+    pub exit: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl Ran {
+    pub fn of(output: Output) -> Ran {
+        Ran {
+            exit: output.status.code(),
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// Standard output as one JSON value.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}", self.out))
+    }
+
+    /// Standard output as JSON lines.
+    pub fn json_lines(&self) -> Vec<Value> {
+        self.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    pub fn says(&self, words: &[&str]) {
+        let all = format!("{}{}", self.out, self.err);
+        for word in words {
+            assert!(all.contains(word), "{word:?} is missing in:\n{all}");
+        }
+    }
+}

@@ -1,0 +1,425 @@
+//! The service without threads: the same parts in the same order as the running one, stepped by
+//! hand on a machine whose clock is set and whose disk fails when told to.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use serde_json::Value;
+use summarizer::contract::hash::{Digest, sha256};
+use summarizer::contract::ids::Seq;
+use summarizer::contract::time::Timestamp;
+use summarizer::contract::vocabulary::{ReasonCode, Stream, Warnings};
+use summarizer::export::Committed;
+use summarizer::log::codec::Cursor;
+use summarizer::log::{Options, Store};
+use summarizer::os::sim::{SimClock, SimDisk};
+use summarizer::os::{Clock as _, Disk, Open};
+use summarizer::replay::{self, Compare, Until};
+use summarizer::seam::tail::{TailOptions, Tailer};
+use summarizer::service::engine::{CheckpointWhen, Engine, EngineOptions, RunStart};
+use summarizer::service::home::Home;
+use summarizer::service::intake::{Line, parse};
+use summarizer::service::mark::QueueMark;
+use summarizer::service::projector::Projections;
+use summarizer::service::worker::{FlowDirectory, SharedFlows};
+use summarizer::state::decide::{Again, Failed, FlowStanding, Outcome, Report, RetryPolicy};
+use summarizer::state::event::{Event, RunEnd, SummaryPointer, TakenRequest};
+use summarizer::state::{Past as _, Status};
+
+use super::auditor::{Evidence, Verdict, audit};
+use super::requests::{ACTIVE, DEPRECATED, DISABLED};
+
+/// When the simulated world begins.
+pub const BEGIN: Timestamp = Timestamp(1_772_359_200_000);
+/// Longest queue line in these tests.
+pub const LINE_BYTES: usize = 4096;
+
+pub type Stop = Box<dyn std::error::Error>;
+
+struct Flows;
+
+impl FlowDirectory for Flows {
+    fn standing(&self, flow_id: &str, variant: Option<&str>) -> FlowStanding {
+        match (flow_id, variant) {
+            (ACTIVE, None) => FlowStanding::Active,
+            (ACTIVE, Some(_)) => FlowStanding::UnknownVariant,
+            (DEPRECATED, _) => FlowStanding::Deprecated,
+            (DISABLED, _) => FlowStanding::Disabled,
+            _ => FlowStanding::Unknown,
+        }
+    }
+}
+
+pub fn flows() -> SharedFlows {
+    let flows: Arc<dyn FlowDirectory> = Arc::new(Flows);
+    Arc::new(RwLock::new(flows))
+}
+
+/// The machine and the files on it; survives crashes of the service.
+#[derive(Clone)]
+pub struct World {
+    pub disk: SimDisk,
+    pub clock: Arc<SimClock>,
+    pub home: Home,
+    pub options: EngineOptions,
+    pub lines_at_once: usize,
+    pub slots: usize,
+}
+
+impl World {
+    pub fn new() -> World {
+        let root = PathBuf::from("/home");
+        let home = Home { queue: root.join("run/queue.jsonl"), buses: root.join("buses"), root };
+        let disk = SimDisk::new();
+        home.create(&disk).unwrap();
+        let options = EngineOptions { retry: RetryPolicy::default(), checkpoint_every: 40 };
+        let clock = Arc::new(SimClock::at(BEGIN));
+        World { disk, clock, home, options, lines_at_once: 7, slots: 4 }
+    }
+
+    /// The same world with another disk and a clock of its own.
+    pub fn on(&self, disk: SimDisk) -> World {
+        let clock = Arc::new(SimClock::at(self.clock.now()));
+        World { disk, clock, ..self.clone() }
+    }
+
+    pub fn shared(&self) -> Arc<dyn Disk> {
+        Arc::new(self.disk.clone())
+    }
+
+    /// A producer appends bytes, and syncs them if it cares.
+    pub fn produce(&self, bytes: &[u8], sync: bool) -> std::io::Result<()> {
+        let file = self.disk.open(&self.home.queue, Open::ReadWrite)?;
+        file.append(bytes)?;
+        if sync {
+            file.sync()?;
+            self.disk.sync_dir(&self.home.run())?;
+        }
+        Ok(())
+    }
+
+    pub fn read(&self, path: &Path) -> Vec<u8> {
+        let disk: &dyn Disk = &self.disk;
+        disk.read_if_present(path).unwrap().unwrap_or_default()
+    }
+
+    pub fn audit(&self, finished: bool, steady_clock: bool) -> Verdict {
+        audit(&Evidence {
+            queue: &self.read(&self.home.queue),
+            acks: &self.read(&self.home.acks()),
+            quarantine: &self.read(&self.home.quarantine()),
+            finished,
+            steady_clock,
+        })
+    }
+
+    /// Deletes both projections, makes them again from the log, and holds them against the
+    /// originals; then replays the log and verifies it.
+    pub fn check_log(&self, told: &str) {
+        let before = [self.read(&self.home.acks()), self.read(&self.home.quarantine())];
+        self.disk.remove_file(&self.home.acks()).unwrap();
+        self.disk.remove_file(&self.home.quarantine()).unwrap();
+        let store = open_store(self).unwrap_or_else(|error| panic!("{told}: {error}"));
+        let reader = store.reader();
+        let report = reader.verify(Seq(1), None, &mut |_| {});
+        report.unwrap_or_else(|error| panic!("{told}: {error}"));
+        let replayed = replay::rebuild(&reader, Until::Head, Compare::Tables, &mut |_| {});
+        let replayed = replayed.unwrap_or_else(|error| panic!("{told}: {error}"));
+        assert!(replayed.differences.is_empty(), "{told}: {:?}", replayed.differences);
+        drop(Projections::open(&self.shared(), &self.home, &reader).unwrap());
+        let after = [self.read(&self.home.acks()), self.read(&self.home.quarantine())];
+        assert!(before[0] == after[0], "{told}: acks are not what the log projects to");
+        assert!(before[1] == after[1], "{told}: quarantine is not what the log projects to");
+    }
+}
+
+pub fn open_store(world: &World) -> Result<Store, Stop> {
+    let path = world.home.store();
+    Ok(Store::open(world.shared(), &path, Options::beside(&path), [7; 16], &mut |_| {})?)
+}
+
+/// A try under way, and what its worker will still say.
+#[derive(Debug, Clone)]
+pub struct Try {
+    pub request: Seq,
+    pub attempt: u32,
+    pub epoch: Seq,
+    pub outcomes: VecDeque<Outcome>,
+}
+
+/// What the worker is to do, by the word its request carries for this try.
+pub fn perform(taken: &TakenRequest, attempt: u32, healed: bool) -> VecDeque<Outcome> {
+    let request: Value = serde_json::from_slice(&taken.line).unwrap();
+    let params = &request["work"]["params"];
+    let script = params["script"].as_array().cloned().unwrap_or_default();
+    let word = script.get(attempt as usize - 1).or(script.last());
+    let word = word.and_then(Value::as_str).unwrap_or("ok");
+    let item = params["item"].as_str().unwrap_or(&taken.head.key);
+    let summary = SummaryPointer {
+        summary_id: format!("sum_{}", &sha256(item).hex()[..32]),
+        stream: Stream::Documents,
+        day: "2026-03-01".parse().unwrap(),
+    };
+    let facts = || "{}".to_owned();
+    let resolved = Outcome::Resolved {
+        summary: summary.clone(),
+        warnings: Warnings::default(),
+        facts: facts(),
+    };
+    let produced = Outcome::Produced {
+        summary,
+        item: format!("{{\"item\":\"{item}\"}}").into_bytes(),
+        warnings: Warnings::default(),
+        facts: facts(),
+    };
+    let answer = Outcome::Responded {
+        call: sha256(format!("{item}{attempt}")),
+        body: format!("the answer about {item}").into_bytes(),
+        facts: facts(),
+    };
+    let failed = |again, reason| {
+        let message = format!("scripted: {word}");
+        Outcome::Failed(Failed { again, reason, message, facts: facts() })
+    };
+    let later = || failed(Again::Later, Some(ReasonCode::Unavailable));
+    let outcomes = match word {
+        "later" | "after" | "timeout" | "lost" if healed => vec![resolved, answer, produced],
+        "later" => vec![resolved, later()],
+        "after" => vec![failed(Again::After(1500), Some(ReasonCode::RateLimited))],
+        "timeout" => vec![resolved, failed(Again::Later, Some(ReasonCode::Timeout))],
+        // Answers, and is then lost: the answer must not be paid for twice, the try ends late.
+        "lost" => vec![resolved, answer, failed(Again::Later, Some(ReasonCode::Timeout))],
+        "never" => vec![resolved, failed(Again::Never, Some(ReasonCode::ModelError))],
+        "input" => vec![failed(Again::InvalidInput, Some(ReasonCode::UnknownSourceId))],
+        "skip" => {
+            vec![Outcome::Skipped { reason: ReasonCode::SkippedEmptyContent, facts: facts() }]
+        }
+        "unresolved" => vec![produced],
+        _ => vec![resolved, answer, produced],
+    };
+    outcomes.into()
+}
+
+/// The running service.
+pub struct Rig {
+    pub world: World,
+    pub engine: Engine,
+    pub projections: Projections,
+    pub tailer: Tailer,
+    pub tries: BTreeMap<Seq, Try>,
+    /// Everything committed by this run.
+    pub history: Vec<Committed>,
+    /// The queue position of each commit that moved it, by its last event.
+    pub marks: Vec<(Seq, Vec<u8>)>,
+    pub healed: bool,
+    flows: SharedFlows,
+    cursors: Vec<(&'static str, Cursor)>,
+    commits: u64,
+}
+
+impl Rig {
+    pub fn open(world: &World) -> Result<Rig, Stop> {
+        let now = world.clock.now();
+        let store = open_store(world)?;
+        let mut engine = Engine::open(store, world.options, now, &mut |_| {})?;
+        let (projections, _) = Projections::open(&world.shared(), &world.home, engine.log())?;
+        let run = RunStart {
+            run_id: format!("run_{}", engine.log().head().0.0),
+            command: "test".to_owned(),
+            version: "0".to_owned(),
+            config: Digest::ZERO,
+            environment: "{}".to_owned(),
+        };
+        engine.begin_run(run, now)?;
+        let position = QueueMark::decode(&engine.log().mark())?.position;
+        let options = TailOptions { max_line_bytes: LINE_BYTES, partial_line_grace_ms: 10_000 };
+        let tailer = Tailer::open(world.shared(), &world.home.queue, position, options)?;
+        let mut rig = Rig {
+            world: world.clone(),
+            engine,
+            projections,
+            tailer,
+            tries: BTreeMap::new(),
+            history: Vec::new(),
+            marks: Vec::new(),
+            healed: false,
+            flows: flows(),
+            cursors: Vec::new(),
+            commits: 0,
+        };
+        rig.commit(None, CheckpointWhen::Due)?;
+        Ok(rig)
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.world.clock.now()
+    }
+
+    /// Gives the engine what a worker says, and says whether it counted.
+    pub fn deliver(&mut self, report: Report) -> Result<bool, Stop> {
+        let now = self.now();
+        Ok(self.engine.report(report, now)?)
+    }
+
+    /// The next thing each worker has to say.
+    pub fn deliver_all(&mut self) -> Result<(), Stop> {
+        for request in self.tries.keys().copied().collect::<Vec<_>>() {
+            self.deliver_next(request)?;
+        }
+        Ok(())
+    }
+
+    /// The next thing one worker has to say. Nothing when it has said everything.
+    pub fn deliver_next(&mut self, request: Seq) -> Result<Option<Report>, Stop> {
+        let Some(tried) = self.tries.get_mut(&request) else { return Ok(None) };
+        let Some(outcome) = tried.outcomes.pop_front() else { return Ok(None) };
+        let Try { request, attempt, epoch, .. } = *tried;
+        let report = Report { request, attempt, epoch, outcome };
+        self.deliver(report.clone())?;
+        // An ending within the same batch takes the try away before the next word.
+        let open = self.engine.state().open_request(request);
+        if open.is_none_or(|open| open.row.status != Status::Running) {
+            self.tries.remove(&request);
+        }
+        Ok(Some(report))
+    }
+
+    /// Lines, waiters, starts and one commit. Says whether anything was committed.
+    pub fn turn(&mut self) -> Result<bool, Stop> {
+        let now = self.now();
+        let paused = !self.engine.state().paused().is_empty();
+        let mut mark = None;
+        if !paused {
+            let batch = self.tailer.next_batch(now, self.world.lines_at_once, 1 << 20)?;
+            if let Some(batch) = batch {
+                self.tailer.sync()?;
+                let arrived = parse(batch, &self.flows);
+                for line in arrived.lines {
+                    match line {
+                        Line::Request(arrival) => self.engine.arrival(*arrival, now)?,
+                        Line::Bad(bad) => self.engine.bad_line(*bad, now)?,
+                    }
+                }
+                let after = QueueMark { position: arrived.end, consumed: Some(arrived.consumed) };
+                mark = Some(after.encode());
+            }
+        }
+        let consumed = mark.is_some();
+        if self.engine.state().has_unsettled() {
+            self.engine.settle(now)?;
+        }
+        if !paused {
+            let free = self.world.slots.saturating_sub(self.engine.state().running_count());
+            self.engine.start_ready(free, now)?;
+        }
+        let did = self.engine.pending() > 0 || consumed;
+        self.commit(mark, CheckpointWhen::Due)?;
+        Ok(did)
+    }
+
+    pub fn commit(&mut self, mark: Option<Vec<u8>>, when: CheckpointWhen) -> Result<(), Stop> {
+        self.commits += 1;
+        if self.commits % 5 == 0 {
+            self.cursors = self.projections.sync()?.to_vec();
+        }
+        let now = self.now();
+        let cursors = self.cursors.clone();
+        let committed = match self.engine.commit(mark.clone(), when, &cursors, now) {
+            Ok(committed) => committed,
+            Err(error) => {
+                self.refuses_everything();
+                return Err(error.into());
+            }
+        };
+        self.projections.take(&committed)?;
+        if let (Some(mark), Some(last)) = (mark, committed.last()) {
+            self.marks.push((last.seq, mark));
+        }
+        for event in committed.iter() {
+            self.act(event);
+            self.history.push(event.clone());
+        }
+        Ok(())
+    }
+
+    /// After a failed commit nobody knows what is on the disk, so nothing more may be done.
+    fn refuses_everything(&mut self) {
+        let now = self.now();
+        assert!(
+            self.engine
+                .record(
+                    Event::IntakePaused { cause: summarizer::state::event::PauseCause::Operator },
+                    now
+                )
+                .is_err(),
+            "a poisoned engine took an event"
+        );
+        let again = self.engine.commit(Some(b"x".to_vec()), CheckpointWhen::Due, &[], now);
+        assert!(again.is_err(), "a poisoned engine committed");
+    }
+
+    fn act(&mut self, committed: &Committed) {
+        match &committed.event {
+            Event::AttemptStarted { request, attempt } => {
+                let Some(open) = self.engine.state().open_request(*request) else { return };
+                if open.row.status != Status::Running {
+                    return;
+                }
+                let taken = self.engine.past().taken(*request).unwrap();
+                let strict = taken.urgency == summarizer::contract::vocabulary::Urgency::Scheduled;
+                let early = taken.not_before.filter(|due| strict && committed.at < *due);
+                assert!(early.is_none(), "line {} ran before its time", taken.head.line);
+                let tried = Try {
+                    request: *request,
+                    attempt: *attempt,
+                    epoch: self.engine.state().epoch(),
+                    outcomes: perform(&taken, *attempt, self.healed),
+                };
+                self.tries.insert(*request, tried);
+            }
+            Event::SummaryProduced { request, .. }
+            | Event::AttemptFailed { request, .. }
+            | Event::RequestSkipped { request, .. }
+            | Event::RequestCancelled { request, .. }
+            | Event::RequestDuplicated { request, .. }
+            | Event::WorkHeld { request, .. } => {
+                // A later start in the same batch would come after this event and win.
+                self.tries.remove(request);
+            }
+            _ => {}
+        }
+    }
+
+    /// Works until nothing is left to do, moving the clock to whatever comes next.
+    pub fn run_to_end(&mut self) -> Result<(), Stop> {
+        for _ in 0..20_000 {
+            self.deliver_all()?;
+            if self.turn()? || !self.tries.is_empty() || self.engine.state().has_unsettled() {
+                continue;
+            }
+            let next = self.engine.state().next_eligible();
+            let next = next.into_iter().chain(self.tailer.partial_due()).min();
+            match next.filter(|next| *next > self.now()) {
+                Some(next) => self.world.clock.set(next),
+                None if self.engine.state().ready_count() > 0 => {}
+                None => {
+                    assert_eq!(self.engine.state().open_count(), 0, "idle with open requests");
+                    return Ok(());
+                }
+            }
+        }
+        panic!("no end after 20,000 turns: {:?}", self.engine.state().totals());
+    }
+
+    /// Ends in order.
+    pub fn finish(mut self) -> Result<(), Stop> {
+        let now = self.now();
+        self.engine.finish_run(RunEnd::Clean, "{}".to_owned(), now)?;
+        self.commit(None, CheckpointWhen::Due)?;
+        self.cursors = self.projections.sync()?.to_vec();
+        self.commit(None, CheckpointWhen::Changed)?;
+        Ok(self.engine.close()?)
+    }
+}
