@@ -120,6 +120,7 @@ fn samples() -> Vec<Event> {
             reason: ReasonCode::IdenticalWork,
             summary: summary(),
             warnings: warnings(),
+            supersedes: Some(Seq(9)),
         },
         Event::AttemptStarted { request, attempt },
         Event::InputResolved {
@@ -264,7 +265,7 @@ fn tables_are_written_and_read_as_ever() {
         eligible_at: Timestamp(10),
         since: Timestamp(11),
         deadline: Some(Timestamp(12)),
-        delay_is_soft: true,
+        not_before: Some(Timestamp(13)),
         warnings: warnings(),
         supersedes: Some(Seq(8)),
         replies: vec![Seq(80), Seq(81)],
