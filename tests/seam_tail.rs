@@ -526,7 +526,7 @@ fn the_message_names_the_command_that_helps() {
 #[test]
 fn the_file_is_synced_through_the_open_descriptor() {
     let (_dir, path, disk) = queue_with(b"a\n");
-    let tailer = open_at(&disk, &path, Position::START, 1000).unwrap();
+    let mut tailer = open_at(&disk, &path, Position::START, 1000).unwrap();
     tailer.sync().unwrap();
     open_at(&disk, &path.with_file_name("absent"), Position::START, 10).unwrap().sync().unwrap();
 }
