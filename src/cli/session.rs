@@ -29,6 +29,9 @@ use crate::service::worker::{FlowDirectory, SharedFlows};
 /// How long a command waits for a service that is starting.
 const STARTING_PATIENCE: Duration = Duration::from_secs(120);
 
+/// How long a command that stays waits for one that only looks.
+const BRIEF_HOLDER: Duration = Duration::from_secs(2);
+
 /// Reads the configuration that is in force for a home.
 pub fn load_config(context: &Context) -> Result<Config, Failure> {
     let named = context.config_file.clone();
@@ -104,12 +107,9 @@ impl Held {
             let what = format!("cannot make the home {}", context.home.display());
             Failure::new(Exit::Storage, what).because(&error)
         })?;
-        let lock = HomeLock::try_take(disk.as_ref(), &home, std::process::id());
-        let lock = lock.map_err(|error| {
-            let what = format!("cannot lock the home {}", context.home.display());
-            Failure::new(Exit::Storage, what).because(&error)
-        })?;
-        let Some(lock) = lock else { return Ok(None) };
+        // A command that stays waits for one that only looks; one that looks asks the holder.
+        let patience = if answers { BRIEF_HOLDER } else { Duration::ZERO };
+        let Some(lock) = take_lock(context, &home, patience)? else { return Ok(None) };
         let progress = Progress::starting();
         let control = match answers {
             false => None,
@@ -194,6 +194,25 @@ impl Held {
     {
         let Held { config, home, flows, engine, projector, control, progress, lock } = self;
         (config, home, flows, engine, projector, control, progress, lock)
+    }
+}
+
+fn take_lock(
+    context: &Context,
+    home: &Home,
+    patience: Duration,
+) -> Result<Option<HomeLock>, Failure> {
+    let deadline = Instant::now() + patience;
+    loop {
+        let lock = HomeLock::try_take(context.machine.disk.as_ref(), home, std::process::id());
+        let lock = lock.map_err(|error| {
+            let what = format!("cannot lock the home {}", context.home.display());
+            Failure::new(Exit::Storage, what).because(&error)
+        })?;
+        if lock.is_some() || Instant::now() >= deadline {
+            return Ok(lock);
+        }
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

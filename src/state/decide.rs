@@ -191,16 +191,18 @@ impl State {
             out.push(rejected(request, AckStatus::RejectedInvalidInput, reason, message));
             return Ok(());
         }
-        if let Some((holder, row)) = self.holder(past, &request)? {
-            return self.meets_its_key(past, request, newest, (holder, row), out);
+        let runnable = matches!(flow, FlowStanding::Active | FlowStanding::Deprecated);
+        if flow == FlowStanding::Deprecated {
+            request.warnings = request.warnings.with(Warning::FlowDeprecated);
+        }
+        let holder = self.holder(past, &request)?;
+        // To wait for somebody one must be able to take over; an output is an answer to anybody.
+        if let Some(holder) = holder.filter(|(_, row)| runnable || !row.status.is_open()) {
+            return self.meets_its_key(past, request, newest, holder, out);
         }
         request.supersedes = superseded(newest);
         let (reason, message) = match flow {
-            FlowStanding::Active => return accepted(request, out),
-            FlowStanding::Deprecated => {
-                request.warnings = request.warnings.with(Warning::FlowDeprecated);
-                return accepted(request, out);
-            }
+            FlowStanding::Active | FlowStanding::Deprecated => return accepted(request, out),
             FlowStanding::Disabled => {
                 (Some(ReasonCode::FlowDisabled), format!("flow {} is disabled", request.flow_id))
             }

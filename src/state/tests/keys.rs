@@ -94,6 +94,17 @@ fn a_duplicate_after_a_failure_names_the_ack_it_replaces() {
 }
 
 #[test]
+fn who_could_not_take_over_does_not_wait() {
+    let mut world = World::new();
+    let first = world.accept("a", "k");
+    let unknown = || ask("b", "k").flow(super::super::decide::FlowStanding::Unknown);
+    assert_eq!(world.arrive(unknown()), ["RequestRejected"]);
+    world.start();
+    world.produce(first, "sum");
+    assert_eq!(world.arrive(unknown()), ["DuplicateReceived"], "an output answers anybody");
+}
+
+#[test]
 fn cancelling_a_parked_request_frees_nobody() {
     let mut world = World::new();
     let first = world.accept("a", "k");
