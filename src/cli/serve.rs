@@ -11,9 +11,10 @@ use super::session::{
 };
 use super::{Context, ui};
 use crate::contract::time::{Timestamp, parse_instant};
+use crate::model::ProviderError;
 use crate::service::daemon::{Reloaded, RunReport, Service, StopSignal, Until};
-use crate::service::lead::LeadWorker;
-use crate::service::worker::{FlowDirectory, Worker};
+use crate::service::flow_worker::FlowWorker;
+use crate::service::worker::FlowDirectory;
 
 /// Exit status after a second interrupt, as shells expect it.
 const INTERRUPTED: i32 = 130;
@@ -68,14 +69,15 @@ pub fn run_service(context: &Context, command: &str, until: Until) -> Result<Run
     let (config, home, flows, engine, projector, control, _progress, lock) = held.into_parts();
     let stop = StopSignal::default();
     stop_on_signals(&stop)?;
-    let disk = Arc::clone(&context.machine.disk);
-    let worker: Arc<dyn Worker> = Arc::new(LeadWorker::new(disk, &home.buses, config.timezone));
+    let registry = load_registry(context)?;
+    let worker = FlowWorker::new(&context.machine, &home, &config, registry);
+    let worker = Arc::new(worker.map_err(|error| no_provider(&error))?);
     let service = Service {
         machine: context.machine.clone(),
         home,
         run: run_start(context, &config, command)?,
         config,
-        reload: Some(reloader(context, Arc::clone(&flows))),
+        reload: Some(reloader(context, Arc::clone(&flows), Arc::clone(&worker))),
         flows,
         worker,
         stop,
@@ -93,15 +95,25 @@ pub fn run_service(context: &Context, command: &str, until: Until) -> Result<Run
 fn reloader(
     context: &Context,
     flows: crate::service::worker::SharedFlows,
+    worker: Arc<FlowWorker>,
 ) -> crate::service::daemon::Reload {
     let context = context.clone();
     Box::new(move || {
         let config = load_config(&context).map_err(|failure| failure.to_json().to_string())?;
         let registry = load_registry(&context).map_err(|failure| failure.to_json().to_string())?;
+        worker
+            .reload(&context.machine, &config, registry.clone())
+            .map_err(|error| no_provider(&error).to_json().to_string())?;
         let fresh: Arc<dyn FlowDirectory> = Arc::new(registry);
         *flows.write() = fresh;
         Ok(Reloaded { config })
     })
+}
+
+fn no_provider(error: &ProviderError) -> Failure {
+    Failure::new(Exit::Config, "a model provider cannot be set up")
+        .because(error)
+        .hint("a provider is a section [provider.NAME] of summarizer.toml")
 }
 
 fn stop_on_signals(stop: &StopSignal) -> Result<(), Failure> {

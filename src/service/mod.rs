@@ -3,10 +3,12 @@
 pub mod control;
 pub mod daemon;
 pub mod engine;
+mod flow_facts;
+mod flow_item;
+pub mod flow_worker;
 pub mod flows;
 pub mod home;
 pub mod intake;
-pub mod lead;
 pub mod mark;
 pub mod operate;
 pub mod past;

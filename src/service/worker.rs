@@ -58,7 +58,7 @@ pub struct Job {
 /// What a worker may do while it works.
 pub struct Desk<'a> {
     log: &'a Reader,
-    report: &'a dyn Fn(Outcome),
+    report: &'a (dyn Fn(Outcome) + Sync),
 }
 
 impl Desk<'_> {

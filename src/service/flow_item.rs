@@ -1,0 +1,147 @@
+//! The item of one summary: what the flow gave and where every byte of it came from.
+//!
+//! Contract: pure; the line fits its schema or is not made. Values are copied from upstream, the
+//! request or the validated output, never invented.
+
+use serde_json::{Map, Value, json};
+
+use super::flow_worker::{Prepared, object};
+use crate::compaction::evidence::{Span, SpanUnit, evidence_id};
+use crate::contract::hash::sha256;
+use crate::contract::schema;
+use crate::contract::time::Timestamp;
+use crate::export::item::{ModelIdentity, PromptIdentity, SummaryItem};
+use crate::flow::{EvidenceRef, FlowOutcome, HIERARCHY_VERSION};
+use crate::model;
+use crate::upstream::Source;
+
+/// A model whose name nobody knows.
+const UNKNOWN_MODEL: &str = "unknown";
+
+/// The name a model is recorded by.
+pub(super) fn model_name(identity: &model::ModelIdentity) -> &str {
+    match identity.model_name.as_str() {
+        "" => UNKNOWN_MODEL,
+        name => name,
+    }
+}
+
+/// The line of the item, or what is wrong with it.
+pub(super) fn line(
+    prepared: &Prepared,
+    summary_id: String,
+    made: &FlowOutcome,
+) -> Result<Vec<u8>, String> {
+    let (request, resolved) = (&prepared.request, &prepared.resolved);
+    let record = prepared.pack.record();
+    let common = &resolved.common;
+    let item = SummaryItem {
+        stream: resolved.stream,
+        day: prepared.found.day,
+        summary_id,
+        source_ids: resolved.source_ids.clone(),
+        event_ids: resolved.event_ids.clone(),
+        document_ids: resolved.document_ids.clone(),
+        chunk_ids: resolved.chunk_ids.clone(),
+        selection: resolved.selection.clone(),
+        model: ModelIdentity {
+            provider: made.model.provider.clone(),
+            name: model_name(&made.model).to_owned(),
+            version: made.model.model_version.clone(),
+            temperature: made.model.temperature,
+            max_tokens: made.model.max_tokens.map(u64::from),
+            deterministic_mode: made.model.deterministic_mode,
+            seed: made.model.seed,
+        },
+        prompt: PromptIdentity {
+            hash: prepared.prompt_hash.clone(),
+            template_id: record.template_id(),
+            version: record.prompt_version().to_owned(),
+        },
+        summarizer_version: env!("CARGO_PKG_VERSION").to_owned(),
+        run_id: prepared.run_id.clone(),
+        outputs: outputs(prepared, made),
+        title: made.summary.title.clone().or_else(|| common.title.clone()),
+        source_time: common.start_ms.map_or(request.created_at, Timestamp),
+        meta: meta(prepared, made),
+    };
+    let value = item.to_value();
+    if let Some(first) = schema::check(item.stream.item_version(), &value).into_iter().next() {
+        return Err(format!("at `{}`: {}", first.pointer, first.message));
+    }
+    Ok(crate::contract::json::jcs(&value).into_bytes())
+}
+
+fn outputs(prepared: &Prepared, made: &FlowOutcome) -> Map<String, Value> {
+    let mut outputs = object(json!(made.summary));
+    outputs.remove("meta");
+    let mut put = |name: &str, value: Value| {
+        outputs.insert(name.to_owned(), value);
+    };
+    put("model_generated", made.model_generated.into());
+    put("structured", made.structured.clone());
+    put("schema_id", json!(made.schema_id));
+    put("quality", json!(made.quality));
+    put("coverage", json!(made.coverage));
+    let located: Vec<Value> =
+        made.evidence.iter().filter_map(|one| pointer(prepared, one)).collect();
+    let unlocated = made.evidence.len() - located.len();
+    put("evidence_refs", Value::Array(located));
+    if unlocated > 0 {
+        put("evidence_unlocated", unlocated.into());
+    }
+    if let Some(tree) = &made.hierarchy {
+        put("hierarchy_version", HIERARCHY_VERSION.into());
+        put("hierarchy", json!(tree));
+        put("node_count", tree.nodes.len().into());
+        put("leaf_count", tree.leaf_count().into());
+    }
+    outputs
+}
+
+/// An evidence pointer, for a quote that stands in a source.
+fn pointer(prepared: &Prepared, evidence: &EvidenceRef) -> Option<Value> {
+    let (id, start, end) = (evidence.source_id.as_ref()?, evidence.start?, evidence.end?);
+    let source = prepared.resolved.sources.iter().find(|source| source.id == *id)?;
+    let span = Span { start: start as u64, end: end as u64, unit: SpanUnit::Utf8Byte };
+    let namespace = namespace(source);
+    let quote = sha256(&evidence.quote);
+    Some(json!({
+        "evidence_id": evidence_id(&namespace, id, span, Some(quote)),
+        "namespace": namespace,
+        "chunk_id": id,
+        "span": span,
+        "quote": evidence.quote,
+        "quote_sha256": quote.hex(),
+        "pointer": evidence.pointer,
+    }))
+}
+
+fn namespace(source: &Source) -> String {
+    match &source.index_id {
+        Some(index) => format!("idx:{index}"),
+        None => format!("corp:{}", source.bus),
+    }
+}
+
+fn meta(prepared: &Prepared, made: &FlowOutcome) -> Map<String, Value> {
+    let (work, common) = (&prepared.request.work, &prepared.resolved.common);
+    // What the flow says comes first, so that what we know for certain stands.
+    let mut meta = made.summary.meta.clone();
+    let known = [
+        ("category", made.summary.category.clone()),
+        ("format_type", made.summary.format_type.clone()),
+        ("conversation_id", common.conversation_id.clone()),
+        ("project", common.project.clone()),
+        ("variant", work.variant.clone()),
+        ("flow_id", Some(work.flow_id.clone())),
+        ("summary_kind", Some(work.kind.to_string())),
+        ("summary_subkind", Some(work.subkind.clone())),
+    ];
+    for (name, value) in known {
+        if let Some(value) = value {
+            meta.insert(name.to_owned(), value.into());
+        }
+    }
+    meta
+}

@@ -1,0 +1,385 @@
+//! The worker of the service: a request becomes a summary item by its flow.
+//!
+//! Contract. The input is resolved from upstream, the flow's pack is verified and loaded, and the
+//! item gets its name before anybody is asked. A provider that costs nothing answers at once; one
+//! that costs runs only after the name is committed, and each of its answers becomes a fact before
+//! anything is made of it. Given the same upstream, registry and answers, the item is the same.
+//!
+//! It does not retry, wait or choose among requests: that is the sequencer's, told by [`Again`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use serde_json::{Map, Value, json};
+
+use super::flow_facts::{Found, failed, flow_failed, unresolved};
+use super::flow_item;
+use super::flows::REGISTRY_KIND;
+use super::home::Home;
+use super::worker::{Begun, Desk, Job, Worker};
+use crate::config::{Config, FlowConfig};
+use crate::contract::hash::{Digest, sha256};
+use crate::contract::request::{Input, Request};
+use crate::contract::time::Day;
+use crate::contract::vocabulary::{ErrorClass, ReasonCode, Warning};
+use crate::export::item::{SummaryIdentity, summary_id};
+use crate::flow::{self, LoadedPack, ReplyCache, RunOptions};
+use crate::model::builtin::Builtin;
+use crate::model::{ModelReply, Provider, ProviderError, Providers, SourceText};
+use crate::os::{Disk, Machine};
+use crate::registry::{Registry, Resolution, label};
+use crate::state::decide::{Again, Outcome};
+use crate::state::event::SummaryPointer;
+use crate::upstream::selection::Roots;
+use crate::upstream::{self, FileIndex, InputSpec, Resolved, Upstream};
+
+/// Packs kept ready; more than that many different ones are loaded again when they are used.
+const PACKS_MAX: usize = 256;
+/// Nodes and leaves of one flow that ask a costly provider at the same time.
+const CONCURRENCY: usize = 4;
+
+/// The worker.
+pub struct FlowWorker {
+    disk: Arc<dyn Disk>,
+    upstream: Upstream,
+    resolving: upstream::Options,
+    setup: RwLock<Arc<Setup>>,
+    packs: Mutex<BTreeMap<(String, Digest), Arc<LoadedPack>>>,
+}
+
+struct Setup {
+    config: Config,
+    registry: Registry,
+    providers: Arc<Providers>,
+}
+
+/// Everything known of a try before anybody is asked.
+pub(super) struct Prepared {
+    pub request: Request,
+    pub resolved: Resolved,
+    pub found: Found,
+    pub pack: Arc<LoadedPack>,
+    pub prompt_hash: String,
+    pub run_id: String,
+    provider: Arc<dyn Provider>,
+    pointer: SummaryPointer,
+    timeout: Duration,
+}
+
+impl FlowWorker {
+    /// A worker over the buses and flows of a home. Nothing is read yet.
+    pub fn new(
+        machine: &Machine,
+        home: &Home,
+        config: &Config,
+        registry: Registry,
+    ) -> Result<FlowWorker, ProviderError> {
+        let disk = Arc::clone(&machine.disk);
+        let index = FileIndex::new(Arc::clone(&disk), home.run().join("upstream-index"));
+        let roots = Roots { service: Some(home.root.clone()), extra: Vec::new() };
+        let providers = Arc::new(Providers::new(config, Arc::new(Builtin), machine)?);
+        let setup = Setup { config: config.clone(), registry, providers };
+        Ok(FlowWorker {
+            upstream: Upstream::new(Arc::clone(&disk), &home.buses, Arc::new(index)),
+            disk,
+            resolving: upstream::Options { title_as_text: false, roots },
+            setup: RwLock::new(Arc::new(setup)),
+            packs: Mutex::default(),
+        })
+    }
+
+    /// Puts another configuration and registry in force, for tries that begin from now on.
+    pub fn reload(
+        &self,
+        machine: &Machine,
+        config: &Config,
+        registry: Registry,
+    ) -> Result<(), ProviderError> {
+        let old = Arc::clone(&self.setup.read());
+        // The day's budget lives in the providers: it is kept unless a setting changed.
+        let providers = match old.config == *config {
+            true => Arc::clone(&old.providers),
+            false => Arc::new(Providers::new(config, Arc::new(Builtin), machine)?),
+        };
+        *self.setup.write() = Arc::new(Setup { config: config.clone(), registry, providers });
+        self.packs.lock().clear();
+        Ok(())
+    }
+
+    fn prepare(&self, job: &Job) -> Result<Prepared, Outcome> {
+        let setup = Arc::clone(&self.setup.read());
+        let request = Request::parse(&job.taken.line).map_err(|refusal| {
+            let message = format!("the stored request does not read: {}", refusal.reason);
+            failed(Again::Never, None, message, json!({}))
+        })?;
+        let created = request.created_at.day_in(setup.config.timezone);
+        let mut found = Found::nothing(&request, created);
+        let wanted_day = wanted_day(&request, &found)?;
+        let input = input_of(&request.input);
+        let kind = request.work.kind;
+        let resolved = upstream::resolve(&self.upstream, &input, kind, &self.resolving)
+            .map_err(|error| unresolved(error, &found))?;
+        found.resolved(&resolved, wanted_day.unwrap_or(resolved.day().unwrap_or(created)));
+        if let Some(reason) = self.skip(&setup, &request, &resolved) {
+            return Err(Outcome::Skipped { reason, facts: found.to_json().to_string() });
+        }
+        let pack = self.pack(&setup.registry, &request, &found)?;
+        let provider = provider_of(&setup, &request, &found)?;
+        let prompt_hash = pack.prompt_hash(&request.work.params).hex();
+        let mut prepared = Prepared {
+            pointer: SummaryPointer {
+                summary_id: String::new(),
+                stream: resolved.stream,
+                day: found.day,
+            },
+            run_id: job.run_id.clone(),
+            timeout: job.timeout,
+            request,
+            resolved,
+            found,
+            pack,
+            prompt_hash,
+            provider,
+        };
+        let identity = prepared.provider.identity();
+        prepared.pointer.summary_id =
+            prepared.summary_id(&identity.provider, flow_item::model_name(&identity));
+        Ok(prepared)
+    }
+
+    /// Why there is rightly nothing to summarize.
+    fn skip(&self, setup: &Setup, request: &Request, resolved: &Resolved) -> Option<ReasonCode> {
+        if resolved.skip.is_some() {
+            return resolved.skip;
+        }
+        let least = flow_sections(&setup.config, request).map(|section| section.min_chars).max()?;
+        let chars: usize = resolved.sources.iter().map(|one| one.text.chars().count()).sum();
+        ((chars as u64) < least).then_some(ReasonCode::SkippedBelowMinChars)
+    }
+
+    fn pack(
+        &self,
+        registry: &Registry,
+        request: &Request,
+        found: &Found,
+    ) -> Result<Arc<LoadedPack>, Outcome> {
+        let (flow_id, variant) = (&request.work.flow_id, request.work.variant.as_deref());
+        let name = label(flow_id, variant);
+        let record = match registry.resolve(REGISTRY_KIND, flow_id, variant) {
+            Resolution::Active(record) | Resolution::Deprecated(record) => record,
+            Resolution::Disabled(_) => {
+                let message = format!("flow {name} was disabled after the request was accepted");
+                let reason = Some(ReasonCode::FlowDisabled);
+                return Err(failed(Again::Never, reason, message, found.to_json()));
+            }
+            Resolution::UnknownFlow | Resolution::UnknownVariant { .. } => {
+                let message = format!("flow {name} was removed after the request was accepted");
+                return Err(failed(Again::Never, None, message, found.to_json()));
+            }
+        };
+        let key = record.pack_hash().map(|hash| (name.clone(), hash));
+        if let Some(pack) = key.as_ref().and_then(|key| self.packs.lock().get(key).cloned()) {
+            return Ok(pack);
+        }
+        let broken = |error: &dyn std::error::Error| {
+            let mut message = format!("the pack of {name} cannot be used: {error}");
+            if let Some(source) = error.source() {
+                message.push_str(&format!(": {source}"));
+            }
+            let class = ErrorClass::IntegrityMismatch;
+            let facts = found.with_error(class, "PACK_INTEGRITY", json!({"flow": name}));
+            failed(Again::Never, Some(ReasonCode::PackIntegrity), message, facts)
+        };
+        let files = registry.verified_files(self.disk.as_ref(), record);
+        let files = files.map_err(|error| broken(&error))?;
+        let pack = LoadedPack::load(record, &files).map_err(|error| broken(&error))?;
+        let pack = Arc::new(pack);
+        if let Some(key) = key {
+            let mut packs = self.packs.lock();
+            if packs.len() >= PACKS_MAX {
+                packs.clear();
+            }
+            packs.insert(key, Arc::clone(&pack));
+        }
+        Ok(pack)
+    }
+}
+
+impl Worker for FlowWorker {
+    fn begin(&self, job: &Job, _desk: &Desk<'_>) -> Begun {
+        let prepared = match self.prepare(job) {
+            Ok(prepared) => prepared,
+            Err(outcome) => return Begun::Done(vec![outcome]),
+        };
+        let resolved = Outcome::Resolved {
+            summary: prepared.pointer.clone(),
+            warnings: prepared.resolved.warnings,
+            facts: prepared.found.to_json_with_sources(&prepared.resolved).to_string(),
+        };
+        if prepared.provider.is_free() {
+            return Begun::Done(vec![resolved, prepared.make(None, 1)]);
+        }
+        let job = job.clone();
+        let paid = move |desk: &Desk<'_>| {
+            let kept = Kept { desk, job: &job };
+            prepared.make(Some(&kept), CONCURRENCY)
+        };
+        Begun::Resolved(resolved, Box::new(paid))
+    }
+}
+
+impl Prepared {
+    fn summary_id(&self, provider: &str, model: &str) -> String {
+        summary_id(&SummaryIdentity {
+            stream: self.resolved.stream,
+            kind: self.request.work.kind,
+            subkind: &self.request.work.subkind,
+            primary_ids: &self.resolved.primary_ids,
+            source_text_hash: &self.resolved.source_text_hash,
+            prompt_hash: &self.prompt_hash,
+            provider,
+            model,
+        })
+    }
+
+    /// Runs the flow and makes the item.
+    fn make(&self, replies: Option<&dyn ReplyCache>, concurrency: usize) -> Outcome {
+        let sources: Vec<SourceText> = self
+            .resolved
+            .sources
+            .iter()
+            .map(|source| SourceText { id: source.id.clone(), text: source.text.clone() })
+            .collect();
+        // As given: the flow itself sees only what it declares.
+        let params = self.request.work.params.clone();
+        let options = RunOptions {
+            params,
+            timeout: self.timeout,
+            replies,
+            concurrency,
+            ..RunOptions::default()
+        };
+        let ran = flow::run(&self.pack, Map::new(), &sources, self.provider.as_ref(), &options);
+        let made = match ran {
+            Ok(made) => made,
+            Err(error) => return flow_failed(self, &self.provider.identity(), &error),
+        };
+        let mut warnings = self.resolved.warnings;
+        if made.warnings.iter().any(|warning| warning == Warning::UnknownParam.as_str()) {
+            warnings = warnings.with(Warning::UnknownParam);
+        }
+        // A fallback may have answered in the end; the item is named after who did.
+        let id = self.summary_id(&made.model.provider, flow_item::model_name(&made.model));
+        match flow_item::line(self, id.clone(), &made) {
+            Ok(item) => Outcome::Produced {
+                summary: SummaryPointer { summary_id: id, ..self.pointer.clone() },
+                item,
+                warnings,
+                facts: self.found.with_provenance(self, &made).to_string(),
+            },
+            Err(what) => {
+                let class = ErrorClass::ModelFailure;
+                let facts = self.found.with_error(class, "ITEM_SCHEMA_VIOLATION", json!({}));
+                let message = format!("the summary does not fit its schema: {what}");
+                failed(Again::Never, Some(ReasonCode::OutputSchemaViolation), message, facts)
+            }
+        }
+    }
+}
+
+/// Answers that were paid for, kept in the log.
+struct Kept<'a> {
+    desk: &'a Desk<'a>,
+    job: &'a Job,
+}
+
+impl ReplyCache for Kept<'_> {
+    fn get(&self, request_hash: &str) -> Option<ModelReply> {
+        let body = match self.desk.reply(self.job, &sha256(request_hash)) {
+            Ok(body) => body?,
+            Err(error) => {
+                tracing::warn!(%error, "an earlier answer cannot be read and is asked for again");
+                return None;
+            }
+        };
+        serde_json::from_slice(&body).ok()
+    }
+
+    fn put(&self, request_hash: &str, reply: &ModelReply) {
+        match serde_json::to_vec(reply) {
+            Ok(body) => {
+                let facts = json!({
+                    "identity": reply.identity, "usage": reply.usage, "stop": reply.stop,
+                });
+                self.desk.responded(sha256(request_hash), body, facts.to_string());
+            }
+            Err(error) => tracing::warn!(%error, "an answer cannot be kept"),
+        }
+    }
+}
+
+fn input_of(input: &Input) -> InputSpec {
+    match input {
+        Input::Ids { bus, ids } => InputSpec::Ids { bus: *bus, ids: ids.clone() },
+        Input::SelectionManifest { path, hash } => {
+            InputSpec::SelectionManifest { path: path.clone(), hash: hash.clone() }
+        }
+        Input::Query { bus, query } => InputSpec::Query { bus: *bus, query: query.to_value() },
+    }
+}
+
+/// The day a request names itself.
+fn wanted_day(request: &Request, found: &Found) -> Result<Option<Day>, Outcome> {
+    let Some(given) = request.work.params.get("day").filter(|day| !day.is_null()) else {
+        return Ok(None);
+    };
+    match given.as_str().and_then(|day| day.parse().ok()) {
+        Some(day) => Ok(Some(day)),
+        None => {
+            let message = format!("the parameter day is no calendar date: {given}");
+            let details = json!({"param": "day"});
+            let facts = found.with_error(ErrorClass::SchemaMismatch, "INVALID_PARAMS", details);
+            Err(failed(Again::InvalidInput, Some(ReasonCode::InvalidParams), message, facts))
+        }
+    }
+}
+
+fn provider_of(
+    setup: &Setup,
+    request: &Request,
+    found: &Found,
+) -> Result<Arc<dyn Provider>, Outcome> {
+    let work = &request.work;
+    setup.providers.for_flow(&work.flow_id, work.variant.as_deref()).map_err(|error| {
+        let subtype = match error {
+            ProviderError::NotLocal { .. } => "PROVIDER_NOT_LOCAL",
+            _ => "PROVIDER_UNUSABLE",
+        };
+        let details = json!({"flow_id": work.flow_id, "retryable": false});
+        let facts = found.with_error(ErrorClass::ModelFailure, subtype, details);
+        failed(Again::Never, Some(ReasonCode::ModelError), error.to_string(), facts)
+    })
+}
+
+/// The configuration's sections about a flow.
+fn flow_sections<'a>(
+    config: &'a Config,
+    request: &Request,
+) -> impl Iterator<Item = &'a FlowConfig> + use<'a> {
+    let work = &request.work;
+    let own = work.variant.as_deref().and_then(|variant| {
+        let name = label(&work.flow_id, Some(variant));
+        config.flows.get(&name)
+    });
+    own.into_iter().chain(config.flows.get(&work.flow_id))
+}
+
+/// JSON without nulls at the top level.
+pub(super) fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    }
+}
