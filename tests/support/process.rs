@@ -13,6 +13,9 @@ pub struct ProcessHome {
     pub dir: tempfile::TempDir,
 }
 
+/// The pack the test flows are made of.
+const PACK: &str = "docs.chunk_set.summarize.brief.v1";
+
 impl ProcessHome {
     /// A home with three flows: active, deprecated, disabled.
     pub fn new() -> ProcessHome {
@@ -28,12 +31,27 @@ impl ProcessHome {
         std::fs::create_dir_all(&registry).unwrap();
         std::fs::create_dir_all(home.path("run")).unwrap();
         std::fs::create_dir_all(home.path("buses/other")).unwrap();
+        // A real pack under other names, so that the tests do not depend on the embedded dataset.
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("registry");
+        let pack = source.join("packs").join(PACK);
+        std::fs::create_dir_all(registry.join("packs/notes")).unwrap();
+        for file in std::fs::read_dir(&pack).unwrap() {
+            let file = file.unwrap();
+            let target = registry.join("packs/notes").join(file.file_name());
+            std::fs::copy(file.path(), target).unwrap();
+        }
+        let dataset = std::fs::read_to_string(source.join("registry.flow_packs.v1.jsonl")).unwrap();
+        let original = dataset
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap())
+            .find(|record| record["flow_id"] == PACK && record["variant"].is_null())
+            .unwrap();
         let record = |flow: &str, status: &str| {
-            json!({
-                "schema_version": "flow_pack_record.v1", "flow_id": flow, "variant": null,
-                "status": status, "pack_dir": "packs/notes", "entry_dag": "flow.dag.yaml",
-                "integrity": {"pack_hash": "0".repeat(64)},
-            })
+            let mut record = original.clone();
+            record["flow_id"] = flow.into();
+            record["status"] = status.into();
+            record["pack_dir"] = "packs/notes".into();
+            record
         };
         let records = [(ACTIVE, "active"), (DEPRECATED, "deprecated"), (DISABLED, "disabled")];
         let dataset: String =
