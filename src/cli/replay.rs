@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::failure::{Exit, Failure};
-use super::serve::moment;
+use super::serve::{moment, not_published};
 use super::session::{Held, held_by_another, log_failed};
 use super::{Context, ui};
 use crate::contract::ids::Seq;
@@ -15,6 +15,7 @@ use crate::export::append_only::{AppendOnly, Project};
 use crate::export::{ack, quarantine};
 use crate::log::LogError;
 use crate::log::codec::Cursor;
+use crate::service::summaries::Summaries;
 use crate::replay::{Compare, ReplayError, Replayed, Until, compare_files, rebuild};
 
 /// Rebuild the state from the log
@@ -150,6 +151,10 @@ impl ExportArgs {
                 .map_err(|error| Failure::new(Exit::Storage, "cannot export").because(&error))?;
             written.push(json!({"path": path, "bytes": file.bytes()}));
         }
+        let buses = self.to.join(&held.config.bus_home);
+        Summaries::open(disk, &buses, held.engine.log())
+            .and_then(|mut summaries| summaries.publish(until))
+            .map_err(|error| not_published(&error))?;
         held.close()?;
         if context.ui.json {
             context.ui.json(&json!({"written": written}));

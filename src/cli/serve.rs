@@ -1,6 +1,7 @@
 //! `serve` and `drain`: the same loop, until stopped or until nothing is left to do.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
@@ -14,6 +15,7 @@ use crate::contract::time::{Timestamp, parse_instant};
 use crate::model::ProviderError;
 use crate::service::daemon::{Reloaded, RunReport, Service, StopSignal, Until};
 use crate::service::flow_worker::FlowWorker;
+use crate::service::summaries::{Summaries, SummariesError, SummariesThread};
 use crate::service::worker::FlowDirectory;
 
 /// Exit status after a second interrupt, as shells expect it.
@@ -69,6 +71,9 @@ pub fn run_service(context: &Context, command: &str, until: Until) -> Result<Run
     let (config, home, flows, engine, projector, control, _progress, lock) = held.into_parts();
     let stop = StopSignal::default();
     stop_on_signals(&stop)?;
+    let summaries = Summaries::open(&context.machine.disk, &home.buses, engine.log());
+    let summaries = summaries.map_err(|error| not_published(&error))?;
+    let every = Duration::from_millis(config.export_interval_ms.max(1).unsigned_abs());
     let registry = load_registry(context)?;
     let worker = FlowWorker::new(&context.machine, &home, &config, registry);
     let worker = Arc::new(worker.map_err(|error| no_provider(&error))?);
@@ -83,8 +88,14 @@ pub fn run_service(context: &Context, command: &str, until: Until) -> Result<Run
         stop,
         watch: None,
     };
+    let publishing = SummariesThread::start(summaries, every).map_err(|error| {
+        Failure::new(Exit::Storage, "cannot start publishing").because(&error)
+    })?;
     let ran = service.run(engine, projector, control.as_ref(), until);
+    // Whatever is committed is published, also when the service could not go on.
+    let published = publishing.finish();
     let (report, engine) = ran.map_err(|error| service_failed(&error))?;
+    published.map_err(|error| not_published(&error))?;
     drop(control);
     engine.close().map_err(|error| super::session::engine_failed(&error))?;
     drop(lock);
@@ -108,6 +119,13 @@ fn reloader(
         *flows.write() = fresh;
         Ok(Reloaded { config })
     })
+}
+
+/// The Summary Bus could not be brought up to the log.
+pub fn not_published(error: &SummariesError) -> Failure {
+    Failure::new(Exit::Storage, "the summaries are not published")
+        .because(error)
+        .hint("nothing that was accepted is lost; the next start publishes what is missing")
 }
 
 fn no_provider(error: &ProviderError) -> Failure {

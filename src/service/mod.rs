@@ -13,4 +13,5 @@ pub mod mark;
 pub mod operate;
 pub mod past;
 pub mod projector;
+pub mod summaries;
 pub mod worker;
