@@ -15,8 +15,8 @@ use crate::export::append_only::{AppendOnly, Project};
 use crate::export::{ack, quarantine};
 use crate::log::LogError;
 use crate::log::codec::Cursor;
-use crate::service::summaries::Summaries;
 use crate::replay::{Compare, ReplayError, Replayed, Until, compare_files, rebuild};
+use crate::service::summaries::Summaries;
 
 /// Rebuild the state from the log
 #[derive(Debug, Args)]

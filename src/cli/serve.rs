@@ -88,9 +88,8 @@ pub fn run_service(context: &Context, command: &str, until: Until) -> Result<Run
         stop,
         watch: None,
     };
-    let publishing = SummariesThread::start(summaries, every).map_err(|error| {
-        Failure::new(Exit::Storage, "cannot start publishing").because(&error)
-    })?;
+    let publishing = SummariesThread::start(summaries, every)
+        .map_err(|error| Failure::new(Exit::Storage, "cannot start publishing").because(&error))?;
     let ran = service.run(engine, projector, control.as_ref(), until);
     // Whatever is committed is published, also when the service could not go on.
     let published = publishing.finish();

@@ -147,7 +147,6 @@ impl Summaries {
     }
 }
 
-
 /// What is about to be shown is what was meant.
 fn check(disk: &dyn Disk, tree: &Path, key: PartitionKey, manifest: &[u8]) -> Result<(), String> {
     let read = |path: PathBuf| disk.read(&path).map_err(|error| format!("read back: {error}"));
@@ -248,24 +247,26 @@ struct SelectionFact {
 impl Book {
     fn read(&mut self, log: &Reader, until: Option<Seq>) -> Result<(), SummariesError> {
         let mut failure = None;
-        log.scan(self.read_to.next(), until, &mut |entry| {
-            match codec::decode(entry.tag, entry.version, entry.payload) {
-                Ok(event) => {
-                    let stamp = Stamp {
-                        run_id: self.run.0.clone(),
-                        at: entry.at,
-                        sequence: entry.seq.0,
-                        log_head: entry.hash().hex(),
-                        summarizer_version: self.run.1.clone(),
-                    };
-                    self.take(entry.seq, &event, stamp);
-                    self.read_to = entry.seq;
-                    ControlFlow::Continue(())
-                }
-                Err(source) => {
-                    failure = Some(SummariesError::Event { seq: entry.seq, source });
-                    ControlFlow::Break(())
-                }
+        log.scan(self.read_to.next(), until, &mut |entry| match codec::decode(
+            entry.tag,
+            entry.version,
+            entry.payload,
+        ) {
+            Ok(event) => {
+                let stamp = Stamp {
+                    run_id: self.run.0.clone(),
+                    at: entry.at,
+                    sequence: entry.seq.0,
+                    log_head: entry.hash().hex(),
+                    summarizer_version: self.run.1.clone(),
+                };
+                self.take(entry.seq, &event, stamp);
+                self.read_to = entry.seq;
+                ControlFlow::Continue(())
+            }
+            Err(source) => {
+                failure = Some(SummariesError::Event { seq: entry.seq, source });
+                ControlFlow::Break(())
             }
         })?;
         failure.map_or(Ok(()), Err)
