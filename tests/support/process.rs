@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::auditor::{Evidence, Verdict, audit};
 use super::requests::{ACTIVE, DEPRECATED, DISABLED};

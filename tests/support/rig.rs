@@ -321,7 +321,7 @@ impl Rig {
 
     pub fn commit(&mut self, mark: Option<Vec<u8>>, when: CheckpointWhen) -> Result<(), Stop> {
         self.commits += 1;
-        if self.commits % 5 == 0 {
+        if self.commits.is_multiple_of(5) {
             self.cursors = self.projections.sync()?.to_vec();
         }
         let now = self.now();

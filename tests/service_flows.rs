@@ -1,0 +1,210 @@
+//! Every registered flow through the queue, offline: each request completes with an item that fits
+//! its schema, and a second home makes the same items byte for byte.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "helpers of a test may panic, and it writes what it is about to process"
+)]
+
+mod bus_support;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Map, Value, json};
+use summarizer::contract::schema;
+use summarizer::registry::Registry;
+
+fn summarizer(home: &Path, args: &[&str]) -> Vec<u8> {
+    let output = Command::new(env!("CARGO_BIN_EXE_summarizer"))
+        .env_clear()
+        .env("SUMMARIZER_TEST_RUN_ID", "run_20260220T000000Z_00000000")
+        .env("SUMMARIZER_TEST_NOW", "2026-02-20T00:00:00Z")
+        .args(["--json", "--home"])
+        .arg(home)
+        .args(args)
+        .output()
+        .unwrap();
+    let wrong = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{args:?}: {wrong}");
+    output.stdout
+}
+
+fn request(id: &str, flow: (&str, Option<&str>), kind: &str, bus: &str, ids: &[&str]) -> Value {
+    let mut flow_ref = json!({"kind": "registry", "flow_id": flow.0});
+    if let Some(variant) = flow.1 {
+        flow_ref["variant"] = variant.into();
+    }
+    json!({
+        "schema_version": "summary_request.v1", "request_id": id,
+        "created_at": "2026-02-19T08:00:00Z", "urgency": "now",
+        "requested_by": {"repo": "tests", "component": "flows", "version": "dev"},
+        "work": {"output_bus": "summary_bus", "output_kind": "summary_item",
+                 "summary_kind": kind, "summary_subkind": "test", "flow_ref": flow_ref,
+                 "params": {}},
+        "input": {"mode": "ids", "bus": bus, "ids": ids},
+    })
+}
+
+/// The text that is fed to the main input of a flow: the one its own test uses.
+fn sample_text(flow_id: &str, main: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden/packs")
+        .join(flow_id)
+        .join("input.json");
+    let input: Map<String, Value> = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    match input.get(main) {
+        Some(Value::String(text)) if !text.is_empty() => text.clone(),
+        Some(value) if !value.is_null() && value.as_str() != Some("") => value.to_string(),
+        _ => Value::Object(input).to_string(),
+    }
+}
+
+/// A home with every bus, and one request for every flow and variant, and every kind.
+fn prepare(home: &Path) -> Vec<String> {
+    let buses = home.join("buses");
+    bus_support::home(&buses);
+    let registry = Registry::embedded().unwrap();
+    let mut queue = Vec::new();
+    for (number, record) in registry.records().iter().enumerate() {
+        let file = format!("{}.txt", record.flow_id);
+        let main = record.io_contract.inputs.iter().find(|input| input.main).unwrap();
+        bus_support::write(
+            &buses,
+            &format!("other/{file}"),
+            sample_text(&record.flow_id, &main.name),
+        );
+        let flow = (record.flow_id.as_str(), record.variant.as_deref());
+        let id = format!("flow-{number}");
+        queue.push(request(&id, flow, "document_summary", "other", &[&file]));
+    }
+    let brief = ("docs.chunk_set.summarize.brief.v1", None);
+    let session = ("gpt.session.summarize.parsed_message.v3", None);
+    for (id, flow, kind, bus, ids) in [
+        ("event", brief, "event_summary", "event_bus", &["evt_1", "evt_3"][..]),
+        ("session", session, "session_summary", "session_bus", &["ses_1"]),
+        ("sessions", session, "session_summary", "session_bus", &["ses_1", "ses_0"]),
+        ("document", brief, "document_summary", "chunk_bus", &["doc_a"]),
+        ("chunks", brief, "chunk_set_summary", "chunk_bus", &["chk_a2", "chk_b1"]),
+    ] {
+        queue.push(request(id, flow, kind, bus, ids));
+    }
+    write_queue(home, &queue);
+    queue.iter().map(|line| line["request_id"].as_str().unwrap().to_owned()).collect()
+}
+
+fn write_queue(home: &Path, requests: &[Value]) {
+    let text: String = requests.iter().map(|line| format!("{line}\n")).collect();
+    std::fs::create_dir_all(home.join("run")).unwrap();
+    std::fs::write(home.join("run/queue.jsonl"), text).unwrap();
+}
+
+/// The last ack of every request.
+fn acks(home: &Path) -> BTreeMap<String, Value> {
+    let text = std::fs::read_to_string(home.join("run/ack.jsonl")).unwrap();
+    let acks = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    acks.map(|ack| (ack["request_id"].as_str().unwrap().to_owned(), ack)).collect()
+}
+
+/// The items in the log, by id.
+fn items(home: &Path) -> BTreeMap<String, Value> {
+    let path = home.join("run/summarizer.redb");
+    let disk = summarizer::os::Machine::real().disk;
+    let options = summarizer::log::Options::beside(&path);
+    let store = summarizer::log::Store::open(disk, &path, options, [7; 16], &mut |_| {}).unwrap();
+    let mut found = BTreeMap::new();
+    let reader = store.reader();
+    let mut produced = Vec::new();
+    reader
+        .scan(summarizer::contract::ids::Seq(1), None, &mut |entry| {
+            let event =
+                summarizer::log::codec::decode(entry.tag, entry.version, entry.payload).unwrap();
+            if let summarizer::state::event::Event::SummaryProduced { summary, .. } = event {
+                produced.push((entry.seq, summary.summary_id));
+            }
+            std::ops::ControlFlow::Continue(())
+        })
+        .unwrap();
+    for (seq, id) in produced {
+        let item: Value = serde_json::from_slice(&reader.body(seq).unwrap().unwrap()).unwrap();
+        assert_eq!(item["summary_id"], id.as_str());
+        found.insert(id, item);
+    }
+    store.close().unwrap();
+    found
+}
+
+#[test]
+fn every_flow_completes_offline_and_the_same_on_a_second_home() {
+    let homes = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let mut all = Vec::new();
+    for home in &homes {
+        let wanted = prepare(home.path());
+        summarizer(home.path(), &["drain"]);
+        let acks = acks(home.path());
+        for id in &wanted {
+            let ack = &acks[id];
+            assert_eq!(ack["status"], "completed", "{ack}");
+            assert!(ack["summary"].is_object(), "{ack}");
+        }
+        let items = items(home.path());
+        assert_eq!(items.len(), wanted.len());
+        for item in items.values() {
+            let version = item["schema_version"].as_str().unwrap();
+            assert_eq!(schema::check(version, item), [], "{item}");
+            assert!(!item["outputs"]["summary_text"].as_str().unwrap().is_empty(), "{item}");
+            assert_eq!(item["outputs"]["model_generated"], false);
+        }
+        let streams: std::collections::BTreeSet<&str> =
+            items.values().map(|item| item["source_type"].as_str().unwrap()).collect();
+        assert_eq!(
+            streams.into_iter().collect::<Vec<_>>(),
+            ["chunk_set", "document", "event", "session"]
+        );
+        all.push(items);
+    }
+    assert!(all[0] == all[1], "the homes made different items");
+}
+
+#[test]
+fn what_cannot_be_summarized_says_why() {
+    let home = tempfile::tempdir().unwrap();
+    bus_support::home(&home.path().join("buses"));
+    bus_support::write(&home.path().join("buses"), "other/empty.txt", "\n \n");
+    let brief = ("docs.chunk_set.summarize.brief.v1", None);
+    let day = |id: &str, day: Value, param: &str| {
+        let mut line = request(id, brief, "document_summary", "other", &["notes/a.md"]);
+        line["work"]["params"][param] = day;
+        line
+    };
+    write_queue(
+        home.path(),
+        &[
+            request("empty", brief, "document_summary", "other", &["empty.txt"]),
+            request("no-text", brief, "event_summary", "event_bus", &["evt_2"]),
+            request("nobody", brief, "event_summary", "event_bus", &["evt_99"]),
+            request("outside", brief, "document_summary", "other", &["../run/queue.jsonl"]),
+            day("bad-day", "2026-02-30".into(), "day"),
+            day("own-day", "2026-01-31".into(), "day"),
+            day("odd-param", 1.into(), "nobody_declared_this"),
+        ],
+    );
+    summarizer(home.path(), &["drain"]);
+    let acks = acks(home.path());
+    for (id, status, reason) in [
+        ("empty", "completed", json!("skipped_empty_content")),
+        ("no-text", "completed", json!("skipped_empty_content")),
+        ("nobody", "rejected_invalid_input", json!("unknown_source_id")),
+        ("outside", "rejected_invalid_input", json!("path_outside_bus_home")),
+        ("bad-day", "rejected_invalid_input", json!("invalid_params")),
+        ("own-day", "completed", Value::Null),
+        ("odd-param", "completed", Value::Null),
+    ] {
+        let ack = &acks[id];
+        assert_eq!((&ack["status"], &ack["reason_code"]), (&status.into(), &reason), "{ack}");
+    }
+    assert_eq!(acks["own-day"]["summary"]["day"], "2026-01-31");
+    assert_eq!(acks["odd-param"]["summary"]["day"], "2026-02-19");
+    assert_eq!(acks["odd-param"]["warnings"], json!(["unknown_param"]));
+}
