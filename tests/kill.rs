@@ -8,72 +8,12 @@
 
 mod support;
 
-use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use support::process::{ProcessHome, Ran};
+use support::process::{ProcessHome, Ran, Running, until};
 use support::requests::{ACTIVE, DEPRECATED, DISABLED, from_repo, lines, request, with};
 use support::{Rng, deep};
-
-/// How long something that must happen may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A child that does not outlive its test.
-struct Running(Child);
-
-impl Running {
-    fn start(home: &ProcessHome, args: &[&str]) -> Running {
-        let mut command = home.command(args);
-        Running(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
-    }
-
-    /// Asks it to stop and waits for its exit code.
-    fn terminate(mut self) -> Option<i32> {
-        let pid = rustix::process::Pid::from_child(&self.0);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-        self.wait().map(|status| status.code().unwrap_or(-1))
-    }
-
-    fn wait(&mut self) -> Option<std::process::ExitStatus> {
-        let deadline = Instant::now() + PATIENCE;
-        while Instant::now() < deadline {
-            if let Some(status) = self.0.try_wait().unwrap() {
-                return Some(status);
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        None
-    }
-
-    /// Ends it without a word, as the kernel does when memory runs out.
-    fn kill(mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Waits until something holds.
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-fn answers(home: &ProcessHome) -> bool {
-    // Before it is up it answers that it is starting; before it holds the home, we would.
-    home.path("run/summarizer.sock").exists()
-        && home.expect(0, &["status", "--json"]).json()["run"]["command"] == "serve"
-}
 
 /// Some lines of every sort; ids continue from `from`.
 fn mixed(home: &ProcessHome, rng: &mut Rng, from: u64, count: u64) -> Vec<u8> {
@@ -181,7 +121,7 @@ fn a_second_process_is_told_who_holds_the_home_and_a_signal_ends_the_first() {
     let home = ProcessHome::new();
     home.note("a.txt", "Hello there. Fine weather.");
     let service = Running::start(&home, &["serve"]);
-    until("the service answers", || answers(&home));
+    until("the service answers", || home.answers());
     for command in [["serve"].as_slice(), &["drain"], &["queue", "adopt"]] {
         let refused = home.expect(4, command);
         refused.says(&["another process holds this home", &service.0.id().to_string()]);
@@ -201,7 +141,7 @@ fn a_running_service_answers_and_obeys() {
     home.note("a.txt", "Hello there. Fine weather.");
     home.note("later.txt", "Not now. Much later.");
     let service = Running::start(&home, &["serve"]);
-    until("the service answers", || answers(&home));
+    until("the service answers", || home.answers());
     let status = home.expect(0, &["status", "--json"]).json();
     assert_eq!(status["run"]["command"], "serve");
     assert_eq!(status["paused"], json!([]));

@@ -6,6 +6,7 @@
 pub mod compact;
 pub mod demo;
 pub mod doctor;
+pub mod explain;
 pub mod failure;
 pub mod flow;
 pub mod home;
@@ -89,6 +90,7 @@ enum Command {
     Status(inspect::StatusArgs),
     Requests(inspect::RequestsArgs),
     Show(inspect::ShowArgs),
+    Explain(explain::ExplainArgs),
     Retry(operate::RetryArgs),
     Cancel(operate::CancelArgs),
     Pause(operate::PauseArgs),
@@ -196,6 +198,7 @@ fn dispatch(command: &Command, context: &Context) -> Result<Exit, Failure> {
         Command::Status(args) => args.run(context),
         Command::Requests(args) => args.run(context),
         Command::Show(args) => args.run(context),
+        Command::Explain(args) => args.run(context),
         Command::Retry(args) => args.run(context),
         Command::Cancel(args) => args.run(context),
         Command::Pause(args) => args.run(context),

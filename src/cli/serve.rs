@@ -68,20 +68,21 @@ pub fn moment(text: &str) -> Result<Timestamp, Failure> {
 pub fn run_service(context: &Context, command: &str, until: Until) -> Result<RunReport, Failure> {
     let held = Held::take(context, true)?.ok_or_else(|| held_by_another(context))?;
     held.is_up();
-    let (config, home, flows, engine, projector, control, _progress, lock) = held.into_parts();
+    let Held { config, home, index, flows, engine, projector, control, lock, .. } = held;
     let stop = StopSignal::default();
     stop_on_signals(&stop)?;
     let summaries = Summaries::open(&context.machine.disk, &home.buses, engine.log());
     let summaries = summaries.map_err(|error| not_published(&error))?;
     let every = Duration::from_millis(config.export_interval_ms.max(1).unsigned_abs());
     let registry = load_registry(context)?;
-    let worker = FlowWorker::new(&context.machine, &home, &config, registry);
+    let worker = FlowWorker::new(&context.machine, &home, &config, registry, Arc::clone(&index));
     let worker = Arc::new(worker.map_err(|error| no_provider(&error))?);
     let service = Service {
         machine: context.machine.clone(),
         home,
         run: run_start(context, &config, command)?,
         config,
+        index,
         reload: Some(reloader(context, Arc::clone(&flows), Arc::clone(&worker))),
         flows,
         worker,

@@ -25,6 +25,7 @@ use crate::service::operate::{Reply, Surroundings, answer};
 use crate::service::past::PastError;
 use crate::service::projector::{Projections, Projector, ProjectorError};
 use crate::service::worker::{FlowDirectory, SharedFlows};
+use crate::upstream::{FileIndex, IndexStore};
 
 /// How long a command waits for a service that is starting.
 const STARTING_PATIENCE: Duration = Duration::from_secs(120);
@@ -85,6 +86,8 @@ pub struct Held {
     pub config: Config,
     /// Where things lie.
     pub home: Home,
+    /// Where upstream ids are looked up.
+    pub index: Arc<dyn IndexStore>,
     /// Flows as registered.
     pub flows: SharedFlows,
     /// The engine, brought up to the end of the log.
@@ -93,8 +96,9 @@ pub struct Held {
     pub projector: Projector,
     /// The socket, for a command that stays.
     pub control: Option<ControlServer>,
+    /// The home is held as long as this lives.
+    pub lock: HomeLock,
     progress: Progress,
-    lock: HomeLock,
 }
 
 impl Held {
@@ -123,7 +127,9 @@ impl Held {
         let flows = shared_flows(registry);
         let (engine, projections) = recover(context, &config, &home, &progress)?;
         let projector = Projector::start(projections).map_err(|error| projector_failed(&error))?;
-        Ok(Some(Held { config, home, flows, engine, projector, control, progress, lock }))
+        let index = FileIndex::new(Arc::clone(disk), home.upstream_index());
+        let index: Arc<dyn IndexStore> = Arc::new(index);
+        Ok(Some(Held { config, home, index, flows, engine, projector, control, progress, lock }))
     }
 
     /// The service is up: questions go to the sequencer from now on.
@@ -138,6 +144,10 @@ impl Held {
         let queue = disk.stat(&self.home.queue).ok().flatten();
         let around = Surroundings {
             now,
+            machine: &context.machine,
+            home: &self.home,
+            config: &self.config,
+            index: &self.index,
             flows: &self.flows,
             queue_bytes: queue.map_or(0, |stat| stat.len),
             free_bytes: disk.free_bytes(&self.home.root).ok(),
@@ -184,16 +194,6 @@ impl Held {
         engine.close().map_err(|error| engine_failed(&error))?;
         drop(lock);
         Ok(())
-    }
-
-    /// Parts for a command that runs the service.
-    #[allow(clippy::type_complexity, reason = "taken apart once, where the service starts")]
-    pub fn into_parts(
-        self,
-    ) -> (Config, Home, SharedFlows, Engine, Projector, Option<ControlServer>, Progress, HomeLock)
-    {
-        let Held { config, home, flows, engine, projector, control, progress, lock } = self;
-        (config, home, flows, engine, projector, control, progress, lock)
     }
 }
 

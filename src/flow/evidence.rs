@@ -61,13 +61,13 @@ fn unquoted(quote: &str) -> &str {
 }
 
 /// A text with runs of white space folded, and where each byte came from.
-struct Folded {
-    text: String,
+pub(super) struct Folded {
+    pub text: String,
     offsets: Vec<usize>,
 }
 
 impl Folded {
-    fn of(text: &str) -> Folded {
+    pub fn of(text: &str) -> Folded {
         let mut folded = Folded { text: String::with_capacity(text.len()), offsets: Vec::new() };
         let mut space = false;
         for (at, c) in text.char_indices() {
@@ -86,7 +86,7 @@ impl Folded {
         folded
     }
 
-    fn find(&self, wanted: &str) -> Option<(usize, usize)> {
+    pub fn find(&self, wanted: &str) -> Option<(usize, usize)> {
         let at = self.text.find(wanted)?;
         let last = self.text[..at + wanted.len()].chars().next_back()?;
         let end = self.offsets[at + wanted.len() - 1] + last.len_utf8();

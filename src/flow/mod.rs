@@ -15,6 +15,7 @@
 //! Which source text goes into which input is told in `inputs`; how the output becomes a summary in
 //! `project`. Waiting, budgets and fallbacks are the provider's side (`model`).
 
+pub mod align;
 mod ask;
 mod dag;
 mod evidence;

@@ -54,6 +54,17 @@ pub enum Question {
         /// A request id or a summary id.
         id: String,
     },
+    /// Where a summary comes from, word by word.
+    Explain {
+        /// A summary id, or the id of a request that made one.
+        id: String,
+        /// Compute every hash on the way again.
+        #[serde(default)]
+        verify: bool,
+        /// Show the prompts as they were rendered.
+        #[serde(default)]
+        prompts: bool,
+    },
     /// A page of quarantined lines, oldest first.
     Quarantine {
         /// Continue after this event.

@@ -33,6 +33,7 @@ use crate::seam::position::QueueError;
 use crate::state::Status;
 use crate::state::decide::{Again, Failed, Outcome, Report};
 use crate::state::event::{Event, PauseCause, RunEnd};
+use crate::upstream::IndexStore;
 
 /// Tries that may be under way for each worker thread: enough to keep the threads busy across a
 /// commit, few enough that a stop does not wait long.
@@ -115,6 +116,8 @@ pub struct Service {
     pub home: Home,
     /// Settings.
     pub config: Config,
+    /// Where upstream ids are looked up.
+    pub index: Arc<dyn IndexStore>,
     /// Flows as registered.
     pub flows: SharedFlows,
     /// Who makes summaries.
@@ -459,6 +462,10 @@ impl Sequencer {
         let queue = self.service.machine.disk.stat(&self.service.home.queue);
         let around = Surroundings {
             now,
+            machine: &self.service.machine,
+            home: &self.service.home,
+            config: &self.service.config,
+            index: &self.service.index,
             flows: &self.service.flows,
             queue_bytes: queue.ok().flatten().map_or(0, |stat| stat.len),
             free_bytes: self.free_bytes,

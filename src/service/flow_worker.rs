@@ -33,7 +33,7 @@ use crate::registry::{Registry, Resolution, label};
 use crate::state::decide::{Again, Outcome};
 use crate::state::event::SummaryPointer;
 use crate::upstream::selection::Roots;
-use crate::upstream::{self, FileIndex, InputSpec, Resolved, Upstream};
+use crate::upstream::{self, IndexStore, InputSpec, Resolved, Upstream};
 
 /// Packs kept ready; more than that many different ones are loaded again when they are used.
 const PACKS_MAX: usize = 256;
@@ -75,14 +75,14 @@ impl FlowWorker {
         home: &Home,
         config: &Config,
         registry: Registry,
+        index: Arc<dyn IndexStore>,
     ) -> Result<FlowWorker, ProviderError> {
         let disk = Arc::clone(&machine.disk);
-        let index = FileIndex::new(Arc::clone(&disk), home.run().join("upstream-index"));
         let roots = Roots { service: Some(home.root.clone()), extra: Vec::new() };
         let providers = Arc::new(Providers::new(config, Arc::new(Builtin), machine)?);
         let setup = Setup { config: config.clone(), registry, providers };
         Ok(FlowWorker {
-            upstream: Upstream::new(Arc::clone(&disk), &home.buses, Arc::new(index)),
+            upstream: Upstream::new(Arc::clone(&disk), &home.buses, index),
             disk,
             resolving: upstream::Options { title_as_text: false, roots },
             setup: RwLock::new(Arc::new(setup)),

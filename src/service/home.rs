@@ -38,6 +38,11 @@ impl Home {
         self.run().join("summarizer.redb")
     }
 
+    /// Where upstream ids lie; it may be deleted at any time.
+    pub fn upstream_index(&self) -> PathBuf {
+        self.run().join("upstream-index")
+    }
+
     /// Acks out.
     pub fn acks(&self) -> PathBuf {
         self.run().join("ack.jsonl")

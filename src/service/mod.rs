@@ -3,6 +3,7 @@
 pub mod control;
 pub mod daemon;
 pub mod engine;
+pub mod explain;
 mod flow_facts;
 mod flow_item;
 pub mod flow_worker;

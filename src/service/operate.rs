@@ -5,14 +5,18 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
 use super::control::{Answer, Question, done};
 use super::engine::{Engine, EngineError, OperatorError};
+use super::explain::{Around, ExplainError, Wanted, explain};
+use super::home::Home;
 use super::mark::QueueMark;
 use super::past::{PastError, event_at};
 use super::worker::SharedFlows;
+use crate::config::Config;
 use crate::contract::hash::Digest;
 use crate::contract::ids::{KeyIndex, Seq};
 use crate::contract::time::Timestamp;
@@ -20,9 +24,11 @@ use crate::export::{Committed, ack, quarantine};
 use crate::limits::QUERY_PAGE_ROWS;
 use crate::log::codec::{self, CodecError};
 use crate::log::{LogError, Reader, Record};
+use crate::os::Machine;
 use crate::state::decide::Refused;
 use crate::state::event::{Event, PauseCause, TakenRequest};
 use crate::state::{Open, Past as _, Row, State, Status};
+use crate::upstream::IndexStore;
 
 /// Rows looked at for one page when a filter passes few.
 const SCANNED_PER_PAGE: usize = 20_000;
@@ -43,6 +49,14 @@ pub enum Reply {
 pub struct Surroundings<'a> {
     /// The moment of asking.
     pub now: Timestamp,
+    /// Clock and disk.
+    pub machine: &'a Machine,
+    /// Where things lie.
+    pub home: &'a Home,
+    /// Settings.
+    pub config: &'a Config,
+    /// Where upstream ids are looked up.
+    pub index: &'a Arc<dyn IndexStore>,
     /// Flows as registered.
     pub flows: &'a SharedFlows,
     /// Bytes of the queue file.
@@ -70,6 +84,9 @@ pub fn answer(
             Ok(requests(engine, now, filter, before, limit))
         }
         Question::Show { id } => show(engine, now, &id),
+        Question::Explain { id, verify, prompts } => {
+            explained(engine, around, &id, Wanted { verify, prompts })
+        }
         Question::Quarantine { after, limit } => {
             let log = engine.log().clone();
             let limit = limit.unwrap_or(QUERY_PAGE_ROWS).clamp(1, QUERY_PAGE_ROWS);
@@ -88,7 +105,7 @@ pub fn answer(
             Ok(Reply::Now(done("released")))
         }
         Question::Retry { request_id } => {
-            let flows = std::sync::Arc::clone(&around.flows.read());
+            let flows = Arc::clone(&around.flows.read());
             let flow_of =
                 |taken: &TakenRequest| flows.standing(&taken.flow_id, taken.variant.as_deref());
             granted(engine.retry(&request_id, flow_of, now), "retry")
@@ -133,6 +150,10 @@ enum AnswerError {
     Event { seq: Seq, source: CodecError },
     #[error("read a row")]
     Row(#[from] CodecError),
+    #[error(transparent)]
+    Explain(#[from] ExplainError),
+    #[error("show the explanation")]
+    Json(#[from] serde_json::Error),
 }
 
 fn later(work: impl FnOnce() -> Result<Answer, AnswerError> + Send + 'static) -> Reply {
@@ -401,6 +422,41 @@ fn show(engine: &Engine, now: Timestamp, id: &str) -> Result<Reply, EngineError>
         let latest = acceptances.first().cloned().unwrap_or(Value::Null);
         let earlier: Vec<Value> = acceptances.into_iter().skip(1).collect();
         Ok(Answer::Ok(json!({"latest": latest, "earlier": earlier})))
+    }))
+}
+
+/// Where a summary comes from; found by its own id or by that of a request that made or shares it.
+fn explained(
+    engine: &Engine,
+    around: &Surroundings<'_>,
+    id: &str,
+    wanted: Wanted,
+) -> Result<Reply, EngineError> {
+    let (state, past) = (engine.state(), engine.past());
+    let item = crate::state::apply::item_digest(id).head();
+    let mut found = match state.find(&past, KeyIndex::SummaryId, &item)? {
+        Some(seq) => state.row(&past, seq)?.map(|row| (seq, row)),
+        None => state.newest_of_id(&past, id)?,
+    };
+    if let Some((_, row)) = found
+        && row.output_of != Seq(0)
+    {
+        found = state.row(&past, row.output_of)?.map(|of| (row.output_of, of));
+    }
+    let Some((request, row)) = found else {
+        return Ok(not_found(format!("no summary {id}")));
+    };
+    let around = Around {
+        log: engine.log().clone(),
+        machine: around.machine.clone(),
+        home: around.home.clone(),
+        config: around.config.clone(),
+        index: Arc::clone(around.index),
+    };
+    Ok(later(move || match explain(&around, request, row.last, wanted) {
+        Ok(explanation) => Ok(Answer::Ok(serde_json::to_value(explanation)?)),
+        Err(error @ ExplainError::NoSummary(_)) => Ok(Answer::NotFound(error.to_string())),
+        Err(error) => Err(error.into()),
     }))
 }
 

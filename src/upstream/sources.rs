@@ -92,7 +92,7 @@ impl Gathered {
     }
 
     /// The text of the chunks an event points to, one blank line between them.
-    fn pointed_text(
+    pub fn pointed_text(
         &mut self,
         upstream: &Upstream,
         event: &EventRecord<'_>,

@@ -2,7 +2,8 @@
 //! built program run on them with an empty environment.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -104,6 +105,13 @@ impl ProcessHome {
         ran
     }
 
+    /// Whether a service holds the home and is up.
+    pub fn answers(&self) -> bool {
+        // Before it is up it answers that it is starting; before it holds the home, we would.
+        self.path("run/summarizer.sock").exists()
+            && self.expect(0, &["status", "--json"]).json()["run"]["command"] == "serve"
+    }
+
     pub fn acks(&self) -> Vec<Value> {
         let bytes = self.read("run/ack.jsonl");
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
@@ -162,5 +170,58 @@ impl Ran {
         for word in words {
             assert!(all.contains(word), "{word:?} is missing in:\n{all}");
         }
+    }
+}
+
+/// How long something that must happen may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A child that does not outlive its test.
+pub struct Running(pub Child);
+
+impl Running {
+    pub fn start(home: &ProcessHome, args: &[&str]) -> Running {
+        let mut command = home.command(args);
+        Running(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// Asks it to stop and waits for its exit code.
+    pub fn terminate(mut self) -> Option<i32> {
+        let pid = rustix::process::Pid::from_child(&self.0);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.wait().map(|status| status.code().unwrap_or(-1))
+    }
+
+    pub fn wait(&mut self) -> Option<std::process::ExitStatus> {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                return Some(status);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        None
+    }
+
+    /// Ends it without a word, as the kernel does when memory runs out.
+    pub fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits until something holds.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -1,0 +1,506 @@
+//! Every hash on the way from a summary back to the queue and to upstream, computed again.
+//!
+//! Contract: one link for each thing that could have changed, in the order in which a reader would
+//! follow them, each with what is wrong. A link that cannot be looked at is `unknown`, never
+//! `holds`.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::story::Story;
+use super::texts::Texts;
+use super::{Around, Published};
+use crate::compaction::evidence::{Span, SpanUnit, evidence_id};
+use crate::contract::hash::{Digest, Hasher, sha256};
+use crate::contract::request::Request;
+use crate::export::item::{SummaryIdentity, summary_id};
+use crate::flow::{self, FlowOutcome, LoadedPack, ReplyCache, RunOptions};
+use crate::model::builtin::Builtin;
+use crate::model::{
+    BUILTIN, ModelCall, ModelError, ModelIdentity, ModelReply, Provider, Providers,
+};
+use crate::os::Open;
+use crate::registry::Registry;
+use crate::upstream::Upstream;
+use crate::upstream::lines::read_range;
+use crate::upstream::text::source_text_hash;
+
+/// Bytes hashed at once.
+const CHUNK_BYTES: usize = 1 << 20;
+/// Problems of one kind that are spelled out.
+const LISTED_MAX: usize = 5;
+
+/// How a link stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// It was computed again and is the same.
+    Holds,
+    /// It is another now.
+    Broken,
+    /// It could not be computed.
+    Unknown,
+}
+
+/// One link of the chain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Link {
+    /// Its name, such as `upstream.data`.
+    pub link: &'static str,
+    /// How it stands.
+    pub standing: Standing,
+    /// What was compared, or what is wrong.
+    pub what: String,
+}
+
+/// What the flow gives when it is run again on the same texts, or why it cannot be.
+pub(super) type Again = Result<FlowOutcome, String>;
+
+struct Chain(Vec<Link>);
+
+impl Chain {
+    fn put(&mut self, link: &'static str, standing: Standing, what: impl Into<String>) {
+        self.0.push(Link { link, standing, what: what.into() });
+    }
+
+    /// Holds with what was compared, or is broken with everything that is wrong.
+    fn all(&mut self, link: &'static str, compared: String, wrong: &[String]) {
+        match wrong {
+            [] => self.put(link, Standing::Holds, compared),
+            wrong => {
+                let mut what = wrong[..wrong.len().min(LISTED_MAX)].join("; ");
+                if wrong.len() > LISTED_MAX {
+                    what.push_str(&format!("; and {} more", wrong.len() - LISTED_MAX));
+                }
+                self.put(link, Standing::Broken, what);
+            }
+        }
+    }
+
+    fn same(&mut self, link: &'static str, what: &str, recorded: &str, now: &str) {
+        match recorded == now {
+            true => self.put(link, Standing::Holds, format!("{what} is {now}")),
+            false => {
+                let text = format!("{what} is {now} and was recorded as {recorded}");
+                self.put(link, Standing::Broken, text);
+            }
+        }
+    }
+}
+
+/// Every link of a summary.
+pub(super) fn links(
+    around: &Around,
+    upstream: &Upstream,
+    story: &Story,
+    texts: &Texts,
+    published: &Published,
+    again: &Again,
+) -> Vec<Link> {
+    let mut chain = Chain(Vec::new());
+    publication(&mut chain, around, story, published);
+    log_records(&mut chain, around, story);
+    queue_line(&mut chain, around, story);
+    identity(&mut chain, story);
+    files(&mut chain, upstream, story);
+    source_texts(&mut chain, story, texts);
+    quotes(&mut chain, story, texts);
+    pack(&mut chain, around, story);
+    outcome(&mut chain, story, again);
+    chain.0
+}
+
+fn publication(chain: &mut Chain, around: &Around, story: &Story, published: &Published) {
+    match (&published.bytes, &published.problem) {
+        (Some(line), _) if *line == story.body => {
+            let what = format!("{}:{} is the item of the log", published.path, line_of(published));
+            chain.put("published.line", Standing::Holds, what);
+        }
+        (Some(_), _) => {
+            let what = format!("{}:{} is not the item", published.path, line_of(published));
+            chain.put("published.line", Standing::Broken, what);
+        }
+        (None, problem) => {
+            let what = problem.clone().unwrap_or_default();
+            chain.put("published.line", Standing::Broken, what);
+        }
+    }
+    let path = around.home.buses.join(&published.manifest_path);
+    let manifest: Option<Value> =
+        around.machine.disk.read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    match (manifest, &published.data_sha256) {
+        (Some(manifest), Some(now)) => {
+            let declared = manifest["integrity"]["sha256"].as_str().unwrap_or_default();
+            chain.same("published.manifest", &published.path, declared, now);
+        }
+        _ => {
+            let what = format!("{} cannot be compared with its data", published.manifest_path);
+            chain.put("published.manifest", Standing::Broken, what);
+        }
+    }
+}
+
+fn line_of(published: &Published) -> u64 {
+    published.line.unwrap_or(0)
+}
+
+fn log_records(chain: &mut Chain, around: &Around, story: &Story) {
+    let last = story.produced_at.seq;
+    match around.log.verify(story.request, Some(last), &mut |_| {}) {
+        Ok(report) => {
+            let what = format!(
+                "{} records and {} bodies from {} to {last} follow from each other",
+                report.records, report.bodies, story.request
+            );
+            chain.put("log.chain", Standing::Holds, what);
+        }
+        Err(error) => {
+            let mut what = error.to_string();
+            if let Some(source) = std::error::Error::source(&error) {
+                what.push_str(&format!(": {source}"));
+            }
+            chain.put("log.chain", Standing::Broken, what);
+        }
+    }
+    let now = sha256(&story.body).hex();
+    chain.same("log.item", "the item", &story.body_sha256.hex(), &now);
+    let mut wrong = Vec::new();
+    for answer in &story.answers {
+        match around.log.body(crate::contract::ids::Seq(answer.seq)) {
+            Ok(Some(body)) if sha256(&body).hex() == answer.body_sha256 => {}
+            Ok(Some(_)) => wrong.push(format!("the answer of event {} is another", answer.seq)),
+            Ok(None) => wrong.push(format!("the answer of event {} is gone", answer.seq)),
+            Err(error) => wrong.push(format!("the answer of event {}: {error}", answer.seq)),
+        }
+    }
+    if !story.answers.is_empty() {
+        chain.all(
+            "log.answers",
+            format!("{} answers are as recorded", story.answers.len()),
+            &wrong,
+        );
+    }
+}
+
+fn queue_line(chain: &mut Chain, around: &Around, story: &Story) {
+    let (taken, path) = (&story.taken, &around.home.queue);
+    let shown = path.strip_prefix(&around.home.root).unwrap_or(path).display();
+    let place = format!("{shown} line {} at byte {}", taken.head.line, taken.head.offset);
+    let read = around
+        .machine
+        .disk
+        .open(path, Open::Read)
+        .and_then(|file| read_range(file.as_ref(), taken.head.offset, taken.line.len()));
+    match read {
+        Ok(bytes) if bytes == taken.line => {
+            chain.put("queue.line", Standing::Holds, format!("{place} is the request"));
+        }
+        Ok(_) => {
+            chain.put("queue.line", Standing::Broken, format!("{place} is not the request"));
+        }
+        Err(error) => chain.put("queue.line", Standing::Broken, format!("{place}: {error}")),
+    }
+}
+
+/// The key and the id of the summary follow from what they are made of.
+fn identity(chain: &mut Chain, story: &Story) {
+    let request = match Request::parse(&story.taken.line) {
+        Ok(request) => request,
+        Err(refusal) => {
+            let what = format!("the stored request does not read: {}", refusal.reason);
+            chain.put("request.key", Standing::Broken, what);
+            return;
+        }
+    };
+    let key = request.effective_key().text;
+    chain.same("request.key", "the effective key", &story.taken.head.key, &key);
+    let item = &story.item;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let Ok(hash) = text(&item["selection"]["source_text_hash"]).parse::<Digest>() else {
+        chain.put("summary.id", Standing::Broken, "the item names no source_text_hash");
+        return;
+    };
+    let listed = match item["selection"]["session_ids"].as_array() {
+        Some(sessions) if item["source_type"] == "session" => sessions,
+        _ => item["source_ids"].as_array().unwrap_or(const { &Vec::new() }),
+    };
+    let primary: Vec<String> = listed.iter().map(text).collect();
+    let id = summary_id(&SummaryIdentity {
+        stream: story.summary.stream,
+        kind: request.work.kind,
+        subkind: &request.work.subkind,
+        primary_ids: &primary,
+        source_text_hash: &hash,
+        prompt_hash: &text(&item["prompt"]["prompt_hash"]),
+        provider: &text(&item["model"]["provider"]),
+        model: &text(&item["model"]["model_name"]),
+    });
+    chain.same(
+        "summary.id",
+        "the id of what was summarized and how",
+        &story.summary.summary_id,
+        &id,
+    );
+}
+
+/// Every upstream file and manifest that was read.
+fn files(chain: &mut Chain, upstream: &Upstream, story: &Story) {
+    let inputs = story.produced["inputs"].as_array().cloned().unwrap_or_default();
+    let (mut manifests, mut wrong_manifests) = (0_usize, Vec::new());
+    let mut wrong_data = Vec::new();
+    for input in &inputs {
+        let text = |name: &str| input[name].as_str().unwrap_or_default();
+        if !text("manifest_path").is_empty() {
+            manifests += 1;
+            compare(
+                &mut wrong_manifests,
+                upstream,
+                text("manifest_path"),
+                text("manifest_sha256"),
+                None,
+            );
+        }
+        // Of a manifested file only the manifest's bytes were read, of a plain one all.
+        let manifested = !text("manifest_path").is_empty();
+        let bytes = input["data_bytes"].as_u64().filter(|_| manifested);
+        compare(&mut wrong_data, upstream, text("path"), text("data_sha256"), bytes);
+    }
+    if manifests > 0 {
+        let what = format!("{manifests} manifests are as read");
+        chain.all("upstream.manifest", what, &wrong_manifests);
+    }
+    chain.all("upstream.data", format!("{} files are as read", inputs.len()), &wrong_data);
+    let selection = &story.produced["selection"];
+    if let Some(path) = selection["path"].as_str() {
+        let mut wrong = Vec::new();
+        let recorded = selection["sha256"].as_str().unwrap_or_default();
+        compare(&mut wrong, upstream, path, recorded, None);
+        chain.all("selection.manifest", format!("{path} is as read"), &wrong);
+    }
+}
+
+fn compare(
+    wrong: &mut Vec<String>,
+    upstream: &Upstream,
+    path: &str,
+    recorded: &str,
+    bytes: Option<u64>,
+) {
+    match hash_file(upstream, path, bytes.filter(|bytes| *bytes > 0)) {
+        Ok(now) if now.hex() == recorded => {}
+        Ok(now) => wrong.push(format!("{path} has {now} and was read as {recorded}")),
+        Err(error) => wrong.push(format!("{path}: {error}")),
+    }
+}
+
+/// The hash of a file, or of its first bytes: what was appended later was not read.
+fn hash_file(upstream: &Upstream, path: &str, bytes: Option<u64>) -> std::io::Result<Digest> {
+    let file = upstream.disk().open(&upstream.root().join(path), Open::Read)?;
+    let mut hasher = Hasher::new();
+    let mut buffer = vec![0; CHUNK_BYTES];
+    let mut offset = 0;
+    let end = bytes.unwrap_or(u64::MAX);
+    while offset < end {
+        let most = usize::try_from(end - offset).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
+        let count = file.read_at(&mut buffer[..most], offset)?;
+        if count == 0 {
+            break;
+        }
+        hasher.update(&buffer[..count]);
+        offset += count as u64;
+    }
+    Ok(hasher.finish())
+}
+
+fn source_texts(chain: &mut Chain, story: &Story, texts: &Texts) {
+    let wrong: Vec<String> = texts
+        .lines
+        .iter()
+        .filter_map(|line| Some(format!("{}: {}", line.id, line.problem.as_ref()?)))
+        .collect();
+    chain.all("upstream.records", format!("{} records are read again", texts.lines.len()), &wrong);
+    let recorded = story.item["selection"]["source_text_hash"].as_str().unwrap_or_default();
+    if !texts.complete {
+        let what = "not every text could be read again";
+        chain.put("source_text_hash", Standing::Unknown, what);
+        return;
+    }
+    let pairs = texts.sources.iter().map(|source| (source.id.as_str(), source.text.as_str()));
+    let now = source_text_hash(pairs).hex();
+    chain.same("source_text_hash", "the hash of the texts", recorded, &now);
+}
+
+/// Every evidence pointer of the item: its id, its quote, and the words at its place.
+fn quotes(chain: &mut Chain, story: &Story, texts: &Texts) {
+    let pointers = story.item["outputs"]["evidence_refs"].as_array();
+    let Some(pointers) = pointers.filter(|pointers| !pointers.is_empty()) else { return };
+    let mut wrong = BTreeSet::new();
+    for pointer in pointers {
+        let text = |name: &str| pointer[name].as_str().unwrap_or_default();
+        let at = |name: &str| pointer["span"][name].as_u64().unwrap_or(u64::MAX);
+        let (start, end) = (at("start"), at("end"));
+        let quote = sha256(text("quote"));
+        let span = Span { start, end, unit: SpanUnit::Utf8Byte };
+        let id = evidence_id(text("namespace"), text("chunk_id"), span, Some(quote));
+        if quote.hex() != text("quote_sha256") || id != text("evidence_id") {
+            wrong.insert(format!("{} is not the pointer it says", text("evidence_id")));
+        }
+        let source = texts.sources.iter().find(|source| source.id == text("chunk_id"));
+        let words = source.and_then(|source| {
+            source.text.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)
+        });
+        if words.is_none_or(|words| !same_words(words, text("quote"))) {
+            let place = format!("{} at {start}..{end}", text("chunk_id"));
+            wrong.insert(format!("{place} does not say what {} quotes", text("evidence_id")));
+        }
+    }
+    let wrong: Vec<String> = wrong.into_iter().collect();
+    chain.all("evidence", format!("{} quotes stand where they say", pointers.len()), &wrong);
+}
+
+/// Quotation marks and line breaks are no difference.
+fn same_words(words: &str, quote: &str) -> bool {
+    words == quote || flow::align::find(quote, words).is_some()
+}
+
+fn pack(chain: &mut Chain, around: &Around, story: &Story) {
+    let recorded =
+        |name: &str| story.produced["provenance"][name].as_str().unwrap_or_default().to_owned();
+    match load(around, story) {
+        Ok(pack) => {
+            let now = pack.pack_hash().hex();
+            chain.same("flow.pack", "the pack in the registry", &recorded("pack_hash"), &now);
+            let request = Request::parse(&story.taken.line);
+            let params = request.map(|request| request.work.params).unwrap_or_default();
+            let now = pack.prompt_hash(&params).hex();
+            let recorded = story.item["prompt"]["prompt_hash"].as_str().unwrap_or_default();
+            chain.same("flow.prompt", "the prompt hash", recorded, &now);
+        }
+        Err(what) => chain.put("flow.pack", Standing::Broken, what),
+    }
+}
+
+fn load(around: &Around, story: &Story) -> Result<LoadedPack, String> {
+    let disk = around.machine.disk.as_ref();
+    let registry = Registry::of_home(disk, &around.home.root).map_err(|error| error.to_string())?;
+    let (flow_id, variant) = (&story.taken.flow_id, story.taken.variant.as_deref());
+    let name = crate::registry::label(flow_id, variant);
+    let record = registry
+        .find(flow_id, variant)
+        .ok_or_else(|| format!("{name} is not in the registry any more"))?;
+    let files = registry
+        .verified_files(disk, record)
+        .map_err(|error| format!("the pack of {name}: {error}"))?;
+    LoadedPack::load(record, &files).map_err(|error| format!("the pack of {name}: {error}"))
+}
+
+/// What the flow gives again is what the item says.
+fn outcome(chain: &mut Chain, story: &Story, again: &Again) {
+    let made = match again {
+        Ok(made) => made,
+        Err(why) => {
+            chain.put("prompt.rendered", Standing::Unknown, why);
+            chain.put("outputs", Standing::Unknown, why);
+            return;
+        }
+    };
+    let recorded = story.produced["provenance"]["rendered_prompt_sha256"].as_str();
+    let now = &made.rendered_prompt_sha256;
+    chain.same("prompt.rendered", "the rendered prompt", recorded.unwrap_or_default(), now);
+    let outputs = &story.item["outputs"];
+    let same = outputs["structured"] == made.structured
+        && outputs["summary_text"] == made.summary.summary_text.as_str();
+    match same {
+        true => {
+            let what = "the flow gives the same outputs from the same texts and answers";
+            chain.put("outputs", Standing::Holds, what);
+        }
+        false => {
+            let what = "the flow gives other outputs from the same texts and answers";
+            chain.put("outputs", Standing::Broken, what);
+        }
+    }
+}
+
+/// Runs the flow again with the answers the log holds; nobody is asked.
+pub(super) fn run_again(around: &Around, story: &Story, texts: &Texts) -> Again {
+    if !texts.complete {
+        return Err("not every text could be read again".to_owned());
+    }
+    let pack = load(around, story)?;
+    let recorded = story.produced["provenance"]["pack_hash"].as_str().unwrap_or_default();
+    if pack.pack_hash().hex() != recorded {
+        return Err(format!("the pack is another: {recorded} is not in the registry any more"));
+    }
+    let request = Request::parse(&story.taken.line)
+        .map_err(|refusal| format!("the stored request does not read: {}", refusal.reason))?;
+    let answers = Answers::read(around, story)?;
+    let provider: Arc<dyn Provider> = match story.item["model"]["provider"] == BUILTIN {
+        true => Arc::new(Builtin),
+        false => Arc::new(Silent(configured(around, &request)?)),
+    };
+    let options = RunOptions {
+        params: request.work.params.clone(),
+        replies: Some(&answers),
+        keep_prompts: true,
+        concurrency: 1,
+        ..RunOptions::default()
+    };
+    flow::run(&pack, Map::new(), &texts.sources, provider.as_ref(), &options)
+        .map_err(|error| format!("the flow cannot be run again from the log: {error}"))
+}
+
+fn configured(around: &Around, request: &Request) -> Result<Arc<dyn Provider>, String> {
+    Providers::new(&around.config, Arc::new(Builtin), &around.machine)
+        .and_then(|all| all.for_flow(&request.work.flow_id, request.work.variant.as_deref()))
+        .map_err(|error| format!("the provider that answered is not configured: {error}"))
+}
+
+/// The answers of the log, by what was asked.
+struct Answers(Vec<(String, ModelReply)>);
+
+impl Answers {
+    fn read(around: &Around, story: &Story) -> Result<Answers, String> {
+        let mut all = Vec::new();
+        for answer in &story.answers {
+            let body = around.log.body(crate::contract::ids::Seq(answer.seq));
+            let body = body.map_err(|error| error.to_string())?.unwrap_or_default();
+            let reply = serde_json::from_slice(&body)
+                .map_err(|error| format!("the answer of event {}: {error}", answer.seq))?;
+            all.push((answer.call.clone(), reply));
+        }
+        Ok(Answers(all))
+    }
+}
+
+impl ReplyCache for Answers {
+    fn get(&self, request_hash: &str) -> Option<ModelReply> {
+        let call = sha256(request_hash).hex();
+        self.0.iter().find(|(known, _)| *known == call).map(|(_, reply)| reply.clone())
+    }
+
+    fn put(&self, _request_hash: &str, _reply: &ModelReply) {}
+}
+
+/// A provider that is known and is not asked.
+struct Silent(Arc<dyn Provider>);
+
+impl Provider for Silent {
+    fn identity(&self) -> ModelIdentity {
+        self.0.identity()
+    }
+
+    fn context_tokens(&self) -> usize {
+        self.0.context_tokens()
+    }
+
+    fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
+        Err(ModelError::Permanent {
+            provider: self.identity().provider,
+            reason: format!("the log holds no answer to what node {} asks now", call.node),
+        })
+    }
+}

@@ -1,0 +1,151 @@
+//! What the log says about the request that made a summary.
+
+use std::ops::ControlFlow;
+
+use serde_json::Value;
+
+use super::{Answered, Attempt, ExplainError};
+use crate::contract::hash::Digest;
+use crate::contract::ids::Seq;
+use crate::contract::time::Timestamp;
+use crate::export::Committed;
+use crate::log::codec;
+use crate::log::{LogError, Reader};
+use crate::state::event::{Event, SummaryPointer, TakenRequest};
+
+/// Events of one request that are kept; a summary needs few.
+const EVENTS_MAX: usize = 10_000;
+
+/// The record that holds the item.
+pub(super) struct ProducedAt {
+    pub seq: Seq,
+    pub at: Timestamp,
+    pub hash: Digest,
+}
+
+/// One request from its line to its item.
+pub(super) struct Story {
+    pub request: Seq,
+    pub taken: TakenRequest,
+    pub summary: SummaryPointer,
+    pub produced_at: ProducedAt,
+    pub body_sha256: Digest,
+    /// The item's bytes.
+    pub body: Vec<u8>,
+    /// The item.
+    pub item: Value,
+    /// Facts of the input, with the place of every source.
+    pub resolved: Value,
+    /// Facts of the item.
+    pub produced: Value,
+    pub answers: Vec<Answered>,
+    pub attempts: Vec<Attempt>,
+    pub events: Vec<Committed>,
+}
+
+impl Story {
+    pub fn read(log: &Reader, request: Seq, last: Seq) -> Result<Story, ExplainError> {
+        let events = events(log, request, last)?;
+        let taken = events.first().and_then(|first| first.event.taken()).cloned();
+        let damaged = |what: &str| LogError::Damaged { seq: request, what: what.to_owned() };
+        let taken = taken.ok_or_else(|| damaged("no request"))?;
+        let mut produced = None;
+        let mut resolved = Value::Null;
+        let mut answers = Vec::new();
+        let mut attempts: Vec<Attempt> = Vec::new();
+        for one in &events {
+            attempted(&mut attempts, one);
+            match &one.event {
+                Event::InputResolved { facts, .. } => resolved = parsed(facts),
+                Event::ModelResponded { attempt, call, body_sha256, facts, .. } => {
+                    answers.push(Answered {
+                        seq: one.seq.0,
+                        attempt: *attempt,
+                        call: call.hex(),
+                        body_sha256: body_sha256.hex(),
+                        facts: parsed(facts),
+                    });
+                }
+                Event::SummaryProduced { summary, body_sha256, facts, .. } => {
+                    let at = ProducedAt { seq: one.seq, at: one.at, hash: one.hash };
+                    produced = Some((at, summary.clone(), *body_sha256, parsed(facts)));
+                }
+                _ => {}
+            }
+        }
+        let Some((produced_at, summary, body_sha256, produced)) = produced else {
+            return Err(ExplainError::NoSummary(taken.head.request_id));
+        };
+        let seq = produced_at.seq;
+        let body = log.body(seq)?;
+        let body = body.ok_or_else(|| LogError::Damaged { seq, what: "no item".to_owned() })?;
+        let item = serde_json::from_slice(&body).map_err(ExplainError::Item)?;
+        Ok(Story {
+            request,
+            taken,
+            summary,
+            produced_at,
+            body_sha256,
+            body,
+            item,
+            resolved,
+            produced,
+            answers,
+            attempts,
+            events,
+        })
+    }
+}
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_default()
+}
+
+fn events(log: &Reader, request: Seq, last: Seq) -> Result<Vec<Committed>, ExplainError> {
+    let mut events = Vec::new();
+    let mut failure = None;
+    log.scan(request, Some(last), &mut |entry| {
+        match codec::decode(entry.tag, entry.version, entry.payload) {
+            Ok(event) if entry.seq == request || event.request() == Some(request) => {
+                let (seq, at, hash) = (entry.seq, entry.at, entry.hash());
+                events.push(Committed { seq, at, hash, event });
+            }
+            Ok(_) => {}
+            Err(source) => {
+                failure = Some(ExplainError::Event { seq: entry.seq, source });
+                return ControlFlow::Break(());
+            }
+        }
+        match events.len() < EVENTS_MAX {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    })?;
+    failure.map_or(Ok(events), Err)
+}
+
+fn attempted(attempts: &mut Vec<Attempt>, one: &Committed) {
+    let mut end = |attempt: u32, outcome: &str, message: Option<&String>| {
+        if let Some(open) = attempts.iter_mut().rev().find(|open| open.attempt == attempt) {
+            open.ended_at = Some(one.at.to_string());
+            open.outcome = outcome.to_owned();
+            open.message = message.cloned();
+        }
+    };
+    match &one.event {
+        Event::AttemptStarted { attempt, .. } => attempts.push(Attempt {
+            attempt: *attempt,
+            started_at: one.at.to_string(),
+            ended_at: None,
+            outcome: "interrupted".to_owned(),
+            message: None,
+        }),
+        Event::AttemptFailed { attempt, status, message, .. } => {
+            end(*attempt, status.as_str(), Some(message));
+        }
+        Event::SummaryProduced { attempt, .. } => end(*attempt, "completed", None),
+        Event::RequestSkipped { attempt, reason, .. } => end(*attempt, reason.as_str(), None),
+        Event::WorkHeld { attempt, .. } => end(*attempt, "held", None),
+        _ => {}
+    }
+}
