@@ -8,13 +8,16 @@ use serde::Serialize;
 
 use super::failure::{Exit, Failure};
 use super::replay::is_damage;
-use super::session::{Held, load_config, load_registry};
+use super::session::{Held, load_config, load_registry, lost_log};
 use super::{Context, ui};
 use crate::contract::ids::Seq;
+use crate::replay::{Compare, Until, compare_files, rebuild};
 use crate::seam::position::{describe_change, verify_prefix};
 use crate::service::control::{Answer, ControlClient, Question};
 use crate::service::home::Home;
 use crate::service::mark::QueueMark;
+use crate::service::summaries::Summaries;
+use crate::verify::{Options, verify_tree};
 
 /// A backlog of this many bytes is worth a word.
 const BACKLOG_BYTES: u64 = 64 << 20;
@@ -97,6 +100,10 @@ impl DoctorArgs {
         match home.exists(context.machine.disk.as_ref()) {
             Ok(true) => {}
             Ok(false) => {
+                if let Ok(Some(sign)) = lost_log(context.machine.disk.as_ref(), &home) {
+                    let what = format!("run/summarizer.redb is missing, but {sign}");
+                    return findings.wrong("log", what, "summarizer recover");
+                }
                 let what = "nothing was ever taken in here";
                 let fix = "summarizer init, then summarizer submit and summarizer drain";
                 return findings.add("log", Verdict::Notice, what, fix);
@@ -107,7 +114,7 @@ impl DoctorArgs {
             Ok(Some(held)) => self.look_within(context, held, findings),
             Ok(None) => look_beside(&home, findings),
             Err(failure) => {
-                findings.wrong("log", said(&failure), "restore run/summarizer.redb from a backup");
+                findings.wrong("log", said(&failure), "summarizer recover");
             }
         }
     }
@@ -145,11 +152,12 @@ impl DoctorArgs {
                     findings.fine("hash chain", format!("{} records intact", report.records));
                 }
                 Err(error) if is_damage(&error) => {
-                    let fix = "restore run/summarizer.redb from a backup";
+                    let fix = "summarizer recover";
                     findings.wrong("hash chain", error.to_string(), fix);
                 }
                 Err(error) => findings.wrong("hash chain", error.to_string(), "try again"),
             }
+            look_at_projections(context, &held, findings);
         }
         if let Err(failure) = held.close() {
             findings.wrong("log", said(&failure), "check the disk");
@@ -219,6 +227,58 @@ impl DoctorArgs {
             }
             Err(error) => findings.wrong("queue prefix", error.to_string(), "check the file"),
         }
+    }
+}
+
+/// What the log projects to, as it is on the disk.
+fn look_at_projections(context: &Context, held: &Held, findings: &mut Findings) {
+    let (disk, log) = (&context.machine.disk, held.engine.log());
+    match rebuild(log, Until::Head, Compare::Tables, &mut |_| {}) {
+        Ok(replayed) => match replayed.differences.first() {
+            None => findings.fine("tables", "what the log leads to"),
+            Some(difference) => {
+                findings.wrong("tables", difference.clone(), "summarizer recover");
+            }
+        },
+        Err(error) => findings.wrong("tables", error.to_string(), "summarizer recover"),
+    }
+    let (acks, quarantine) = (held.home.acks(), held.home.quarantine());
+    match compare_files(log, disk, &acks, &quarantine, true) {
+        Ok(differences) if differences.is_empty() => {
+            findings.fine("acks", "what the log leads to");
+        }
+        Ok(differences) => {
+            let fix = format!(
+                "rm {} {} && summarizer status: the log writes them again",
+                acks.display(),
+                quarantine.display()
+            );
+            findings.wrong("acks", differences.join("; "), &fix);
+        }
+        Err(error) => findings.wrong("acks", error.to_string(), "check the permissions"),
+    }
+    let missing = Summaries::missing(disk, &held.home.buses, log);
+    let fix = "summarizer export --repair";
+    match missing {
+        Ok(missing) if missing.is_empty() => {}
+        Ok(missing) => findings.wrong("summaries", format!("missing: {}", missing.join(", ")), fix),
+        Err(error) => findings.wrong("summaries", error.to_string(), fix),
+    }
+    let options = Options { threads: 1, sources: false };
+    match verify_tree(disk, &held.home.buses, options, &|_| {}) {
+        Ok(report) => match report.violations.first() {
+            None => findings.fine("buses", format!("{} files verified", report.files)),
+            Some(first) => {
+                let what = format!(
+                    "{} violations, the first in {}: {}",
+                    report.violations_total, first.file, first.message
+                );
+                let ours = first.file.starts_with("summaries/");
+                let fix = if ours { fix } else { "summarizer verify lists them all" };
+                findings.wrong("buses", what, fix);
+            }
+        },
+        Err(error) => findings.wrong("buses", error.to_string(), "check the permissions"),
     }
 }
 

@@ -3,6 +3,7 @@
 //! A group is a clap type with its arguments and a `run(&self, &Context)`; adding one is a file
 //! here, a variant of `Command` and an arm of `dispatch`.
 
+pub mod backup;
 pub mod compact;
 pub mod demo;
 pub mod doctor;
@@ -18,6 +19,7 @@ pub mod pack;
 pub mod perspectives;
 pub mod quarantine;
 pub mod queue;
+pub mod recover;
 pub mod registry;
 pub mod replay;
 pub mod schema;
@@ -106,6 +108,8 @@ enum Command {
     Replay(replay::ReplayArgs),
     Export(replay::ExportArgs),
     Doctor(doctor::DoctorArgs),
+    Backup(backup::BackupArgs),
+    Recover(recover::RecoverArgs),
     Config(home::ConfigArgs),
     Registry(registry::RegistryArgs),
     Flow(flow::FlowArgs),
@@ -214,6 +218,8 @@ fn dispatch(command: &Command, context: &Context) -> Result<Exit, Failure> {
         Command::Replay(args) => args.run(context),
         Command::Export(args) => args.run(context),
         Command::Doctor(args) => args.run(context),
+        Command::Backup(args) => args.run(context),
+        Command::Recover(args) => args.run(context),
         Command::Config(args) => args.run(context),
         Command::Registry(args) => args.run(context),
         Command::Flow(args) => args.run(context),

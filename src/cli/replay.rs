@@ -1,6 +1,6 @@
 //! `replay` and `export`: the state and the files again, from the log alone.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
@@ -33,11 +33,14 @@ pub struct ReplayArgs {
 #[derive(Debug, Args)]
 pub struct ExportArgs {
     /// Where to
-    #[arg(long, value_name = "DIR")]
-    to: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "repair")]
+    to: Option<PathBuf>,
     /// Stop after this event number
     #[arg(long, value_name = "SEQ")]
     until: Option<u64>,
+    /// Publish every summary of the home again, in place, whatever its files say now
+    #[arg(long, conflicts_with_all = ["to", "until"])]
+    repair: bool,
 }
 
 impl ReplayArgs {
@@ -122,21 +125,28 @@ fn replay_failed(error: &ReplayError) -> Failure {
 impl ExportArgs {
     /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        match &self.to {
+            Some(to) => self.export(context, to),
+            None => repair(context),
+        }
+    }
+
+    fn export(&self, context: &Context, to: &Path) -> Result<Exit, Failure> {
         let disk = &context.machine.disk;
         let failed = |error: &std::io::Error| {
-            let what = format!("cannot export to {}", self.to.display());
+            let what = format!("cannot export to {}", to.display());
             Failure::new(Exit::Storage, what).because(error)
         };
-        let listed = match disk.stat(&self.to).map_err(|error| failed(&error))? {
+        let listed = match disk.stat(to).map_err(|error| failed(&error))? {
             None => Vec::new(),
-            Some(_) => disk.list(&self.to).map_err(|error| failed(&error))?,
+            Some(_) => disk.list(to).map_err(|error| failed(&error))?,
         };
         if !listed.is_empty() {
-            let what = format!("{} is not empty", self.to.display());
+            let what = format!("{} is not empty", to.display());
             return Err(Failure::new(Exit::Usage, what).hint("name an absent or empty directory"));
         }
         let held = existing(context)?;
-        let run = self.to.join("run");
+        let run = to.join("run");
         disk.create_dir_all(&run).map_err(|error| failed(&error))?;
         let until = self.until.map(Seq);
         let files: [(&str, Project); 2] =
@@ -151,7 +161,7 @@ impl ExportArgs {
                 .map_err(|error| Failure::new(Exit::Storage, "cannot export").because(&error))?;
             written.push(json!({"path": path, "bytes": file.bytes()}));
         }
-        let buses = self.to.join(&held.config.bus_home);
+        let buses = to.join(&held.config.bus_home);
         Summaries::open(disk, &buses, held.engine.log())
             .and_then(|mut summaries| summaries.publish(until))
             .map_err(|error| not_published(&error))?;
@@ -166,6 +176,20 @@ impl ExportArgs {
         }
         Ok(Exit::Done)
     }
+}
+
+fn repair(context: &Context) -> Result<Exit, Failure> {
+    let held = existing(context)?;
+    let published = Summaries::open(&context.machine.disk, &held.home.buses, held.engine.log())
+        .and_then(|mut summaries| summaries.publish_all())
+        .map_err(|error| not_published(&error))?;
+    held.close()?;
+    if context.ui.json {
+        context.ui.json(&json!({"published": published}));
+    } else {
+        context.ui.out(format!("{published} days of streams published again"));
+    }
+    Ok(Exit::Done)
 }
 
 /// A damaged or foreign log, told apart for `doctor`.

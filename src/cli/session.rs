@@ -16,6 +16,7 @@ use crate::contract::hash::push_hex;
 use crate::contract::time::Timestamp;
 use crate::log::checkpoint::RestoreError;
 use crate::log::{LogError, Options, Store};
+use crate::os::Disk;
 use crate::registry::Registry;
 use crate::service::control::{Answer, ControlClient, ControlServer, Progress, Question};
 use crate::service::daemon::{Service, ServiceError};
@@ -114,6 +115,7 @@ impl Held {
         // A command that stays waits for one that only looks; one that looks asks the holder.
         let patience = if answers { BRIEF_HOLDER } else { Duration::ZERO };
         let Some(lock) = take_lock(context, &home, patience)? else { return Ok(None) };
+        refuse_lost_log(context, &home)?;
         let progress = Progress::starting();
         let control = match answers {
             false => None,
@@ -197,6 +199,36 @@ impl Held {
     }
 }
 
+/// A home whose log is gone while files tell that there was one: starting over would cut the acks
+/// and summarize everything again.
+pub fn lost_log(disk: &dyn Disk, home: &Home) -> std::io::Result<Option<&'static str>> {
+    if home.exists(disk)? {
+        return Ok(None);
+    }
+    if disk.stat(&home.acks())?.is_some_and(|stat| stat.len > 0) {
+        return Ok(Some("run/ack.jsonl tells of requests"));
+    }
+    let manifests = home.buses.join("summaries/manifest");
+    let published = disk.stat(&manifests)?.is_some() && !disk.list(&manifests)?.is_empty();
+    Ok(published.then_some("summaries are published"))
+}
+
+fn refuse_lost_log(context: &Context, home: &Home) -> Result<(), Failure> {
+    let disk = context.machine.disk.as_ref();
+    let lost = lost_log(disk, home).map_err(|error| {
+        let what = format!("cannot look at {}", context.home.display());
+        Failure::new(Exit::Storage, what).because(&error)
+    })?;
+    match lost {
+        None => Ok(()),
+        Some(sign) => {
+            let what = format!("the log is gone: run/summarizer.redb is missing, but {sign}");
+            Err(Failure::new(Exit::Storage, what)
+                .hint("`summarizer recover` makes it again; nothing is summarized twice"))
+        }
+    }
+}
+
 fn take_lock(
     context: &Context,
     home: &Home,
@@ -272,6 +304,9 @@ impl Session {
             let what = format!("cannot look at {}", context.home.display());
             Failure::new(Exit::Storage, what).because(&error)
         })?;
+        if !exists {
+            refuse_lost_log(context, &home)?;
+        }
         if !exists && !home.lock().exists() {
             let what = format!("{} is not a summarizer home", context.home.display());
             return Err(Failure::new(Exit::Input, what)
@@ -350,9 +385,10 @@ pub fn log_failed(error: &LogError) -> Failure {
     match error {
         LogError::Busy => Failure::new(Exit::Busy, "another process has the log open"),
         LogError::Newer { .. } => failure.hint("use the release that wrote it, or a newer one"),
-        LogError::Damaged { .. } | LogError::Corrupt(_) | LogError::NotAStore(_) => {
-            failure.hint("nothing was changed; restore run/summarizer.redb from a backup")
-        }
+        LogError::Damaged { .. } | LogError::Corrupt(_) | LogError::NotAStore(_) => failure.hint(
+            "nothing was changed; `summarizer recover` makes it again from its own records, the \
+                 queue, the acks and the published summaries",
+        ),
         error if error.is_full() => {
             failure.hint("free some space and start again; nothing that was accepted is lost")
         }

@@ -119,6 +119,14 @@ pub enum Question {
         #[serde(default)]
         limit: Option<usize>,
     },
+    /// A page of records as they are stored, bodies included, to copy the log.
+    LogCopy {
+        /// From this event on.
+        from: u64,
+        /// Up to and with this event; the head when absent.
+        #[serde(default)]
+        until: Option<u64>,
+    },
 }
 
 /// An answer.

@@ -202,13 +202,13 @@ pub fn parse(batch: Batch, flows: &SharedFlows) -> Arrived {
 }
 
 /// The request's bytes without what only belongs to the line: a byte-order mark, a `\r`.
-fn text_of(batch: &Batch, span: &crate::seam::tail::LineSpan) -> Vec<u8> {
+pub(super) fn text_of(batch: &Batch, span: &crate::seam::tail::LineSpan) -> Vec<u8> {
     let raw = batch.raw(span);
     let text = raw.strip_suffix(b"\r").unwrap_or(raw);
     text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).to_vec()
 }
 
-fn bad_line(line: QuarantinedLine) -> BadLine {
+pub(super) fn bad_line(line: QuarantinedLine) -> BadLine {
     let whole = line.raw.len() as u64 == line.length;
     BadLine {
         line: line.number,

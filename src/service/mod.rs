@@ -1,6 +1,7 @@
 //! The service.
 
 pub mod control;
+pub mod copy;
 pub mod daemon;
 pub mod engine;
 pub mod explain;
@@ -14,5 +15,6 @@ pub mod mark;
 pub mod operate;
 pub mod past;
 pub mod projector;
+pub mod recover;
 pub mod summaries;
 pub mod worker;

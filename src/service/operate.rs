@@ -10,6 +10,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::control::{Answer, Question, done};
+use super::copy::Page;
 use super::engine::{Engine, EngineError, OperatorError};
 use super::explain::{Around, ExplainError, Wanted, explain};
 use super::home::Home;
@@ -17,7 +18,7 @@ use super::mark::QueueMark;
 use super::past::{PastError, event_at};
 use super::worker::SharedFlows;
 use crate::config::Config;
-use crate::contract::hash::Digest;
+use crate::contract::hash::{Digest, push_hex};
 use crate::contract::ids::{KeyIndex, Seq};
 use crate::contract::time::Timestamp;
 use crate::export::{Committed, ack, quarantine};
@@ -136,7 +137,22 @@ pub fn answer(
             let limit = limit.unwrap_or(QUERY_PAGE_ROWS).clamp(1, QUERY_PAGE_ROWS);
             Ok(later(move || log_page(&log, Seq(from), limit)))
         }
+        Question::LogCopy { from, until } => {
+            let log = engine.log().clone();
+            Ok(later(move || Ok(copy_page(&log, Seq(from), until.map(Seq)))))
+        }
     }
+}
+
+fn copy_page(log: &Reader, from: Seq, until: Option<Seq>) -> Answer {
+    let head = log.head();
+    let until = until.unwrap_or(head.0).min(head.0);
+    let page = Page::read(log, from, until).to_wire();
+    let mut store_id = String::new();
+    push_hex(&mut store_id, &log.store_id());
+    Answer::Ok(json!({
+        "store_id": store_id, "head": head.0.0, "hash": head.1.hex(), "page": page,
+    }))
 }
 
 /// An answer could not be read.

@@ -125,6 +125,32 @@ impl Summaries {
         Ok(staged.len())
     }
 
+    /// Publishes every day again, whatever the files say.
+    pub fn publish_all(&mut self) -> Result<usize, SummariesError> {
+        self.compared = true;
+        self.book.read(&self.log, None)?;
+        self.book.days.values_mut().for_each(|day| day.changed = true);
+        self.publish(None)
+    }
+
+    /// Manifests that should be published and are not. Nothing is touched.
+    pub fn missing(
+        disk: &Arc<dyn Disk>,
+        buses: &Path,
+        log: &Reader,
+    ) -> Result<Vec<String>, SummariesError> {
+        let mut book = Book::default();
+        book.read(log, None)?;
+        let live = buses.join(SUMMARIES_DIR);
+        let mut missing = Vec::new();
+        for key in book.days.keys() {
+            if disk.stat(&live.join(key.manifest_file()))?.is_none() {
+                missing.push(key.manifest_file());
+            }
+        }
+        Ok(missing)
+    }
+
     /// Days that are published as they should be need not be published again.
     fn compare(&mut self) -> Result<(), SummariesError> {
         #[derive(Deserialize)]

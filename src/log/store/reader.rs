@@ -144,8 +144,18 @@ impl Reader {
     /// Calls `f` with each mark that is kept beside the records, in order; archived frames have
     /// none.
     pub fn marks(&self, f: &mut dyn FnMut(Seq, &[u8]) -> ControlFlow<()>) -> Result<(), LogError> {
-        self.frames(Seq(1), self.head().0, &mut |frame| {
-            if frame.mark.is_empty() {
+        self.marks_in(Seq(1), self.head().0, f)
+    }
+
+    /// The same for commits that end within a range.
+    pub fn marks_in(
+        &self,
+        from: Seq,
+        until: Seq,
+        f: &mut dyn FnMut(Seq, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), LogError> {
+        self.frames(from, until.min(self.head().0), &mut |frame| {
+            if frame.mark.is_empty() || frame.last() > until {
                 ControlFlow::Continue(())
             } else {
                 f(frame.last(), &frame.mark)

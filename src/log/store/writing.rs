@@ -30,21 +30,38 @@ impl Store {
     /// Makes a commit durable. After an error other than `Position` and `Invalid` it is unknown
     /// whether the commit is on disk, and the store is poisoned.
     pub fn append(&mut self, commit: Commit<'_>) -> Result<Appended, LogError> {
+        self.append_marked(commit, &[])
+    }
+
+    /// Makes several commits of another log durable in one transaction. `marks` holds where each of
+    /// them but the last ended and what its mark was, so that the frames end where they did.
+    pub fn append_marked(
+        &mut self,
+        commit: Commit<'_>,
+        marks: &[(Seq, Vec<u8>)],
+    ) -> Result<Appended, LogError> {
         self.shared.usable()?;
         let before = self.shared.published();
         admit(&commit, &before)?;
-        let prepared = self.prepare(&commit, before.head)?;
+        let prepared = self.prepare(&commit, marks, before.head)?;
         // A reader that misses a chunk looks at this to tell a merge it has not heard of from loss.
         let step = u64::from(commit.checkpoint.is_some());
         self.shared.checkpoints.fetch_add(step, Ordering::SeqCst);
-        let written = guarded("commit", || self.write(&commit, &prepared));
+        let inner = marks.last().map_or(&[][..], |(_, mark)| mark);
+        let mark = if commit.mark.is_empty() { inner } else { commit.mark };
+        let written = guarded("commit", || self.write(&commit, &prepared, mark));
         let indexes = written.inspect_err(|_| self.shared.poison())?;
-        self.publish(&commit, &before, prepared.head, indexes);
+        self.publish(&commit, mark, &before, prepared.head, indexes);
         self.shared.checkpoints.fetch_add(step, Ordering::SeqCst);
         Ok(Appended { hashes: prepared.hashes, head: prepared.head })
     }
 
-    fn prepare(&mut self, commit: &Commit<'_>, head: (Seq, Digest)) -> Result<Prepared, LogError> {
+    fn prepare(
+        &mut self,
+        commit: &Commit<'_>,
+        mut marks: &[(Seq, Vec<u8>)],
+        head: (Seq, Digest),
+    ) -> Result<Prepared, LogError> {
         let (mut last, mut hash) = head;
         let mut prepared = Prepared {
             frames: Vec::new(),
@@ -55,14 +72,20 @@ impl Store {
         let parts: Vec<Part<'_>> = commit.records.iter().map(Part::of).collect();
         let mut rest = &parts[..];
         while !rest.is_empty() {
-            let (now, later) = rest.split_at(frame_len(rest, self.options.frame_bytes));
+            while marks.first().is_some_and(|(end, _)| *end <= last) {
+                marks = &marks[1..];
+            }
+            let room = marks.first().map_or(rest.len(), |(end, _)| (end.0 - last.0) as usize);
+            let room = room.min(rest.len());
+            let (now, later) = rest.split_at(frame_len(&rest[..room], self.options.frame_bytes));
             let (first, previous) = (last.next(), hash);
             for part in now {
                 last = last.next();
                 hash = part.hash(&hash, last);
                 prepared.hashes.push(hash);
             }
-            let mark = later.is_empty().then_some(commit.mark);
+            let inner = marks.first().filter(|(end, _)| *end == last).map(|(_, mark)| &**mark);
+            let mark = if later.is_empty() { Some(commit.mark) } else { inner };
             prepared.frames.push((first, self.packer.frame(first, &previous, now, mark)?));
             rest = later;
         }
@@ -79,6 +102,7 @@ impl Store {
         &mut self,
         commit: &Commit<'_>,
         prepared: &Prepared,
+        mark: &[u8],
     ) -> Result<Option<[Index; 3]>, LogError> {
         let shared = self.shared.clone();
         shared.with_db(|db| {
@@ -95,7 +119,7 @@ impl Store {
                 }
                 indexes = Some(next);
             }
-            self.write_mark(&txn, commit, prepared.head.0)?;
+            self.write_mark(&txn, commit, mark, prepared.head.0)?;
             txn.commit().map_err(engine("commit"))?;
             Ok(indexes)
         })
@@ -106,14 +130,15 @@ impl Store {
         &self,
         txn: &WriteTransaction,
         commit: &Commit<'_>,
+        mark: &[u8],
         head: Seq,
     ) -> Result<(), LogError> {
-        let alone = commit.records.is_empty() && !commit.mark.is_empty();
+        let alone = commit.records.is_empty() && !mark.is_empty();
         if !alone && commit.checkpoint.is_none() {
             return Ok(());
         }
         let published = self.shared.published();
-        let mark = if commit.mark.is_empty() { &published.mark } else { commit.mark };
+        let mark = if mark.is_empty() { &published.mark } else { mark };
         let mut stored = head.0.to_le_bytes().to_vec();
         stored.extend_from_slice(mark);
         let mut meta = txn.open_table(META).map_err(engine("write the mark"))?;
@@ -124,14 +149,15 @@ impl Store {
     fn publish(
         &mut self,
         commit: &Commit<'_>,
+        mark: &[u8],
         before: &Published,
         head: (Seq, Digest),
         indexes: Option<[Index; 3]>,
     ) {
         let mut after = before.clone();
         after.head = head;
-        if !commit.mark.is_empty() {
-            after.mark = commit.mark.to_vec();
+        if !mark.is_empty() {
+            after.mark = mark.to_vec();
         }
         if let Some(checkpoint) = &commit.checkpoint {
             after.applied = checkpoint.applied;

@@ -1,0 +1,435 @@
+//! `backup`: a consistent copy of a home, taken while the service runs.
+//!
+//! The log is copied record by record as of one position, everything that is a function of it is
+//! written again from the copy, and the queue, the settings and the upstream buses are copied as
+//! they are. `backup.json` is written last: a copy without it is not finished. The copy is a home.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::failure::{Exit, Failure};
+use super::serve::not_published;
+use super::session::{Session, load_config, log_failed};
+use super::{Context, ui};
+use crate::contract::hash::{Digest, Hasher};
+use crate::contract::ids::Seq;
+use crate::export::append_only::{AppendOnly, Project};
+use crate::export::{ack, quarantine};
+use crate::log::LogError;
+use crate::log::codec::Cursor;
+use crate::os::{Disk, Open};
+use crate::seam::position::{AdoptAt, adopt_position};
+use crate::service::control::Question;
+use crate::service::copy::{CopyError, LogCopy, Page, WirePage};
+use crate::service::home::Home;
+use crate::service::mark::QueueMark;
+use crate::service::summaries::Summaries;
+
+/// Bytes copied at once.
+const CHUNK_BYTES: usize = 1 << 20;
+/// What is written last.
+const MANIFEST: &str = "backup.json";
+/// Folders of the bus home that this program reads and never writes by itself.
+const UPSTREAM: &[&str] = &["eventbus", "sessions", "chunks", "other", "selection_manifests"];
+/// Folders of the bus home whose files are copied as they are: an index before what it points at
+/// would be wrong, a bag that no index names yet is harmless.
+const PUBLISHED: &[&str] = &["index", "digests", "artifacts", "run_records"];
+
+/// Copy a home to an absent or empty directory, consistently, also while the service runs
+#[derive(Debug, Args)]
+pub struct BackupArgs {
+    /// Where to
+    dir: PathBuf,
+    /// Leave the upstream buses out: they belong to others
+    #[arg(long)]
+    without_upstream: bool,
+}
+
+/// What a page of the log comes with.
+#[derive(Deserialize)]
+struct CopyAnswer {
+    store_id: String,
+    head: u64,
+    hash: String,
+    page: WirePage,
+}
+
+#[derive(Default, Serialize)]
+struct Copied {
+    files: BTreeMap<String, FileFact>,
+    notes: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct FileFact {
+    bytes: u64,
+    sha256: String,
+}
+
+impl BackupArgs {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        let disk = &context.machine.disk;
+        let config = load_config(context)?;
+        let from = Home::new(&context.home, &config);
+        let to = Home::new(&self.dir, &config);
+        self.check_target(disk, &from)?;
+        let mut session = Session::open(context)?;
+        to.create(disk.as_ref()).map_err(|error| self.failed(&error))?;
+        let mut copied = Copied::default();
+        let (head, hash) = self.copy_log(context, &mut session, &from, &to, &mut copied)?;
+        session.close()?;
+        self.copy_around(disk, &from, &to, &mut copied)?;
+        let now = context.machine.clock.now();
+        let manifest = json!({
+            "schema_version": "backup.v1", "created_at": now.to_string(),
+            "summarizer_version": env!("CARGO_PKG_VERSION"), "home": context.home,
+            "log": {"head": head.0, "hash": hash.hex()},
+            "without_upstream": self.without_upstream,
+            "notes": copied.notes, "files": copied.files,
+        });
+        let mut bytes = serde_json::to_vec_pretty(&manifest).unwrap_or_default();
+        bytes.push(b'\n');
+        disk.replace(&self.dir.join(MANIFEST), &bytes, 0o640)
+            .map_err(|error| self.failed(&error))?;
+        self.show(context, head, hash, &copied);
+        Ok(Exit::Done)
+    }
+
+    fn check_target(&self, disk: &Arc<dyn Disk>, from: &Home) -> Result<(), Failure> {
+        let absolute =
+            |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+        if absolute(&self.dir).starts_with(absolute(&from.run()))
+            || absolute(&self.dir).starts_with(absolute(&from.buses))
+        {
+            let what = format!("{} is inside what would be copied", self.dir.display());
+            return Err(Failure::new(Exit::Usage, what).hint("name a directory outside the home"));
+        }
+        let listed = match disk.stat(&self.dir).map_err(|error| self.failed(&error))? {
+            None => Vec::new(),
+            Some(_) => disk.list(&self.dir).map_err(|error| self.failed(&error))?,
+        };
+        if listed.is_empty() {
+            return Ok(());
+        }
+        let what = format!("{} is not empty", self.dir.display());
+        Err(Failure::new(Exit::Usage, what).hint("name an absent or empty directory"))
+    }
+
+    fn failed(&self, error: &std::io::Error) -> Failure {
+        let what = format!("cannot back up to {}", self.dir.display());
+        Failure::new(Exit::Storage, what)
+            .because(error)
+            .hint(format!("remove {} and try again; the home is unchanged", self.dir.display()))
+    }
+
+    /// The log as of its head now, the queue behind it, and what the log projects to.
+    fn copy_log(
+        &self,
+        context: &Context,
+        session: &mut Session,
+        from: &Home,
+        to: &Home,
+        copied: &mut Copied,
+    ) -> Result<(Seq, Digest), Failure> {
+        let disk = &context.machine.disk;
+        let first = ask(context, session, 1, None)?;
+        let head = Seq(first.head);
+        let store_id = parse_id(&first.store_id)?;
+        let hash: Digest = first.hash.parse().map_err(|_| unreadable("the head's hash"))?;
+        let mut copy = LogCopy::create(disk, &to.store(), store_id).map_err(|e| copy_failed(&e))?;
+        let bar = context.ui.progress("copying", head.0);
+        let mut answer = Some(first);
+        while copy.last().0 < head {
+            let next = copy.last().0.next().0;
+            let answer = match answer.take() {
+                Some(answer) => answer,
+                None => ask(context, session, next, Some(head.0))?,
+            };
+            let page = Page::try_from(answer.page).map_err(|error| copy_failed(&error))?;
+            let damage = page.damage.clone();
+            copy.take(page).map_err(|error| copy_failed(&error))?;
+            if let Some(damage) = damage.filter(|_| copy.last().0 < head) {
+                return Err(Failure::new(Exit::Storage, format!("the log is damaged: {damage}"))
+                    .hint("`summarizer recover` makes a sound log of what is left"));
+            }
+            bar.set_position(copy.last().0.0);
+        }
+        bar.finish_and_clear();
+        // Read after the head was fixed, so it holds everything the log says was consumed.
+        self.copy_queue(disk, from, to, &mut copy, copied)?;
+        let report = copy.verify(&mut |_| {}).map_err(|error| copy_failed(&error))?;
+        if report.last != (head, hash) {
+            return Err(unreadable("the end of the copied log"));
+        }
+        self.project(disk, to, &copy, copied)?;
+        copy.into_store().close().map_err(|error| log_failed(&error))?;
+        self.note(disk, to, &to.store(), copied)?;
+        Ok((head, hash))
+    }
+
+    fn copy_queue(
+        &self,
+        disk: &Arc<dyn Disk>,
+        from: &Home,
+        to: &Home,
+        copy: &mut LogCopy,
+        copied: &mut Copied,
+    ) -> Result<(), Failure> {
+        let there = disk.stat(&from.queue).map_err(|error| self.failed(&error))?;
+        if there.is_none() {
+            copied.notes.push("there is no queue file".to_owned());
+            return Ok(());
+        }
+        if from.queue == to.queue {
+            copied.notes.push("queue.path is absolute: the queue itself is not copied".to_owned());
+            return Ok(());
+        }
+        self.copy_file(disk, &from.queue, &to.queue, to, copied)?;
+        let mark = QueueMark::decode(&copy.reader().mark());
+        let Ok(mark) = mark else { return Err(unreadable("the queue position")) };
+        if mark.position.offset == 0 {
+            return Ok(());
+        }
+        match adopt_position(disk, &to.queue, &mark.position, AdoptAt::SameOffset) {
+            Ok(adopted) => {
+                let mark = QueueMark { position: adopted.position, consumed: None };
+                copy.set_mark(&mark.encode()).map_err(|error| copy_failed(&error))
+            }
+            Err(error) => {
+                copied.notes.push(format!("the queue is copied as it is: {error}"));
+                Ok(())
+            }
+        }
+    }
+
+    fn project(
+        &self,
+        disk: &Arc<dyn Disk>,
+        to: &Home,
+        copy: &LogCopy,
+        copied: &mut Copied,
+    ) -> Result<(), Failure> {
+        let log = copy.reader();
+        let files: [(PathBuf, Project); 2] =
+            [(to.acks(), ack::line), (to.quarantine(), quarantine::line)];
+        for (path, project) in files {
+            let opened =
+                AppendOnly::open(Arc::clone(disk), &path, project, Cursor::default(), &log, None);
+            let (mut file, _) = opened.map_err(|error| {
+                Failure::new(Exit::Storage, "cannot write the acks").because(&error)
+            })?;
+            file.sync().map_err(|error| {
+                Failure::new(Exit::Storage, "cannot write the acks").because(&error)
+            })?;
+            self.note(disk, to, &path, copied)?;
+        }
+        Summaries::open(disk, &to.buses, &log)
+            .and_then(|mut summaries| summaries.publish(None))
+            .map_err(|error| not_published(&error))?;
+        self.note_tree(disk, to, &to.buses.join("summaries"), copied)
+    }
+
+    /// Settings, registry, snapshots and the other buses.
+    fn copy_around(
+        &self,
+        disk: &Arc<dyn Disk>,
+        from: &Home,
+        to: &Home,
+        copied: &mut Copied,
+    ) -> Result<(), Failure> {
+        let mut trees: Vec<(PathBuf, PathBuf)> = vec![
+            (from.config_file(), to.config_file()),
+            (from.registry(), to.registry()),
+            (from.snapshots(), to.snapshots()),
+        ];
+        if from.buses != to.buses {
+            let upstream = UPSTREAM.iter().filter(|_| !self.without_upstream);
+            for name in PUBLISHED.iter().chain(upstream) {
+                trees.push((from.buses.join(name), to.buses.join(name)));
+            }
+        }
+        for (source, target) in trees {
+            self.copy_tree(disk, &source, &target, to, copied)?;
+        }
+        Ok(())
+    }
+
+    fn copy_tree(
+        &self,
+        disk: &Arc<dyn Disk>,
+        source: &Path,
+        target: &Path,
+        to: &Home,
+        copied: &mut Copied,
+    ) -> Result<(), Failure> {
+        let Some(stat) = disk.stat(source).map_err(|error| self.failed(&error))? else {
+            return Ok(());
+        };
+        if !stat.is_dir {
+            return self.copy_file(disk, source, target, to, copied);
+        }
+        disk.create_dir_all(target).map_err(|error| self.failed(&error))?;
+        for name in disk.list(source).map_err(|error| self.failed(&error))? {
+            // Staging and shadows of somebody who is publishing right now.
+            if name.starts_with('.') {
+                continue;
+            }
+            self.copy_tree(disk, &source.join(&name), &target.join(&name), to, copied)?;
+        }
+        Ok(())
+    }
+
+    fn copy_file(
+        &self,
+        disk: &Arc<dyn Disk>,
+        source: &Path,
+        target: &Path,
+        to: &Home,
+        copied: &mut Copied,
+    ) -> Result<(), Failure> {
+        let failed = |error: &std::io::Error| self.failed(error);
+        let file = match disk.open(source, Open::Read) {
+            Ok(file) => file,
+            // Replaced or collected between listing and opening.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                copied.notes.push(format!("{} went away", source.display()));
+                return Ok(());
+            }
+            Err(error) => return Err(failed(&error)),
+        };
+        if let Some(parent) = target.parent() {
+            disk.create_dir_all(parent).map_err(|error| failed(&error))?;
+        }
+        let out = disk.open(target, Open::CreateNew(0o640)).map_err(|error| failed(&error))?;
+        let mut hasher = Hasher::new();
+        let mut buffer = vec![0; CHUNK_BYTES];
+        let mut bytes = 0;
+        loop {
+            let count = file.read_at(&mut buffer, bytes).map_err(|error| failed(&error))?;
+            if count == 0 {
+                break;
+            }
+            out.write_all_at(&buffer[..count], bytes).map_err(|error| failed(&error))?;
+            hasher.update(&buffer[..count]);
+            bytes += count as u64;
+        }
+        out.sync().map_err(|error| failed(&error))?;
+        let sha256 = hasher.finish().hex();
+        copied.files.insert(relative(target, to), FileFact { bytes, sha256 });
+        Ok(())
+    }
+
+    fn note_tree(
+        &self,
+        disk: &Arc<dyn Disk>,
+        to: &Home,
+        path: &Path,
+        copied: &mut Copied,
+    ) -> Result<(), Failure> {
+        match disk.stat(path).map_err(|error| self.failed(&error))? {
+            None => Ok(()),
+            Some(stat) if !stat.is_dir => self.note(disk, to, path, copied),
+            Some(_) => {
+                for name in disk.list(path).map_err(|error| self.failed(&error))? {
+                    self.note_tree(disk, to, &path.join(name), copied)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn note(
+        &self,
+        disk: &Arc<dyn Disk>,
+        to: &Home,
+        path: &Path,
+        copied: &mut Copied,
+    ) -> Result<(), Failure> {
+        let file = disk.open(path, Open::Read).map_err(|error| self.failed(&error))?;
+        let mut hasher = Hasher::new();
+        let mut buffer = vec![0; CHUNK_BYTES];
+        let mut bytes = 0;
+        loop {
+            let count = file.read_at(&mut buffer, bytes).map_err(|error| self.failed(&error))?;
+            if count == 0 {
+                break;
+            }
+            hasher.update(&buffer[..count]);
+            bytes += count as u64;
+        }
+        let sha256 = hasher.finish().hex();
+        copied.files.insert(relative(path, to), FileFact { bytes, sha256 });
+        Ok(())
+    }
+
+    fn show(&self, context: &Context, head: Seq, hash: Digest, copied: &Copied) {
+        let bytes: u64 = copied.files.values().map(|file| file.bytes).sum();
+        if context.ui.json {
+            context.ui.json(&json!({
+                "to": self.dir, "head": head.0, "hash": hash.hex(),
+                "files": copied.files.len(), "bytes": bytes, "notes": copied.notes,
+            }));
+            return;
+        }
+        let dir = self.dir.display();
+        context.ui.out(format!(
+            "{} {head} events, {} files, {bytes} bytes in {dir}",
+            ui::green("copied:"),
+            copied.files.len()
+        ));
+        copied
+            .notes
+            .iter()
+            .for_each(|note| context.ui.talk(format!("{} {note}", ui::yellow("note:"))));
+        context.ui.talk(format!("it is a home: `summarizer --home {dir} status`"));
+    }
+}
+
+fn relative(path: &Path, to: &Home) -> String {
+    path.strip_prefix(&to.root).unwrap_or(path).display().to_string()
+}
+
+fn ask(
+    context: &Context,
+    session: &mut Session,
+    from: u64,
+    until: Option<u64>,
+) -> Result<CopyAnswer, Failure> {
+    let answer: Value = session.ask(context, &Question::LogCopy { from, until })?;
+    serde_json::from_value(answer).map_err(|error| {
+        Failure::new(Exit::Bug, "the holder of the home answers in another language")
+            .because(&error)
+            .hint("restart the service with this version")
+    })
+}
+
+fn parse_id(hex: &str) -> Result<[u8; 16], Failure> {
+    let padded: Digest =
+        format!("{hex}{}", "0".repeat(32)).parse().map_err(|_| unreadable("the log's id"))?;
+    Ok(padded.head())
+}
+
+fn unreadable(what: &str) -> Failure {
+    Failure::new(Exit::Storage, format!("{what} does not read"))
+}
+
+/// A log that could not be copied.
+pub fn copy_failed(error: &CopyError) -> Failure {
+    match error {
+        CopyError::Log(error) => match error {
+            LogError::Damaged { .. } | LogError::Corrupt(_) => {
+                log_failed(error).hint("`summarizer recover` makes a sound log of what is left")
+            }
+            error => log_failed(error),
+        },
+        error => Failure::new(Exit::Storage, "the log cannot be copied")
+            .because(error)
+            .hint("`summarizer log verify` names the first bad record"),
+    }
+}

@@ -1,0 +1,369 @@
+//! `recover`: a sound log again after `run/summarizer.redb` was lost or damaged.
+//!
+//! The old files are set aside in `run/before-recovery-…` before anything is put in their place.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use serde_json::json;
+
+use super::failure::{Exit, Failure};
+use super::replay::is_damage;
+use super::serve::not_published;
+use super::session::{
+    Held, held_by_another, load_config, load_registry, log_failed, random_bytes, run_start,
+    shared_flows,
+};
+use super::{Context, ui};
+use crate::config::Config;
+use crate::contract::ids::Seq;
+use crate::log::{LogError, Options, Store};
+use crate::os::{Disk, Open};
+use crate::replay::{Compare, Until, compare_files, rebuild as replay};
+use crate::seam::tail::TailOptions;
+use crate::service::daemon::Service;
+use crate::service::engine::Engine;
+use crate::service::home::{Home, HomeLock};
+use crate::service::recover::{Places, RecoverError, Report, Rules, rebuild, salvage};
+use crate::service::summaries::Summaries;
+
+/// Make the log again from its own records, the queue, the acks and the published summaries
+#[derive(Debug, Args)]
+pub struct RecoverArgs {
+    /// Only say what would be done
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// What is the matter with the store.
+enum Found {
+    /// Nothing.
+    Sound,
+    /// It is not there.
+    Lost,
+    /// It does not open.
+    Unreadable(String),
+    /// It opens; something in it is wrong.
+    Damaged(String),
+}
+
+impl Found {
+    fn word(&self) -> &'static str {
+        match self {
+            Found::Sound => "sound",
+            Found::Lost => "lost",
+            Found::Unreadable(_) => "unreadable",
+            Found::Damaged(_) => "damaged",
+        }
+    }
+
+    fn what(&self) -> Option<&str> {
+        match self {
+            Found::Unreadable(what) | Found::Damaged(what) => Some(what),
+            _ => None,
+        }
+    }
+}
+
+impl RecoverArgs {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        let config = load_config(context)?;
+        let home = Home::new(&context.home, &config);
+        let disk = &context.machine.disk;
+        let known = |path: &Path| matches!(disk.stat(path), Ok(Some(_)));
+        if ![home.store(), home.acks(), home.queue.clone(), home.buses.join("summaries")]
+            .iter()
+            .any(|path| known(path))
+        {
+            let what = format!("{} holds nothing to recover from", context.home.display());
+            return Err(Failure::new(Exit::Input, what).hint("name the home with --home"));
+        }
+        let lock = HomeLock::try_take(disk.as_ref(), &home, std::process::id());
+        let lock = lock.map_err(|error| failed("lock the home", &error))?;
+        let Some(lock) = lock else { return Err(held_by_another(context)) };
+        let found = look(context, &home)?;
+        if matches!(found, Found::Sound) || self.dry_run {
+            return say_only(context, &found);
+        }
+        let aside = set_aside(context, &home)?;
+        let report = self.rebuild(context, &config, &home, &found, &aside)?;
+        drop(lock);
+        check(context, &aside, &found, &report)
+    }
+
+    /// Builds the new store beside the old one and puts it in its place.
+    fn rebuild(
+        &self,
+        context: &Context,
+        config: &Config,
+        home: &Home,
+        found: &Found,
+        aside: &Path,
+    ) -> Result<Report, Failure> {
+        let disk = &context.machine.disk;
+        let new = home.run().join(".recovering");
+        disk.remove_dir_all(&new).map_err(|error| failed("clear a left-over", &error))?;
+        disk.create_dir_all(&new).map_err(|error| failed("make room", &error))?;
+        let path = new.join("summarizer.redb");
+        let mut report = Report { damage: found.what().map(str::to_owned), ..Report::default() };
+        let store = match found {
+            Found::Damaged(_) => {
+                let old = open(context, home)?;
+                let bar = context.ui.progress("keeping records", 100);
+                let kept = salvage(disk, &old.reader(), &path, &mut |part| {
+                    bar.set_position((part * 100.0) as u64);
+                });
+                bar.finish_and_clear();
+                let (store, damage) = kept.map_err(|error| super::backup::copy_failed(&error))?;
+                report.damage = damage.or(report.damage);
+                store
+            }
+            _ => {
+                let id = random_bytes().map_err(|error| failed("get random bytes", &error))?;
+                let options = Options::beside(&path);
+                Store::open(Arc::clone(disk), &path, options, id, &mut |_| {})
+                    .map_err(|error| log_failed(&error))?
+            }
+        };
+        let now = context.machine.clock.now();
+        let options = Service::engine_options(config);
+        let engine = Engine::open(store, options, now, &mut |_| {});
+        let engine = engine.map_err(|error| super::session::engine_failed(&error))?;
+        let (acks, quarantine) = (home.acks(), home.quarantine());
+        let places =
+            Places { queue: &home.queue, acks: &acks, quarantine: &quarantine, buses: &home.buses };
+        let rules = Rules {
+            flows: &shared_flows(load_registry(context)?),
+            run: run_start(context, config, "recover")?,
+            tail: TailOptions {
+                max_line_bytes: config.line_bytes_max,
+                partial_line_grace_ms: config.partial_line_grace_ms,
+            },
+        };
+        let bar = context.ui.progress("reading files", 100);
+        let engine = rebuild(&context.machine, &places, engine, rules, &mut report, &mut |part| {
+            bar.set_position((part * 100.0) as u64);
+        });
+        bar.finish_and_clear();
+        let engine = engine.map_err(|error| not_rebuilt(&error))?;
+        engine.close().map_err(|error| super::session::engine_failed(&error))?;
+        let text = serde_json::to_vec_pretty(&report).unwrap_or_default();
+        disk.replace(&aside.join("report.json"), &text, 0o640)
+            .map_err(|error| failed("write the report", &error))?;
+        // From here on the home has a sound log: the old one stays under its other name.
+        disk.rename(&path, &home.store())
+            .and_then(|()| disk.sync_dir(&home.run()))
+            .map_err(|error| failed("put the new log in its place", &error))?;
+        disk.remove_dir_all(&new).map_err(|error| failed("clear up", &error))?;
+        Ok(report)
+    }
+}
+
+fn failed(doing: &str, error: &std::io::Error) -> Failure {
+    Failure::new(Exit::Storage, format!("cannot {doing}"))
+        .because(error)
+        .hint("nothing was replaced; correct that and run `summarizer recover` again")
+}
+
+fn not_rebuilt(error: &RecoverError) -> Failure {
+    Failure::new(Exit::Storage, "the log cannot be rebuilt")
+        .because(error)
+        .hint("nothing was replaced; the files are as they were")
+}
+
+fn open(context: &Context, home: &Home) -> Result<Store, Failure> {
+    let path = home.store();
+    Store::open(
+        Arc::clone(&context.machine.disk),
+        &path,
+        Options::beside(&path),
+        [0; 16],
+        &mut |_| {},
+    )
+    .map_err(|error| log_failed(&error))
+}
+
+/// Looks at every record, body, key and table.
+fn look(context: &Context, home: &Home) -> Result<Found, Failure> {
+    let disk = &context.machine.disk;
+    let path = home.store();
+    match disk.stat(&path).map_err(|error| failed("look for the log", &error))? {
+        None => return Ok(Found::Lost),
+        Some(stat) if stat.len == 0 => return Ok(Found::Unreadable("it is empty".to_owned())),
+        Some(_) => {}
+    }
+    let opened = Store::open(Arc::clone(disk), &path, Options::beside(&path), [0; 16], &mut |_| {});
+    let store = match opened {
+        Ok(store) => store,
+        Err(error) if is_damage(&error) => return Ok(Found::Unreadable(error.to_string())),
+        Err(LogError::Io { doing, source })
+            if source.kind() == std::io::ErrorKind::UnexpectedEof
+                || source.kind() == std::io::ErrorKind::Other =>
+        {
+            return Ok(Found::Unreadable(format!("cannot {doing}: {source}")));
+        }
+        Err(error) => return Err(log_failed(&error)),
+    };
+    let log = store.reader();
+    let bar = context.ui.progress("looking", 100);
+    let verified = log.verify(Seq(1), None, &mut |part| bar.set_position((part * 100.0) as u64));
+    bar.finish_and_clear();
+    if let Err(error) = verified {
+        return Ok(Found::Damaged(error.to_string()));
+    }
+    match replay(&log, Until::Head, Compare::Tables, &mut |_| {}) {
+        Err(error) => Ok(Found::Damaged(error.to_string())),
+        Ok(replayed) => match replayed.differences.first() {
+            Some(difference) => Ok(Found::Damaged(format!("the tables: {difference}"))),
+            None => Ok(Found::Sound),
+        },
+    }
+}
+
+fn say_only(context: &Context, found: &Found) -> Result<Exit, Failure> {
+    let sound = matches!(found, Found::Sound);
+    if context.ui.json {
+        context.ui.json(&json!({"log": found.word(), "what": found.what(), "recovered": false}));
+    } else if sound {
+        context
+            .ui
+            .out(format!("{} the log is sound; there is nothing to recover", ui::green("ok")));
+    } else {
+        let what = found.what().map_or(String::new(), |what| format!(": {what}"));
+        context.ui.out(format!("the log is {}{what}", found.word()));
+        context.ui.talk("`summarizer recover` makes it again; the old files are set aside");
+    }
+    Ok(if sound { Exit::Done } else { Exit::Wrong })
+}
+
+/// Copies what will be replaced to a folder of its own.
+fn set_aside(context: &Context, home: &Home) -> Result<PathBuf, Failure> {
+    let disk = &context.machine.disk;
+    let stamp: String = context
+        .machine
+        .clock
+        .now()
+        .to_string()
+        .chars()
+        .filter(|c| !matches!(c, '-' | ':'))
+        .collect();
+    let stamp = stamp.split('.').next().unwrap_or_default().to_owned();
+    let mut aside = home.run().join(format!("before-recovery-{stamp}"));
+    let mut number = 1;
+    while matches!(disk.stat(&aside), Ok(Some(_))) {
+        number += 1;
+        aside = home.run().join(format!("before-recovery-{stamp}-{number}"));
+    }
+    let needed: u64 = [home.store(), home.acks(), home.quarantine()]
+        .iter()
+        .filter_map(|path| disk.stat(path).ok().flatten())
+        .map(|stat| stat.len)
+        .sum();
+    let free = disk.free_bytes(&home.root).unwrap_or(u64::MAX);
+    if free < needed.saturating_mul(2) {
+        let what = format!("{} MiB are free, {} needed", free >> 20, (needed * 2) >> 20);
+        return Err(Failure::new(Exit::Storage, what)
+            .hint("free some space: the old log is kept until you delete it"));
+    }
+    disk.create_dir_all(&aside).map_err(|error| failed("set the old files aside", &error))?;
+    for path in [home.store(), home.acks(), home.quarantine()] {
+        let Some(name) = path.file_name() else { continue };
+        copy(disk, &path, &aside.join(name))
+            .map_err(|error| failed("set the old files aside", &error))?;
+    }
+    let archive = home.run().join("archive");
+    if matches!(disk.stat(&archive), Ok(Some(_))) {
+        let target = aside.join("archive");
+        let linked = disk.create_dir_all(&target).and_then(|()| {
+            for name in disk.list(&archive)? {
+                disk.hard_link(&archive.join(&name), &target.join(&name))?;
+            }
+            disk.sync_dir(&target)
+        });
+        linked.map_err(|error| failed("set the archive aside", &error))?;
+    }
+    Ok(aside)
+}
+
+fn copy(disk: &Arc<dyn Disk>, from: &Path, to: &Path) -> std::io::Result<()> {
+    let source = match disk.open(from, Open::Read) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        other => other?,
+    };
+    let target = disk.open(to, Open::CreateNew(0o640))?;
+    let mut buffer = vec![0; 1 << 20];
+    let mut at = 0;
+    loop {
+        let count = source.read_at(&mut buffer, at)?;
+        if count == 0 {
+            break;
+        }
+        target.write_all_at(&buffer[..count], at)?;
+        at += count as u64;
+    }
+    target.sync()?;
+    disk.sync_dir(to.parent().unwrap_or(Path::new(".")))
+}
+
+/// Opens the home as any command does, publishes, and proves that everything fits together.
+fn check(context: &Context, aside: &Path, found: &Found, report: &Report) -> Result<Exit, Failure> {
+    let held = Held::take(context, false)?.ok_or_else(|| held_by_another(context))?;
+    let log = held.engine.log().clone();
+    let disk = &context.machine.disk;
+    Summaries::open(disk, &held.home.buses, &log)
+        .and_then(|mut summaries| summaries.publish(None))
+        .map_err(|error| not_published(&error))?;
+    let wrong = replay(&log, Until::Head, Compare::Tables, &mut |_| {})
+        .map(|replayed| replayed.differences)
+        .and_then(|mut differences| {
+            let (acks, quarantined) = (held.home.acks(), held.home.quarantine());
+            differences.extend(compare_files(&log, disk, &acks, &quarantined, true)?);
+            Ok(differences)
+        })
+        .unwrap_or_else(|error| vec![error.to_string()]);
+    held.close()?;
+    show(context, aside, found, report, &wrong);
+    Ok(if wrong.is_empty() { Exit::Done } else { Exit::Wrong })
+}
+
+fn show(context: &Context, aside: &Path, found: &Found, report: &Report, wrong: &[String]) {
+    if context.ui.json {
+        context.ui.json(&json!({
+            "log": found.word(), "what": found.what(), "recovered": true, "report": report,
+            "set_aside": aside, "differences": wrong,
+        }));
+        return;
+    }
+    let line = |name: &str, count: u64, what: &str| {
+        if count > 0 {
+            context.ui.out(format!("{count:>8} {name}{what}"));
+        }
+    };
+    let what = found.what().map_or(String::new(), |what| format!(": {what}"));
+    context.ui.out(format!("the log was {}{what}", found.word()));
+    line("records", report.records_kept, " kept as they were");
+    line("lines", report.lines, " of the queue taken in again");
+    line("summaries", report.outputs_recognized, " recognized by their acks");
+    line("summaries", report.outputs_adopted, " kept without knowing who asked");
+    line("requests", report.ended, " ended as they had");
+    line("requests", report.open, " open again");
+    if let Some(change) = &report.queue_change {
+        context.ui.out(ui::yellow(change));
+    }
+    if !report.unknown.is_empty() {
+        context.ui.out(ui::bold("What could not be known"));
+    }
+    for (kind, loss) in &report.unknown {
+        let count = if loss.count > 0 { format!("{} ", loss.count) } else { String::new() };
+        context.ui.out(format!("  {kind}: {count}{}", loss.means));
+        for example in loss.examples.iter().take(5) {
+            context.ui.out(ui::dim(&format!("    {example}")));
+        }
+    }
+    for difference in wrong {
+        context.ui.out(format!("{} {difference}", ui::red("differs:")));
+    }
+    context.ui.talk(format!("the old files and the report are in {}", aside.display()));
+}

@@ -1,0 +1,304 @@
+//! A log copied record by record into a new store: the same identity, bytes, hashes and marks, and
+//! tables rebuilt from the records at the checkpoints the log itself recorded.
+//!
+//! Contract: every record is held against the hash it is said to have before it is written, so a
+//! copy is either the same log or an error that names the first record that is not. Records travel
+//! in pages, so that a copy can be taken beside a running service and memory stays flat. Nothing of
+//! the source is changed.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+
+use crate::contract::hash::Digest;
+use crate::contract::ids::Seq;
+use crate::contract::time::Timestamp;
+use crate::log::checkpoint::{identity, tables};
+use crate::log::codec::{self, CodecError};
+use crate::log::{ChainReport, record_hash};
+use crate::log::{Checkpoint, Commit, LogError, NewRecord, Options, Reader, Store, genesis};
+use crate::os::Disk;
+use crate::state::event::Event;
+use crate::state::{Impossible, State};
+
+/// Payload and body bytes after which a page ends.
+const PAGE_BYTES: usize = 4 << 20;
+/// Records after which a page ends.
+const PAGE_RECORDS: usize = 20_000;
+/// Records written in one transaction.
+const WRITTEN_AT_ONCE: usize = 20_000;
+
+/// A log that cannot be copied.
+#[derive(Debug, thiserror::Error)]
+pub enum CopyError {
+    /// A store.
+    #[error("copy the log")]
+    Log(#[from] LogError),
+    /// A record that does not read.
+    #[error("read event {seq}")]
+    Event {
+        /// Which one.
+        seq: Seq,
+        /// Why.
+        source: CodecError,
+    },
+    /// A fact that cannot follow.
+    #[error("apply an event")]
+    Impossible(#[from] Impossible),
+    /// A record that is not what it is said to be.
+    #[error("event {seq} is not what its hash says")]
+    Hash {
+        /// Which one.
+        seq: Seq,
+    },
+    /// A page that does not read.
+    #[error("read a page of the log: {0}")]
+    Page(String),
+}
+
+/// One record on its way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Copied {
+    /// Its position.
+    pub seq: Seq,
+    /// The record, with its body.
+    pub record: NewRecord,
+    /// Its link in the chain.
+    pub hash: Digest,
+}
+
+/// Some consecutive records.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Page {
+    /// The records.
+    pub records: Vec<Copied>,
+    /// Where commits ended, and what was consumed by then.
+    pub marks: Vec<(Seq, Vec<u8>)>,
+    /// Why it ends earlier than it should: the next record cannot be read.
+    pub damage: Option<String>,
+}
+
+impl Page {
+    /// Reads the records from `from` on, up to and with `until` or a bounded number of bytes. What
+    /// cannot be read ends the page and is named in it.
+    pub fn read(log: &Reader, from: Seq, until: Seq) -> Page {
+        let mut page = Page::default();
+        let mut bytes = 0;
+        let mut damage = None;
+        let scanned = log.scan(from, Some(until), &mut |entry| {
+            let body = match entry.has_body.then(|| log.body(entry.seq)) {
+                None => None,
+                Some(Ok(Some(body))) => Some(body),
+                Some(Ok(None)) => {
+                    damage = Some(format!("the body of event {} is missing", entry.seq));
+                    return ControlFlow::Break(());
+                }
+                Some(Err(error)) => {
+                    damage = Some(error.to_string());
+                    return ControlFlow::Break(());
+                }
+            };
+            bytes += entry.payload.len() + body.as_ref().map_or(0, Vec::len);
+            page.records.push(Copied {
+                seq: entry.seq,
+                hash: entry.hash(),
+                record: NewRecord {
+                    at: entry.at,
+                    tag: entry.tag,
+                    version: entry.version,
+                    payload: entry.payload.to_vec(),
+                    body,
+                },
+            });
+            let full = bytes >= PAGE_BYTES || page.records.len() >= PAGE_RECORDS;
+            if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        page.damage = damage.or_else(|| scanned.err().map(|error| error.to_string()));
+        if let (Some(first), Some(last)) = (page.records.first(), page.records.last()) {
+            let marks = log.marks_in(first.seq, last.seq, &mut |seq, mark| {
+                page.marks.push((seq, mark.to_vec()));
+                ControlFlow::Continue(())
+            });
+            if let Err(error) = marks {
+                page.damage.get_or_insert_with(|| error.to_string());
+            }
+        }
+        page
+    }
+
+    /// As it travels over the control socket.
+    pub fn to_wire(&self) -> WirePage {
+        let records = self.records.iter().map(|copied| WireRecord {
+            seq: copied.seq.0,
+            at: copied.record.at.0,
+            tag: copied.record.tag,
+            version: copied.record.version,
+            payload: STANDARD.encode(&copied.record.payload),
+            body: copied.record.body.as_ref().map(|body| STANDARD.encode(body)),
+            hash: copied.hash.hex(),
+        });
+        let marks = self.marks.iter().map(|(seq, mark)| (seq.0, STANDARD.encode(mark)));
+        WirePage { records: records.collect(), marks: marks.collect(), damage: self.damage.clone() }
+    }
+}
+
+/// A page as JSON.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct WirePage {
+    records: Vec<WireRecord>,
+    marks: Vec<(u64, String)>,
+    damage: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct WireRecord {
+    seq: u64,
+    at: i64,
+    tag: u16,
+    version: u32,
+    payload: String,
+    body: Option<String>,
+    hash: String,
+}
+
+impl TryFrom<WirePage> for Page {
+    type Error = CopyError;
+
+    fn try_from(wire: WirePage) -> Result<Page, CopyError> {
+        let bytes =
+            |text: &str| STANDARD.decode(text).map_err(|error| CopyError::Page(error.to_string()));
+        let mut page = Page { damage: wire.damage, ..Page::default() };
+        for record in wire.records {
+            let hash = record.hash.parse::<Digest>();
+            page.records.push(Copied {
+                seq: Seq(record.seq),
+                hash: hash.map_err(|error| CopyError::Page(error.to_string()))?,
+                record: NewRecord {
+                    at: Timestamp(record.at),
+                    tag: record.tag,
+                    version: record.version,
+                    payload: bytes(&record.payload)?,
+                    body: record.body.as_deref().map(bytes).transpose()?,
+                },
+            });
+        }
+        for (seq, mark) in wire.marks {
+            page.marks.push((Seq(seq), bytes(&mark)?));
+        }
+        Ok(page)
+    }
+}
+
+/// The new store while it is written.
+pub struct LogCopy {
+    store: Store,
+    state: State,
+    records: Vec<NewRecord>,
+    marks: Vec<(Seq, Vec<u8>)>,
+    last: (Seq, Digest),
+}
+
+impl LogCopy {
+    /// Makes a new store with the identity of the log that is copied.
+    pub fn create(
+        disk: &Arc<dyn Disk>,
+        path: &Path,
+        store_id: [u8; 16],
+    ) -> Result<LogCopy, CopyError> {
+        let options = Options::beside(path);
+        let store = Store::open(Arc::clone(disk), path, options, store_id, &mut |_| {})?;
+        let last = (Seq::ZERO, genesis(store_id));
+        Ok(LogCopy { store, state: State::default(), records: Vec::new(), marks: Vec::new(), last })
+    }
+
+    /// The last record that was taken and its hash.
+    pub fn last(&self) -> (Seq, Digest) {
+        self.last
+    }
+
+    /// Takes the next page.
+    pub fn take(&mut self, page: Page) -> Result<(), CopyError> {
+        let mut marks = page.marks.into_iter().peekable();
+        for copied in page.records {
+            let seq = copied.seq;
+            while let Some(mark) = marks.next_if(|(end, _)| *end <= seq) {
+                self.marks.push(mark);
+            }
+            self.take_one(copied)?;
+        }
+        self.marks.extend(marks);
+        self.write(None)
+    }
+
+    fn take_one(&mut self, copied: Copied) -> Result<(), CopyError> {
+        let Copied { seq, record, hash } = copied;
+        let (at, tag, version) = (record.at, record.tag, record.version);
+        let expected = record_hash(&self.last.1, seq, at, tag, version, &record.payload);
+        if seq != self.last.0.next() || expected != hash {
+            return Err(CopyError::Hash { seq });
+        }
+        let event = codec::decode(tag, version, &record.payload)
+            .map_err(|source| CopyError::Event { seq, source })?;
+        // What a checkpoint wrote is what had changed before its own event.
+        let mut checkpoint = None;
+        if let Event::CheckpointTaken { state, .. } = &event {
+            let mut written = tables(&self.state);
+            written.applied = seq;
+            written.documents.extend(identity(state));
+            checkpoint = Some(written);
+        }
+        self.state.apply(seq, at, &event)?;
+        self.records.push(record);
+        self.last = (seq, hash);
+        match checkpoint {
+            Some(checkpoint) => {
+                self.write(Some(checkpoint))?;
+                self.state.checkpointed();
+                Ok(())
+            }
+            None if self.records.len() >= WRITTEN_AT_ONCE => self.write(None),
+            None => Ok(()),
+        }
+    }
+
+    fn write(&mut self, checkpoint: Option<Checkpoint>) -> Result<(), CopyError> {
+        if self.records.is_empty() {
+            return Ok(());
+        }
+        let records = std::mem::take(&mut self.records);
+        let mut marks = std::mem::take(&mut self.marks);
+        // The mark of the last commit is the commit's own.
+        let last = marks.pop_if(|(end, _)| *end == self.last.0);
+        let mark = last.map(|(_, mark)| mark).unwrap_or_default();
+        let first = Seq(self.last.0.0 + 1 - records.len() as u64);
+        let commit = Commit { first, records: &records, mark: &mark, checkpoint };
+        self.store.append_marked(commit, &marks)?;
+        Ok(())
+    }
+
+    /// Notes where the queue stands, when its file is another one now.
+    pub fn set_mark(&mut self, mark: &[u8]) -> Result<(), CopyError> {
+        let first = self.last.0.next();
+        self.store.append(Commit { first, records: &[], mark, checkpoint: None })?;
+        Ok(())
+    }
+
+    /// Reads the whole copy back and holds it against its hashes.
+    pub fn verify(&self, progress: &mut dyn FnMut(f64)) -> Result<ChainReport, CopyError> {
+        Ok(self.store.reader().verify(Seq(1), None, progress)?)
+    }
+
+    /// A reader of what was written.
+    pub fn reader(&self) -> Reader {
+        self.store.reader()
+    }
+
+    /// The finished store.
+    pub fn into_store(self) -> Store {
+        self.store
+    }
+}

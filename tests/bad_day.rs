@@ -1,0 +1,432 @@
+//! Bad days: a home is damaged in more than ten ways, and `doctor`, `recover`, `verify` and
+//! `log verify` must tell the truth about each. Nothing is lost that some file still holds, and
+//! nothing is summarized twice.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test stops at the first surprise"
+)]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use support::process::ProcessHome;
+use support::requests::{ACTIVE, DISABLED, lines, request, with};
+
+const STORE: &str = "run/summarizer.redb";
+const QUEUE: &str = "run/queue.jsonl";
+const ACKS: &str = "run/ack.jsonl";
+
+/// A home where something of everything has happened, over two runs.
+fn lived_in() -> ProcessHome {
+    let home = ProcessHome::new();
+    std::fs::write(home.path("summarizer.toml"), "[queue]\npartial_line_grace = \"1 ms\"\n")
+        .unwrap();
+    for id in ["a", "b", "c", "d", "e"] {
+        let text = format!("The first note is {id}. It says little. It says it twice over.");
+        home.note(&format!("{id}.txt"), &text);
+    }
+    home.note("empty.txt", "\n");
+    let key = |id: &str, key: &str| with(request(id, ACTIVE, json!({})), "idempotency_key", key);
+    home.append(&lines(&[
+        request("a", ACTIVE, json!({})),
+        key("b", "key of b"),
+        request("a", ACTIVE, json!({})),
+        request("missing", ACTIVE, json!({})),
+        request("off", DISABLED, json!({})),
+        request("empty", ACTIVE, json!({})),
+    ]));
+    home.append(b"{\"schema_version\":\"summary_request.v1\",\"request_id\":\"bad\"}\n");
+    home.append(b"{\"cut off");
+    home.expect(0, &["drain"]);
+    let mut more = lines(&[request("c", ACTIVE, json!({})), key("d", "key of d")]);
+    more.extend_from_slice(&lines(&[with(
+        with(request("later", ACTIVE, json!({})), "urgency", "scheduled"),
+        "not_before",
+        "2999-01-01T00:00:00Z",
+    )]));
+    home.append(&more);
+    home.expect(0, &["drain"]);
+    home
+}
+
+/// Published summaries, without the manifests, whose place in the log may change.
+fn published(home: &ProcessHome) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    collect(&home.path("buses/summaries"), &mut found);
+    found.retain(|path, bytes| path.to_string_lossy().ends_with(".jsonl") && !bytes.is_empty());
+    found
+}
+
+fn collect(dir: &Path, found: &mut BTreeMap<PathBuf, Vec<u8>>) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, found);
+        } else {
+            found.insert(path.clone(), std::fs::read(&path).unwrap());
+        }
+    }
+}
+
+fn outcomes(home: &ProcessHome) -> BTreeMap<String, (String, Value)> {
+    let mut last = BTreeMap::new();
+    for ack in home.acks() {
+        let Some(id) = ack["request_id"].as_str() else { continue };
+        // A repeat of an id says nothing about what became of it.
+        if ack["status"] == "duplicate" && ack["duplicate_of"] == id {
+            continue;
+        }
+        let status = ack["status"].as_str().unwrap().to_owned();
+        last.insert(id.to_owned(), (status, ack["reason_code"].clone()));
+    }
+    last
+}
+
+fn fixes(home: &ProcessHome) -> Vec<(String, String)> {
+    let report = home.run(&["doctor", "--deep", "--json"]).json();
+    let findings = report["findings"].as_array().unwrap().iter();
+    findings
+        .filter(|finding| finding["verdict"] == "wrong")
+        .map(|finding| {
+            let text = |name: &str| finding[name].as_str().unwrap_or_default().to_owned();
+            (text("check"), text("fix"))
+        })
+        .collect()
+}
+
+fn names_fix(home: &ProcessHome, fix: &str) {
+    let found = fixes(home);
+    assert!(found.iter().any(|(_, said)| said.contains(fix)), "{fix}: {found:?}");
+}
+
+/// Everything a recovered home must be.
+fn is_sound(home: &ProcessHome) {
+    home.expect(0, &["log", "verify"]);
+    home.expect(0, &["replay", "--verify"]);
+    home.expect(0, &["verify", "--no-sources"]);
+    home.expect(0, &["recover"]).says(&["nothing to recover"]);
+    assert_eq!(fixes(home), []);
+}
+
+/// Recovers, and holds what is there afterwards against what was there before.
+fn recovers(home: &ProcessHome, before: &BTreeMap<PathBuf, Vec<u8>>) -> Value {
+    let report = home.expect(0, &["recover", "--json"]).json();
+    assert_eq!(report["recovered"], true);
+    assert_eq!(report["differences"], json!([]));
+    assert!(Path::new(report["set_aside"].as_str().unwrap()).join("report.json").exists());
+    is_sound(home);
+    assert_eq!(&published(home), before, "summaries changed");
+    report
+}
+
+/// Processing again makes nothing again, also when everything is asked for again.
+fn makes_nothing_again(home: &ProcessHome, before: &BTreeMap<PathBuf, Vec<u8>>, ids: &[&str]) {
+    let drained = home.expect(0, &["drain", "--json"]).json();
+    assert!(drained["outcomes"]["completed"].is_null(), "{drained}");
+    let again: Vec<Value> = ids.iter().map(|id| request(id, ACTIVE, json!({}))).collect();
+    home.append(&lines(&again));
+    let drained = home.expect(0, &["drain", "--json"]).json();
+    assert_eq!(drained["outcomes"]["duplicate"], ids.len(), "{drained}");
+    assert!(drained["outcomes"]["completed"].is_null(), "{drained}");
+    assert_eq!(&published(home), before, "summaries changed");
+}
+
+#[test]
+fn the_log_is_gone() {
+    let home = lived_in();
+    let (before, told) = (published(&home), outcomes(&home));
+    assert_eq!(before.len(), 1, "{:?}", before.keys());
+    std::fs::remove_file(home.path(STORE)).unwrap();
+    names_fix(&home, "summarizer recover");
+    // Nobody starts over on top of it.
+    for command in [["drain"].as_slice(), &["status"], &["serve"]] {
+        home.expect(6, command).says(&["the log is gone", "summarizer recover"]);
+    }
+    home.expect(1, &["recover", "--dry-run"]).says(&["the log is lost"]);
+    assert!(!home.path(STORE).exists(), "a dry run made a log");
+    let report = recovers(&home, &before);
+    assert_eq!(report["report"]["outputs_recognized"], 4);
+    assert_eq!(report["report"]["outputs_adopted"], 0);
+    assert_eq!(report["report"]["records_kept"], 0);
+    assert_eq!(report["report"]["open"], 1);
+    assert_eq!(outcomes(&home), told);
+    home.expect(0, &["show", "later"]).says(&["waiting"]);
+    let quarantined = home.expect(0, &["quarantine", "list", "--json"]).json_lines();
+    let reasons: Vec<&str> = quarantined.iter().filter_map(|q| q["reason"].as_str()).collect();
+    assert_eq!(reasons, ["schema_violation", "partial_line"]);
+    makes_nothing_again(&home, &before, &["a", "c"]);
+}
+
+#[test]
+fn the_log_is_cut_in_half_or_empty_or_something_else() {
+    for damage in ["half", "empty", "other"] {
+        let home = lived_in();
+        let (before, told) = (published(&home), outcomes(&home));
+        let mut bytes = home.read(STORE);
+        match damage {
+            "half" => bytes.truncate(bytes.len() / 2),
+            "empty" => bytes.clear(),
+            _ => bytes = b"this is no log at all, and never was one ".repeat(400),
+        }
+        std::fs::write(home.path(STORE), &bytes).unwrap();
+        names_fix(&home, "summarizer recover");
+        home.expect(6, &["log", "verify"]).says(&["summarizer recover"]);
+        let report = recovers(&home, &before);
+        let aside = report["set_aside"].as_str().unwrap();
+        let kept = std::fs::read(Path::new(aside).join("summarizer.redb")).unwrap();
+        assert_eq!(kept, bytes, "{damage}: the damaged log was not kept as it was");
+        assert_eq!(outcomes(&home), told, "{damage}");
+        makes_nothing_again(&home, &before, &["a"]);
+    }
+}
+
+#[test]
+fn bytes_of_a_record_were_changed() {
+    let home = lived_in();
+    let (before, told) = (published(&home), outcomes(&home));
+    let mut bytes = home.read(STORE);
+    // A mark stands in its frame as it is. All copies of one that is not the newest are changed.
+    let marks: Vec<(u64, usize)> = bytes
+        .windows(10)
+        .enumerate()
+        .filter(|(_, window)| window == b"{\"offset\":")
+        .map(|(at, _)| (number_at(&bytes[at + 10..]), at))
+        .collect();
+    let offsets: std::collections::BTreeSet<u64> =
+        marks.iter().map(|(offset, _)| *offset).collect();
+    let chosen = *offsets.iter().rev().nth(1).unwrap();
+    for (_, at) in marks.iter().filter(|(offset, _)| *offset == chosen) {
+        bytes[at + 2] ^= 0x20;
+    }
+    std::fs::write(home.path(STORE), &bytes).unwrap();
+    let verified = home.run(&["log", "verify", "--json"]);
+    assert_ne!(verified.exit, Some(0), "{}", verified.out);
+    names_fix(&home, "summarizer recover");
+    let report = recovers(&home, &before);
+    let kept = report["report"]["records_kept"].as_u64().unwrap();
+    assert!(report["report"]["damage"].is_string(), "{report}");
+    assert_eq!(outcomes(&home), told);
+    // Records that were intact are the same records: an early ack still proves them.
+    if kept > 0 {
+        let first = home.acks()[0].clone();
+        let anchor = format!("{}:{}", first["ack_seq"], first["log_head"].as_str().unwrap());
+        home.expect(0, &["log", "verify", "--anchor", &anchor]);
+    }
+    makes_nothing_again(&home, &before, &["a", "c"]);
+}
+
+fn number_at(bytes: &[u8]) -> u64 {
+    let digits: Vec<u8> = bytes.iter().copied().take_while(u8::is_ascii_digit).collect();
+    String::from_utf8(digits).unwrap().parse().unwrap()
+}
+
+#[test]
+fn the_log_and_the_acks_are_gone() {
+    let home = lived_in();
+    let before = published(&home);
+    std::fs::remove_file(home.path(STORE)).unwrap();
+    std::fs::remove_file(home.path(ACKS)).unwrap();
+    names_fix(&home, "summarizer recover");
+    let report = recovers(&home, &before);
+    assert_eq!(report["report"]["outputs_adopted"], 4);
+    // Every line is read again; those whose work is published are recognized when it is named.
+    let drained = home.expect(0, &["drain", "--json"]).json();
+    assert!(drained["outcomes"]["completed"].is_null(), "{drained}");
+    assert_eq!(published(&home), before);
+    let ended = outcomes(&home);
+    assert_eq!(ended["c"], ("duplicate".to_owned(), json!("identical_work")));
+    assert_eq!(ended["a"].0, "duplicate");
+    is_sound(&home);
+}
+
+#[test]
+fn the_log_and_the_queue_are_gone() {
+    let home = lived_in();
+    let before = published(&home);
+    std::fs::remove_file(home.path(STORE)).unwrap();
+    std::fs::remove_file(home.path(QUEUE)).unwrap();
+    names_fix(&home, "summarizer recover");
+    let report = recovers(&home, &before);
+    assert_eq!(report["report"]["outputs_recognized"], 4);
+    assert_eq!(report["report"]["unknown"]["request_texts"]["count"], 4);
+    let lost = &report["report"]["unknown"]["requests"]["examples"];
+    assert!(lost.as_array().unwrap().contains(&json!("later")), "{lost}");
+    // Ids and keys are known: asking again gives the pointer, not a second summary.
+    let mut keyed = request("b", ACTIVE, json!({}));
+    keyed["idempotency_key"] = "key of b".into();
+    home.append(&lines(&[keyed]));
+    let drained = home.expect(0, &["drain", "--json"]).json();
+    assert_eq!(drained["outcomes"]["duplicate"], 1, "{drained}");
+    makes_nothing_again(&home, &before, &["a", "c"]);
+}
+
+#[test]
+fn the_log_is_gone_and_a_published_day_was_edited() {
+    let home = lived_in();
+    let before = published(&home);
+    let path = before.keys().next().unwrap().clone();
+    let text = String::from_utf8(before[&path].clone()).unwrap();
+    std::fs::write(&path, text.replacen("note", "nope", 1)).unwrap();
+    std::fs::remove_file(home.path(STORE)).unwrap();
+    home.expect(1, &["verify", "--no-sources"]);
+    names_fix(&home, "summarizer recover");
+    let report = home.expect(0, &["recover", "--json"]).json();
+    assert_eq!(report["report"]["outputs_recognized"], 0);
+    assert_eq!(report["report"]["unknown"]["damaged_partitions"]["count"], 1);
+    assert_eq!(report["report"]["unknown"]["outputs"]["count"], 4);
+    // Nothing altered is believed; it is made again and is what it was.
+    let drained = home.expect(0, &["drain", "--json"]).json();
+    assert_eq!(drained["outcomes"]["completed"], 4, "{drained}");
+    is_sound(&home);
+    let texts = |bytes: &[u8]| {
+        let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let read = |line: &[u8]| serde_json::from_slice::<Value>(line).unwrap();
+        lines.map(|line| read(line)["outputs"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(texts(&published(&home)[&path]), texts(&before[&path]));
+}
+
+#[test]
+fn a_published_day_was_edited_or_is_gone() {
+    let home = lived_in();
+    let before = published(&home);
+    let path = before.keys().next().unwrap().clone();
+    let text = String::from_utf8(before[&path].clone()).unwrap();
+    std::fs::write(&path, text.replacen("note", "nope", 1)).unwrap();
+    home.expect(1, &["verify", "--no-sources"]).says(&["sha256"]);
+    names_fix(&home, "summarizer export --repair");
+    home.expect(0, &["log", "verify"]);
+    home.expect(0, &["recover"]).says(&["nothing to recover"]);
+    home.expect(0, &["export", "--repair"]);
+    assert_eq!(published(&home), before);
+    is_sound(&home);
+    std::fs::remove_dir_all(home.path("buses/summaries")).unwrap();
+    names_fix(&home, "summarizer export --repair");
+    home.expect(0, &["export", "--repair"]);
+    assert_eq!(published(&home), before);
+    is_sound(&home);
+}
+
+#[test]
+fn the_acks_are_gone_or_edited() {
+    let home = lived_in();
+    let (before, acks) = (published(&home), home.read(ACKS));
+    std::fs::remove_file(home.path(ACKS)).unwrap();
+    home.expect(0, &["status"]);
+    assert_eq!(home.read(ACKS), acks, "the log writes them again");
+    let mut edited = acks.clone();
+    let at = edited.windows(9).position(|window| window == b"completed").unwrap();
+    edited[at..at + 9].copy_from_slice(b"COMPLETED");
+    std::fs::write(home.path(ACKS), &edited).unwrap();
+    home.expect(1, &["replay", "--verify"]).says(&["ack.jsonl"]);
+    names_fix(&home, "rm");
+    std::fs::remove_file(home.path(ACKS)).unwrap();
+    is_sound(&home);
+    assert_eq!(home.read(ACKS), acks);
+    assert_eq!(published(&home), before);
+}
+
+#[test]
+fn the_queue_was_rewritten_shortened_or_replaced() {
+    for damage in ["rewritten", "shortened", "copied"] {
+        let home = lived_in();
+        let before = published(&home);
+        let queue = home.read(QUEUE);
+        match damage {
+            "rewritten" => {
+                let text = String::from_utf8(queue).unwrap().replacen("tests", "taste", 1);
+                std::fs::write(home.path(QUEUE), text).unwrap();
+            }
+            "shortened" => std::fs::write(home.path(QUEUE), &queue[..queue.len() / 2]).unwrap(),
+            _ => {
+                std::fs::write(home.path("run/copy"), &queue).unwrap();
+                std::fs::rename(home.path("run/copy"), home.path(QUEUE)).unwrap();
+            }
+        }
+        names_fix(&home, "summarizer queue adopt");
+        home.expect(5, &["drain"]).says(&["queue adopt"]);
+        home.expect(0, &["log", "verify"]);
+        home.expect(0, &["recover"]).says(&["nothing to recover"]);
+        let from = if damage == "copied" { "same-offset" } else { "end" };
+        home.expect(0, &["queue", "adopt", "--from", from]);
+        is_sound(&home);
+        makes_nothing_again(&home, &before, &["a"]);
+    }
+}
+
+#[test]
+fn an_archived_segment_is_gone() {
+    let home = lived_in();
+    let (before, told) = (published(&home), outcomes(&home));
+    home.expect(0, &["log", "archive", "--before", "12"]);
+    let segment = std::fs::read_dir(home.path("run/archive")).unwrap().next().unwrap().unwrap();
+    std::fs::remove_file(segment.path()).unwrap();
+    home.expect(6, &["status"]).says(&["summarizer recover"]);
+    names_fix(&home, "summarizer recover");
+    recovers(&home, &before);
+    assert_eq!(outcomes(&home), told);
+    makes_nothing_again(&home, &before, &["a", "c"]);
+}
+
+#[test]
+fn the_last_run_was_killed() {
+    let home = lived_in();
+    let before = published(&home);
+    let mut service = home.command(&["serve"]).spawn().unwrap();
+    while !home.expect(0, &["status", "--json"]).json()["run"].is_object() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    service.kill().unwrap();
+    service.wait().unwrap();
+    let report = home.expect(0, &["doctor", "--json"]).json();
+    let findings = report["findings"].as_array().unwrap();
+    let last = findings.iter().find(|finding| finding["check"] == "last run").unwrap();
+    assert_eq!(last["verdict"], "notice");
+    assert_eq!(last["fix"], "summarizer drain");
+    home.expect(0, &["recover"]).says(&["nothing to recover"]);
+    home.expect(0, &["drain"]);
+    is_sound(&home);
+    assert_eq!(published(&home), before);
+}
+
+#[test]
+fn a_copy_is_taken_while_the_service_runs_and_is_a_home() {
+    let home = lived_in();
+    let mut service = home.command(&["serve"]).spawn().unwrap();
+    while !home.expect(0, &["status", "--json"]).json()["run"].is_object() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    home.append(&lines(&[request("e", ACTIVE, json!({}))]));
+    let copy = ProcessHome { dir: tempfile::tempdir().unwrap() };
+    let to = copy.root().to_str().unwrap().to_owned();
+    let told = home.expect(0, &["backup", &to, "--json"]).json();
+    let (head, hash) = (told["head"].as_u64().unwrap(), told["hash"].as_str().unwrap().to_owned());
+    home.expect(2, &["backup", &to]).says(&["is not empty"]);
+    home.expect(2, &["backup", home.path("run/copy").to_str().unwrap()]).says(&["inside"]);
+    assert!(
+        std::process::Command::new("kill")
+            .arg(service.id().to_string())
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert!(service.wait().unwrap().success());
+    // The original still proves where the copy was taken; the copy is the same log up to there.
+    let anchor = format!("{head}:{hash}");
+    home.expect(0, &["log", "verify", "--anchor", &anchor]);
+    copy.expect(0, &["log", "verify", "--anchor", &anchor]);
+    is_sound(&copy);
+    let manifest: Value = serde_json::from_slice(&copy.read("backup.json")).unwrap();
+    assert_eq!(manifest["log"]["head"], head);
+    assert!(manifest["files"]["buses/other/a.txt"]["sha256"].is_string(), "{manifest}");
+    // What was not taken in yet is in the copied queue, and is processed there.
+    copy.expect(0, &["drain"]);
+    home.expect(0, &["drain"]);
+    assert_eq!(outcomes(&copy), outcomes(&home));
+    is_sound(&copy);
+    assert!(copy.acks().iter().any(|ack| ack["request_id"] == "e" && ack["status"] == "completed"));
+}
