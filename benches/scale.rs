@@ -2,7 +2,8 @@
 //!
 //! In slices of up to a million requests: ingest (read, validate, deduplicate, durable commit, ack
 //! projected), then complete them all, and print the rates, memory and file sizes after each slice.
-//! At the end: open after a clean close, and replay from the log alone.
+//! At the end: open after a clean close, and replay from the log alone. `--ingest-only` leaves the
+//! requests open and stops after the last slice, for a profiler.
 
 #![allow(
     missing_docs,
@@ -26,6 +27,7 @@ fn main() {
     let wanted = std::env::args().skip(1).find_map(|text| text.replace('_', "").parse().ok());
     let total: u64 = wanted.unwrap_or(1_000_000);
     let slice = total.min(1_000_000);
+    let only = std::env::args().any(|text| text == "--ingest-only");
     let dir = scratch("scale");
     let mut bench = Bench::open(&dir, None);
     println!("requests   ingest/s   finish/s   resident MB   store MB   acks MB");
@@ -33,7 +35,7 @@ fn main() {
     while done < total {
         write_queue(&bench.home.queue.clone(), done, slice).expect("write the queue");
         let ingested = bench.ingest();
-        let finished = bench.finish_all();
+        let finished = if only { Default::default() } else { bench.finish_all() };
         done += slice;
         let size = |path| std::fs::metadata(path).map_or(0, |meta| meta.len()) >> 20;
         println!(
@@ -47,6 +49,9 @@ fn main() {
     }
     let home = bench.home.clone();
     bench.close();
+    if only {
+        return;
+    }
     let started = Instant::now();
     let reopened = Bench::open(&dir, None);
     println!("open after a clean close: {:?}", started.elapsed());

@@ -1,5 +1,9 @@
 //! Parse, run, exit code.
 
+/// Requests are made on one thread and dropped on another; see `docs/adr/0130-allocator.md`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> std::process::ExitCode {
     summarizer::cli::run()
 }

@@ -33,6 +33,10 @@ use summarizer::service::worker::{FlowDirectory, SharedFlows};
 use summarizer::state::decide::{FlowStanding, Outcome, Report};
 use summarizer::state::event::SummaryPointer;
 
+/// The allocator of the program, so that its figures are the program's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Lines in one commit.
 pub const BATCH: usize = 4096;
 
