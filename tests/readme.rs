@@ -174,7 +174,9 @@ fn what_the_reader_types_works() {
                     say(&format!("{what} NOT RUN: there is no python3"));
                     continue;
                 }
+                let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/python");
                 let mut command = clean("python3", dir.path());
+                command.env("PYTHONPATH", client).env("PYTHONDONTWRITEBYTECODE", "1");
                 command.args(["-c", &block.text]);
                 run(command, &what)
             }

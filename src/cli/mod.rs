@@ -25,9 +25,11 @@ pub mod replay;
 pub mod schema;
 pub mod select;
 pub mod serve;
+pub mod service;
 pub mod session;
 pub mod shell;
 pub mod submit;
+pub mod supervise;
 pub mod synthesis_common;
 pub mod trace;
 pub mod tune;
@@ -109,6 +111,7 @@ enum Command {
     Export(replay::ExportArgs),
     Doctor(doctor::DoctorArgs),
     Backup(backup::BackupArgs),
+    Service(service::ServiceArgs),
     Recover(recover::RecoverArgs),
     Config(home::ConfigArgs),
     Registry(registry::RegistryArgs),
@@ -154,7 +157,9 @@ pub fn run() -> ExitCode {
         config_file: cli.config,
         machine: machine(),
     };
-    start_logging(cli.verbose, cli.quiet);
+    // A configuration that does not read is reported by the command that needs it.
+    let json = session::load_config(&context).is_ok_and(|config| config.log_json);
+    start_logging(cli.verbose, cli.quiet, json);
     match dispatch(&cli.command, &context) {
         Ok(exit) => ExitCode::from(exit as u8),
         Err(failure) => {
@@ -178,7 +183,7 @@ fn machine() -> Machine {
     machine
 }
 
-fn start_logging(verbose: u8, quiet: bool) {
+fn start_logging(verbose: u8, quiet: bool, json: bool) {
     let level = match (quiet, verbose) {
         (true, _) => "error",
         (false, 0) => "warn",
@@ -189,7 +194,13 @@ fn start_logging(verbose: u8, quiet: bool) {
         EnvFilter::try_from_env("SUMMARIZER_LOG").unwrap_or_else(|_| EnvFilter::new(level));
     let subscriber = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter);
     // Only a second start in one process can fail, and then the first one is in force.
-    let _ = subscriber.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init();
+    let _ = match json {
+        true => subscriber.json().flatten_event(true).try_init(),
+        false => {
+            let terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
+            subscriber.with_ansi(terminal).try_init()
+        }
+    };
 }
 
 fn dispatch(command: &Command, context: &Context) -> Result<Exit, Failure> {
@@ -219,6 +230,7 @@ fn dispatch(command: &Command, context: &Context) -> Result<Exit, Failure> {
         Command::Export(args) => args.run(context),
         Command::Doctor(args) => args.run(context),
         Command::Backup(args) => args.run(context),
+        Command::Service(args) => args.run(context),
         Command::Recover(args) => args.run(context),
         Command::Config(args) => args.run(context),
         Command::Registry(args) => args.run(context),

@@ -13,6 +13,7 @@ use super::session::{
 use super::{Context, ui};
 use crate::contract::time::{Timestamp, parse_instant};
 use crate::model::ProviderError;
+use crate::os::notify::Notifier;
 use crate::service::daemon::{Reloaded, RunReport, Service, StopSignal, Until};
 use crate::service::flow_worker::FlowWorker;
 use crate::service::summaries::{Summaries, SummariesError, SummariesThread};
@@ -40,6 +41,7 @@ impl ServeArgs {
     /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         context.ui.talk(format!("serving {}", context.home.display()));
+        super::supervise::start(context)?;
         run_service(context, "serve", Until::Stopped)?;
         context.ui.talk("stopped");
         Ok(Exit::Done)
@@ -136,9 +138,13 @@ fn no_provider(error: &ProviderError) -> Failure {
 
 fn stop_on_signals(stop: &StopSignal) -> Result<(), Failure> {
     let stop = stop.clone();
+    let manager = Notifier::from_environment();
     let handler = ctrlc::set_handler(move || {
         if stop.raise() > 0 {
             std::process::exit(INTERRUPTED);
+        }
+        if let Some(manager) = &manager {
+            manager.stopping();
         }
     });
     match handler {

@@ -9,8 +9,10 @@
 //! `real` is the host; `sim` is a machine that can lose power, tear writes and run out of space.
 
 pub mod dir;
+pub mod notify;
 pub mod process;
 pub mod real;
+pub mod signals;
 pub mod sim;
 
 use std::io;

@@ -1,0 +1,385 @@
+"""A client for a summarizer home: submit, wait, read, verify.
+
+One file, no dependencies, Python 3.9 or newer. Copy it into your project or put its folder on
+``PYTHONPATH``. It speaks the contracts and nothing else: it appends lines to ``run/queue.jsonl``,
+follows ``run/ack.jsonl`` and reads published summaries by their manifests. It needs neither the
+program nor a running service; without one, lines wait in the queue.
+
+    from summarizer import Home
+
+    home = Home("my-home")
+    ticket = home.submit(flow="docs.chunk_set.summarize.brief.v1", ids=["note.txt"])
+    ack = home.wait(ticket, timeout=60)
+    print(ack.status, home.item(ack)["outputs"]["summary_text"])
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import hashlib
+import json
+import os
+import pathlib
+import time
+import uuid
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
+
+try:
+    import fcntl
+except ImportError:  # not a Unix: one write is then the only promise
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = [
+    "Ack",
+    "Home",
+    "ManifestMismatch",
+    "Partition",
+    "STREAMS",
+    "SummarizerError",
+    "Ticket",
+    "WaitTimeout",
+]
+
+Json = Dict[str, Any]
+
+STREAMS = ("events", "sessions", "documents", "chunk_sets")
+TERMINAL = frozenset(
+    {
+        "completed",
+        "duplicate",
+        "failed_permanent",
+        "rejected_invalid_schema",
+        "rejected_unknown_flow",
+        "rejected_invalid_input",
+    }
+)
+#: What a bus holds, when the caller does not say what kind of summary is wanted.
+KIND_OF_BUS = {
+    "event_bus": "event_summary",
+    "session_bus": "session_summary",
+    "chunk_bus": "chunk_set_summary",
+    "other": "document_summary",
+}
+#: A tree may be exchanged between reading a manifest and its data; then it is opened again.
+REOPENS = 5
+
+
+class SummarizerError(Exception):
+    """Something this module cannot go on with."""
+
+
+class WaitTimeout(SummarizerError):
+    """No terminal ack came in time. The request stays in the queue."""
+
+
+class ManifestMismatch(SummarizerError):
+    """Published data is not what its manifest says."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Ticket:
+    """A submitted request, and where in the acks to look for it."""
+
+    request_id: str
+    acks_from: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Ack:
+    """One line of ``run/ack.jsonl``."""
+
+    raw: Json
+
+    @property
+    def request_id(self) -> Optional[str]:
+        return self.raw.get("request_id")
+
+    @property
+    def status(self) -> str:
+        return str(self.raw["status"])
+
+    @property
+    def reason_code(self) -> Optional[str]:
+        return self.raw.get("reason_code")
+
+    @property
+    def message(self) -> Optional[str]:
+        return self.raw.get("message")
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.status in TERMINAL
+
+    @property
+    def has_summary(self) -> bool:
+        """False for what was rightly skipped, refused or failed."""
+        return self.raw.get("summary") is not None
+
+    @property
+    def anchor(self) -> str:
+        """Keep this: ``summarizer log verify --anchor`` proves the log up to here with it."""
+        return f"{self.raw['ack_seq']}:{self.raw['log_head']}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Partition:
+    """One day of one stream, verified against its manifest."""
+
+    stream: str
+    day: str
+    manifest: Json
+    items: List[Json]
+
+
+class Home:
+    """A summarizer home. Nothing is opened before it is needed."""
+
+    def __init__(
+        self,
+        path: Union[str, os.PathLike[str], None] = None,
+        *,
+        queue: str = "run/queue.jsonl",
+        bus_home: str = "buses",
+    ) -> None:
+        root = path if path is not None else os.environ.get("SUMMARIZER_HOME", ".")
+        self.root = pathlib.Path(root)
+        self.queue = self.root / queue
+        self.acks = self.root / "run" / "ack.jsonl"
+        self.summaries = self.root / bus_home / "summaries"
+
+    # Asking.
+
+    def build(
+        self,
+        flow: str,
+        ids: Sequence[str],
+        *,
+        bus: str = "other",
+        kind: Optional[str] = None,
+        subkind: str = "other",
+        variant: Optional[str] = None,
+        params: Optional[Mapping[str, Any]] = None,
+        request_id: Optional[str] = None,
+        idempotency_key: Optional[str] = None,
+        priority: Optional[int] = None,
+        not_before: Optional[datetime.datetime] = None,
+        deadline: Optional[datetime.datetime] = None,
+        repo: str = "python",
+        component: str = "summarizer.py",
+        version: str = "1",
+    ) -> Json:
+        """A ``summary_request.v1``. With ``not_before`` it is scheduled: never run earlier."""
+        if isinstance(ids, (str, bytes)):
+            raise TypeError("ids is a list of ids, not one string")
+        if bus not in KIND_OF_BUS:
+            raise ValueError(f"bus is one of {', '.join(KIND_OF_BUS)}, not {bus!r}")
+        flow_ref: Json = {"kind": "registry", "flow_id": flow}
+        if variant is not None:
+            flow_ref["variant"] = variant
+        request: Json = {
+            "schema_version": "summary_request.v1",
+            "request_id": request_id or str(uuid.uuid4()),
+            "created_at": _instant(datetime.datetime.now(datetime.timezone.utc)),
+            "requested_by": {"repo": repo, "component": component, "version": version},
+            "urgency": "now" if not_before is None else "scheduled",
+            "work": {
+                "output_bus": "summary_bus",
+                "output_kind": "summary_item",
+                "summary_kind": kind or KIND_OF_BUS[bus],
+                "summary_subkind": subkind,
+                "flow_ref": flow_ref,
+                "params": dict(params or {}),
+            },
+            "input": {"mode": "ids", "bus": bus, "ids": list(ids)},
+        }
+        optional: Json = {
+            "idempotency_key": idempotency_key,
+            "priority": priority,
+            "not_before": None if not_before is None else _instant(not_before),
+            "deadline": None if deadline is None else _instant(deadline),
+        }
+        request.update({name: value for name, value in optional.items() if value is not None})
+        return request
+
+    def submit(self, flow: str, ids: Sequence[str], **options: Any) -> Ticket:
+        """Builds a request, appends it durably and returns what :meth:`wait` wants."""
+        return self.submit_request(self.build(flow, ids, **options))
+
+    def submit_request(self, request: Mapping[str, Any]) -> Ticket:
+        """Appends a request as it is: one line, one write, synced before this returns."""
+        line = json.dumps(request, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        ticket = Ticket(str(request["request_id"]), _size(self.acks))
+        self.queue.parent.mkdir(parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+        descriptor = os.open(self.queue, flags, 0o640)
+        try:
+            if fcntl is not None:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            size = os.fstat(descriptor).st_size
+            # Another writer's unfinished line must not swallow this one.
+            if size and os.pread(descriptor, 1, size - 1) != b"\n":
+                line = b"\n" + line
+            written = os.write(descriptor, line)
+            if written != len(line):
+                raise SummarizerError(f"only {written} of {len(line)} bytes were written")
+            os.fsync(descriptor)
+            if size == 0:
+                _sync_name(self.queue.parent)
+        finally:
+            os.close(descriptor)
+        return ticket
+
+    # What became of it.
+
+    def follow_acks(self, start: int = 0, *, poll: float = 0.05) -> Iterator[Optional[Ack]]:
+        """Acks from a byte on, for ever; ``None`` whenever there is nothing new yet."""
+        position, rest, inode = start, b"", None
+        while True:
+            with contextlib.suppress(FileNotFoundError):
+                with open(self.acks, "rb") as file:
+                    stat = os.fstat(file.fileno())
+                    # Written again from the log: what was said before is said again.
+                    if stat.st_size < position or (inode is not None and inode != stat.st_ino):
+                        position, rest = 0, b""
+                    inode = stat.st_ino
+                    file.seek(position)
+                    data = file.read()
+                    position += len(data)
+                    *lines, rest = (rest + data).split(b"\n")
+                    for line in lines:
+                        if line:
+                            yield Ack(json.loads(line))
+            yield None
+            time.sleep(poll)
+
+    def wait(
+        self,
+        ticket: Union[Ticket, str],
+        *,
+        timeout: Optional[float] = None,
+        poll: float = 0.05,
+    ) -> Ack:
+        """The terminal ack of a request. Raises :class:`WaitTimeout` when none comes in time."""
+        if isinstance(ticket, str):
+            ticket = Ticket(ticket)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        for ack in self.follow_acks(ticket.acks_from, poll=poll):
+            if ack is not None:
+                if ack.request_id == ticket.request_id and ack.is_terminal:
+                    return ack
+            elif deadline is not None and time.monotonic() >= deadline:
+                raise WaitTimeout(
+                    f"no terminal ack for {ticket.request_id} within {timeout} s; "
+                    "is `summarizer serve` running?"
+                )
+        raise AssertionError("the acks are followed for ever")
+
+    # Reading.
+
+    def days(self, stream: str) -> List[str]:
+        """Days of a stream that have a manifest, sorted."""
+        ending = f".{_stream(stream)}.summary.manifest.json"
+        try:
+            names = os.listdir(self.summaries / "manifest")
+        except FileNotFoundError:
+            return []
+        return sorted(name[: -len(ending)] for name in names if name.endswith(ending))
+
+    def partition(self, stream: str, day: str) -> Partition:
+        """One day of one stream, by its manifest, with its bytes, lines and hash verified."""
+        problem = ""
+        for _ in range(REOPENS):
+            # Held by descriptor: manifest and data come from one published tree.
+            tree = os.open(self.summaries, os.O_RDONLY)
+            try:
+                manifest = json.loads(
+                    _read(tree, f"manifest/{day}.{_stream(stream)}.summary.manifest.json")
+                )
+                data = _read(tree, f"{stream}/{day}.{stream}.summary.jsonl")
+            except FileNotFoundError as error:
+                problem = f"{error.filename} is missing"
+                continue
+            finally:
+                os.close(tree)
+            found = hashlib.sha256(data).hexdigest()
+            if found == manifest["integrity"]["sha256"]:
+                items = [json.loads(line) for line in data.split(b"\n") if line]
+                return Partition(stream, day, manifest, items)
+            problem = f"{stream} of {day} hashes to {found}, not what its manifest says"
+        raise ManifestMismatch(problem)
+
+    def read(self, stream: str, *, since: str = "", until: str = "9999-12-31") -> Iterator[Json]:
+        """Items of a stream from one day to another, both included, verified day by day."""
+        for day in self.days(stream):
+            if since <= day <= until:
+                yield from self.partition(stream, day).items
+
+    def item(self, ack: Ack, *, timeout: float = 30.0, poll: float = 0.05) -> Json:
+        """The summary an ack points at. It may be published a moment after its ack."""
+        pointer = ack.raw.get("summary")
+        if pointer is None:
+            why = ack.reason_code or ack.message or ack.status
+            raise SummarizerError(f"{ack.request_id} has no summary: {why}")
+        deadline = time.monotonic() + timeout
+        while True:
+            with contextlib.suppress(ManifestMismatch, FileNotFoundError):
+                for item in self.partition(pointer["stream"], pointer["day"]).items:
+                    if item["summary_id"] == pointer["summary_id"]:
+                        return item
+            if time.monotonic() >= deadline:
+                raise SummarizerError(f"{pointer['summary_id']} is not published after {timeout} s")
+            time.sleep(poll)
+
+    def verify(self) -> List[str]:
+        """Every published day whose bytes, hash, count or order is not what its manifest says."""
+        wrong: List[str] = []
+        for stream in STREAMS:
+            for day in self.days(stream):
+                try:
+                    partition = self.partition(stream, day)
+                except ManifestMismatch as error:
+                    wrong.append(str(error))
+                    continue
+                ids = [item["summary_id"] for item in partition.items]
+                produced = partition.manifest["counts"]["produced"]
+                if len(ids) != produced:
+                    wrong.append(f"{stream} of {day}: {len(ids)} lines, {produced} counted")
+                if ids != sorted(set(ids)):
+                    wrong.append(f"{stream} of {day}: ids are not sorted and distinct")
+        return wrong
+
+
+def _instant(moment: datetime.datetime) -> str:
+    if moment.tzinfo is None:
+        raise ValueError("a moment needs a time zone: datetime.now(datetime.timezone.utc)")
+    return moment.astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _stream(stream: str) -> str:
+    if stream not in STREAMS:
+        raise ValueError(f"stream is one of {', '.join(STREAMS)}, not {stream!r}")
+    return stream
+
+
+def _size(path: pathlib.Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _sync_name(folder: pathlib.Path) -> None:
+    """A new file is there after a power cut only once its folder says so."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _read(tree: int, relative: str) -> bytes:
+    descriptor = os.open(relative, os.O_RDONLY, dir_fd=tree)
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read()

@@ -1,0 +1,105 @@
+"""Tests of the client against a home that a running service holds: SUMMARIZER_HOME."""
+
+import datetime
+import os
+import threading
+import unittest
+
+import summarizer
+from summarizer import Home
+
+FLOW = os.environ.get("SUMMARIZER_TEST_FLOW", "docs.chunk_set.summarize.brief.v1")
+
+
+class Client(unittest.TestCase):
+    def setUp(self) -> None:
+        self.home = Home()
+
+    def note(self, name: str, text: str) -> str:
+        path = self.home.root / "buses" / "other" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return name
+
+    def test_submit_wait_read_verify(self) -> None:
+        note = self.note("python.txt", "Ana moved the archive. The disk is full no more.")
+        ack = self.home.wait(self.home.submit(FLOW, [note]), timeout=60)
+        self.assertEqual(ack.status, "completed")
+        self.assertTrue(ack.is_terminal and ack.has_summary)
+        item = self.home.item(ack)
+        self.assertIn("Ana", item["outputs"]["summary_text"])
+        self.assertIn(item, list(self.home.read("documents")))
+        self.assertEqual(self.home.verify(), [])
+        sequence, head = ack.anchor.split(":")
+        self.assertTrue(int(sequence) > 0 and len(head) == 64)
+
+    def test_asking_again_gives_the_same_summary(self) -> None:
+        note = self.note("again.txt", "One thing happened. Then nothing else did.")
+        first = self.home.wait(self.home.submit(FLOW, [note], idempotency_key="k"), timeout=60)
+        second = self.home.wait(self.home.submit(FLOW, [note], idempotency_key="k"), timeout=60)
+        self.assertEqual((first.status, second.status), ("completed", "duplicate"))
+        self.assertEqual(self.home.item(first), self.home.item(second))
+
+    def test_many_writers_at_once(self) -> None:
+        note = self.note("many.txt", "Many ask for the same thing at the same time.")
+        tickets = []
+        lock = threading.Lock()
+
+        def ask(number: int) -> None:
+            ticket = self.home.submit(FLOW, [note], idempotency_key=f"many-{number}")
+            with lock:
+                tickets.append(ticket)
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        statuses = sorted(self.home.wait(ticket, timeout=60).status for ticket in tickets)
+        self.assertEqual(statuses, ["completed"] + ["duplicate"] * 19)
+
+    def test_an_unfinished_line_of_somebody_else_swallows_nothing(self) -> None:
+        with open(self.home.queue, "ab") as queue:
+            queue.write(b'{"half a line')
+        note = self.note("torn.txt", "After a torn line comes a whole one. It is read.")
+        ack = self.home.wait(self.home.submit(FLOW, [note]), timeout=60)
+        self.assertEqual(ack.status, "completed")
+
+    def test_what_went_wrong_is_said(self) -> None:
+        ack = self.home.wait(self.home.submit(FLOW, ["no-such-file.txt"]), timeout=60)
+        self.assertEqual(ack.status, "rejected_invalid_input")
+        with self.assertRaisesRegex(summarizer.SummarizerError, "has no summary"):
+            self.home.item(ack)
+        ack = self.home.wait(self.home.submit("no.such.flow.v1", ["x.txt"]), timeout=60)
+        self.assertEqual(ack.status, "rejected_unknown_flow")
+        later = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=9)
+        with self.assertRaises(summarizer.WaitTimeout):
+            self.home.wait(self.home.submit(FLOW, ["x.txt"], not_before=later), timeout=0.3)
+        with self.assertRaises(TypeError):
+            self.home.build(FLOW, "one string")
+        with self.assertRaises(ValueError):
+            self.home.build(FLOW, ["x"], not_before=datetime.datetime.now())
+        with self.assertRaises(ValueError):
+            self.home.days("tweets")
+
+    def test_altered_data_is_noticed(self) -> None:
+        note = self.note("altered.txt", "This will be altered. Somebody edits a published file.")
+        ack = self.home.wait(self.home.submit(FLOW, [note]), timeout=60)
+        self.home.item(ack)
+        other = Home(self.home.root, bus_home="altered")
+        day = ack.raw["summary"]["day"]
+        names = ("manifest/{}.documents.summary.manifest.json", "documents/{}.documents.summary.jsonl")
+        for name in (name.format(day) for name in names):
+            target = other.summaries / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes((self.home.summaries / name).read_bytes())
+        self.assertEqual(other.verify(), [])
+        data = other.summaries / f"documents/{day}.documents.summary.jsonl"
+        data.write_bytes(data.read_bytes().replace(b"altered", b"ALTERED", 1))
+        with self.assertRaises(summarizer.ManifestMismatch):
+            other.partition("documents", day)
+        self.assertEqual(len(other.verify()), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,188 @@
+//! `service`: a unit for the user's systemd, written or only shown.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use super::Context;
+use super::failure::{Exit, Failure};
+use super::session::load_config;
+use crate::config::Config;
+use crate::service::home::Home;
+
+/// Run the service under systemd
+#[derive(Debug, Args)]
+pub struct ServiceArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Write a hardened unit that serves the home; nothing is started
+    Install {
+        /// For the user's own service manager, the only one there is a unit for
+        #[arg(long, required = true)]
+        user: bool,
+        /// Only print the unit
+        #[arg(long)]
+        print: bool,
+        /// Name of the unit
+        #[arg(long, default_value = "summarizer")]
+        name: String,
+    },
+}
+
+impl ServiceArgs {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        let Action::Install { print, name, .. } = &self.action;
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if name.is_empty() || !name.chars().all(plain) {
+            let what = format!("{name:?} is no name for a unit");
+            return Err(Failure::new(Exit::Usage, what).hint("letters, digits, - _ and ."));
+        }
+        let config = load_config(context)?;
+        let failed = |what: &str, error: &std::io::Error| {
+            Failure::new(Exit::Storage, format!("cannot {what}")).because(error)
+        };
+        let home =
+            std::path::absolute(&context.home).map_err(|error| failed("name the home", &error))?;
+        let binary =
+            std::env::current_exe().map_err(|error| failed("name this program", &error))?;
+        let text = unit(&binary, &home, context.config_file.as_deref(), &config);
+        if *print {
+            context.ui.raw(text.as_bytes());
+            return Ok(Exit::Done);
+        }
+        let folder = unit_folder()?;
+        let path = folder.join(format!("{name}.service"));
+        let disk = context.machine.disk.as_ref();
+        disk.create_dir_all(&folder).map_err(|error| failed("make the unit's folder", &error))?;
+        disk.replace(&path, text.as_bytes(), 0o644)
+            .map_err(|error| failed("write the unit", &error))?;
+        let next = [
+            "systemctl --user daemon-reload".to_owned(),
+            format!("systemctl --user enable --now {name}"),
+            "loginctl enable-linger    # also when you are not logged in".to_owned(),
+        ];
+        if context.ui.json {
+            context.ui.json(&json!({"unit": path, "next": next}));
+        } else {
+            context.ui.out(path.display().to_string());
+            context.ui.talk("now:");
+            next.iter().for_each(|command| context.ui.talk(format!("  {command}")));
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// Where the user's units lie.
+pub fn unit_folder() -> Result<PathBuf, Failure> {
+    let given = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
+    let usual = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".config"));
+    given.filter(|path| path.is_absolute()).or_else(usual).map_or_else(
+        || Err(Failure::new(Exit::Input, "neither XDG_CONFIG_HOME nor HOME is set")),
+        |config| Ok(config.join("systemd/user")),
+    )
+}
+
+/// A path or word as systemd reads it back.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => {
+                out.push('\\');
+                out.push(c);
+            }
+            '%' => out.push_str("%%"),
+            '$' => out.push_str("$$"),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// The unit. What it may write is the home, and whatever the settings place outside it.
+fn unit(binary: &Path, home: &Path, config_file: Option<&Path>, config: &Config) -> String {
+    let word = |path: &Path| quoted(&path.display().to_string());
+    let mut call = format!("{} --home {}", word(binary), word(home));
+    if let Some(file) = config_file {
+        let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+        let _ = write!(call, " --config {}", word(&file));
+    }
+    let places = Home::new(home, config);
+    let mut writable = vec![home.to_owned()];
+    let around = [places.queue.parent().map(Path::to_owned), Some(places.buses)];
+    writable.extend(around.into_iter().flatten().filter(|path| !path.starts_with(home)));
+    let writable: Vec<String> = writable.iter().map(|path| word(path)).collect();
+    let stop = config.shutdown_grace_ms.max(0) / 1000 + 30;
+    format!(
+        "# Written by `summarizer service install --user`; a later install replaces it.\n\
+         [Unit]\n\
+         Description=summarizer, serving {home}\n\
+         StartLimitIntervalSec=10min\n\
+         StartLimitBurst=10\n\
+         \n\
+         [Service]\n\
+         Type=notify\n\
+         NotifyAccess=main\n\
+         ExecStart={call} serve\n\
+         ExecReload={call} reload\n\
+         # Keys of model providers, NAME=value a line; never in the settings.\n\
+         EnvironmentFile=-{environment}\n\
+         # Usage, a bad configuration and a missing input are not cured by starting again.\n\
+         Restart=on-failure\n\
+         RestartSec=5\n\
+         RestartPreventExitStatus=2 3 5\n\
+         WatchdogSec=60\n\
+         TimeoutStartSec=5min\n\
+         TimeoutStopSec={stop}\n\
+         UMask=0027\n\
+         # It writes here and nowhere else.\n\
+         ProtectSystem=strict\n\
+         ReadWritePaths={writable}\n\
+         NoNewPrivileges=yes\n\
+         LockPersonality=yes\n\
+         MemoryDenyWriteExecute=yes\n\
+         RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6\n\
+         RestrictNamespaces=yes\n\
+         RestrictRealtime=yes\n\
+         RestrictSUIDSGID=yes\n\
+         SystemCallArchitectures=native\n\
+         SystemCallFilter=@system-service\n\
+         SystemCallErrorNumber=EPERM\n\
+         \n\
+         [Install]\n\
+         WantedBy=default.target\n",
+        home = home.display().to_string().replace('%', "%%"),
+        environment = word(&home.join("summarizer.env")),
+        writable = writable.join(" "),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn a_unit_names_what_it_may_write_and_survives_odd_names() {
+        let text = "queue.path = \"/srv/in/queue.jsonl\"\n";
+        let config = Config::load(Some(text), &BTreeMap::new(), 1).unwrap();
+        let home = Path::new("/home/me/50% \"odd\" $home");
+        let unit = unit(Path::new("/usr/bin/summarizer"), home, None, &config);
+        let odd = "\"/home/me/50%% \\\"odd\\\" $$home\"";
+        assert!(unit.contains(&format!("ReadWritePaths={odd} \"/srv/in\"\n")), "{unit}");
+        let start = format!("ExecStart=\"/usr/bin/summarizer\" --home {odd} serve\n");
+        assert!(unit.contains(&start), "{unit}");
+        for line in ["Type=notify", "WatchdogSec=60", "NoNewPrivileges=yes", "TimeoutStopSec=60"] {
+            assert!(unit.lines().any(|found| found == line), "{line} is missing");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! SIGHUP as something to wait for, instead of something that ends the process.
+//!
+//! Contract: [`HangUps::hold`] is called before the process starts any other thread, because the
+//! threads it starts inherit what it blocks. Where the system has no signal descriptors, there is
+//! nothing to wait for and SIGHUP keeps its meaning.
+
+use std::io;
+
+/// SIGHUPs that arrive from now on.
+pub struct HangUps {
+    #[cfg(target_os = "linux")]
+    arrivals: nix::sys::signalfd::SignalFd,
+}
+
+#[cfg(target_os = "linux")]
+impl HangUps {
+    /// Blocks SIGHUP in this thread and those it starts, and collects it.
+    pub fn hold() -> io::Result<Option<HangUps>> {
+        use nix::sys::signal::{SigSet, Signal};
+        use nix::sys::signalfd::{SfdFlags, SignalFd};
+        let mut set = SigSet::empty();
+        set.add(Signal::SIGHUP);
+        set.thread_block()?;
+        let arrivals = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC)?;
+        Ok(Some(HangUps { arrivals }))
+    }
+
+    /// Waits for the next one.
+    pub fn wait(&self) -> io::Result<()> {
+        self.arrivals.read_signal()?;
+        Ok(())
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl HangUps {
+    /// There is nothing to collect here.
+    pub fn hold() -> io::Result<Option<HangUps>> {
+        Ok(None)
+    }
+
+    /// Never called: nobody has one.
+    pub fn wait(&self) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}

@@ -1,0 +1,120 @@
+//! The service under a manager: what it is told and when, hang-ups, logs for machines, and a unit
+//! that systemd accepts.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test stops at a surprise")]
+
+mod support;
+
+use std::io::Write as _;
+use std::os::unix::net::UnixDatagram;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use support::process::{ProcessHome, Ran};
+use support::requests::{ACTIVE, lines, request};
+
+struct Manager(UnixDatagram);
+
+impl Manager {
+    fn of(home: &ProcessHome) -> Manager {
+        let socket = UnixDatagram::bind(home.path("notify")).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        Manager(socket)
+    }
+
+    /// Waits until it is told this, and gives the whole message.
+    fn hears(&self, what: &str) -> String {
+        loop {
+            let mut buffer = [0; 1024];
+            let count = self.0.recv(&mut buffer).unwrap_or_else(|e| panic!("{what}: {e}"));
+            let text = String::from_utf8_lossy(&buffer[..count]).into_owned();
+            if text.lines().any(|line| line == what) {
+                return text;
+            }
+        }
+    }
+}
+
+fn signal(child: &std::process::Child, name: &str) {
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
+}
+
+#[test]
+fn a_manager_hears_ready_alive_reloading_and_stopping() {
+    let home = ProcessHome::new();
+    std::fs::write(home.path("summarizer.toml"), "log_format = \"json\"\n").unwrap();
+    let manager = Manager::of(&home);
+    let mut service = home.command(&["serve"]);
+    service
+        .env("NOTIFY_SOCKET", home.path("notify"))
+        .env("WATCHDOG_USEC", "300000")
+        .stderr(Stdio::piped());
+    let service = service.spawn().unwrap();
+    let ready = manager.hears("READY=1");
+    assert!(ready.contains("STATUS=0 taken in"), "{ready}");
+    manager.hears("WATCHDOG=1");
+    manager.hears("WATCHDOG=1");
+    // A bad configuration is refused and the old one stays.
+    let good = "log_format = \"json\"\n[retry]\nmax_attempts = 3\n";
+    std::fs::write(home.path("summarizer.toml"), "[retry]\nmax_attempts = \"many\"\n").unwrap();
+    signal(&service, "-HUP");
+    manager.hears("RELOADING=1");
+    let refused = manager.hears("READY=1");
+    assert!(refused.contains("the old settings stay in force"), "{refused}");
+    std::fs::write(home.path("summarizer.toml"), good).unwrap();
+    signal(&service, "-HUP");
+    manager.hears("RELOADING=1");
+    let taken = manager.hears("READY=1");
+    assert!(taken.contains("settings were read again"), "{taken}");
+    home.note("a.txt", "It goes on. It always does.");
+    home.append(&lines(&[request("a", ACTIVE, json!({}))]));
+    while home.acks().iter().all(|ack| ack["status"] != "completed") {
+        manager.hears("WATCHDOG=1");
+    }
+    signal(&service, "-TERM");
+    manager.hears("STOPPING=1");
+    let ran = Ran::of(service.wait_with_output().unwrap());
+    assert_eq!(ran.exit, Some(0), "{}", ran.err);
+    // Every line of the log but the talk at the ends is JSON and names its level.
+    let logged: Vec<Value> =
+        ran.err.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    assert!(
+        logged.iter().any(|line| line["level"] == "ERROR"
+            && line["why"].as_str().unwrap_or_default().contains("max_attempts")),
+        "{}",
+        ran.err
+    );
+    let events = home.expect(0, &["log", "dump"]).json_lines();
+    let reloads = events.iter().filter(|event| event["event"] == "ConfigReloaded").count();
+    assert_eq!(reloads, 1);
+}
+
+#[test]
+fn a_unit_is_shown_written_and_accepted() {
+    let home = ProcessHome::new();
+    let shown = home.expect(0, &["service", "install", "--user", "--print"]).out;
+    assert!(shown.contains("Type=notify") && shown.contains("serve\n"), "{shown}");
+    home.expect(2, &["service", "install"]).says(&["--user"]);
+    home.expect(2, &["service", "install", "--user", "--name", "a b"])
+        .says(&["no name for a unit"]);
+    let mut install = home.command(&["service", "install", "--user", "--name", "mine"]);
+    let installed = Ran::of(install.env("XDG_CONFIG_HOME", home.path("config")).output().unwrap());
+    assert_eq!(installed.exit, Some(0), "{}", installed.err);
+    installed.says(&["mine.service", "systemctl --user enable --now mine"]);
+    let path = home.path("config/systemd/user/mine.service");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), shown);
+    let mut analyze = Command::new("systemd-analyze");
+    analyze.env("XDG_RUNTIME_DIR", home.path("run"));
+    match analyze.args(["verify", "--user"]).arg(&path).output() {
+        Ok(told) => {
+            let told = Ran::of(told);
+            assert_eq!(told.exit, Some(0), "{}{}", told.out, told.err);
+        }
+        Err(_) => {
+            let told = "LEFT OUT: there is no systemd-analyze: the unit is not checked by systemd";
+            let _ = writeln!(std::io::stderr().lock(), "!! {told}");
+        }
+    }
+}
