@@ -83,6 +83,8 @@ fn summarize(sources: &[SourceText]) -> usize {
         hints: Some(&hints),
         settings: CallSettings::default(),
         timeout: Duration::from_secs(60),
+        bill: None,
+        model: None,
     };
     Builtin.call(&call).map_or(0, |reply| reply.text.len())
 }

@@ -20,8 +20,10 @@ use summarizer::contract::vocabulary::{
 };
 use summarizer::log::codec::{self, Cursor};
 use summarizer::state::event::{
-    AckHead, BadLine, Event, PauseCause, RawLine, RunEnd, SummaryPointer, Superseded, TakenRequest,
+    AckHead, BadLine, Charge, Event, PauseCause, RawLine, RunEnd, SummaryPointer, Superseded,
+    TakenRequest,
 };
+use summarizer::state::flows::{Charged, DayCharged, Flows};
 use summarizer::state::schedule::Place;
 use summarizer::state::{Ledger, Open, Row, RunInfo, Status, Totals};
 
@@ -179,6 +181,25 @@ fn samples() -> Vec<Event> {
         Event::QuarantineReleased { quarantined: Seq(6), request_id: "fixed".into() },
         Event::QueueAdopted { change: "shrank".into(), offset: 12 },
         Event::CheckpointTaken { applied: Seq(40), state: sha256("state"), rows: 3 },
+        Event::FlowUsed {
+            flow_id: "flow.v1".into(),
+            variant: Some("strict".into()),
+            pack_hash: sha256("pack"),
+            replaces: Some(sha256("older")),
+        },
+        Event::ModelCharged {
+            request,
+            attempt,
+            charge: Charge {
+                provider: "local".into(),
+                model: "m".into(),
+                day: "2026-02-11".parse().unwrap(),
+                input_tokens: 300,
+                output_tokens: 7,
+                cost_nanos: 1 << 40,
+                estimated: true,
+            },
+        },
         Event::Noted { kind: "pack_built".into(), facts },
     ]
 }
@@ -287,9 +308,18 @@ fn tables_are_written_and_read_as_ever() {
         }),
         producers: vec![(0, "repo".into(), Seq(3))],
     };
+    let charged = Charged { calls: 2, input_tokens: 3, output_tokens: 4, cost_nanos: 500 };
+    let flows = Flows {
+        used: BTreeMap::from([(("flow.v1".to_owned(), None), sha256("pack"))]),
+        charged: Some(DayCharged {
+            day: "2026-02-11".parse().unwrap(),
+            by_provider: BTreeMap::from([("local".to_owned(), charged)]),
+        }),
+    };
     let cursor = Cursor { applied: Seq(9), bytes: 1 << 33 };
     let current = BTreeMap::from([
         ("cursor".to_owned(), hex(&codec::encode_cursor(&cursor))),
+        ("flows".to_owned(), hex(&codec::encode_flows(&flows))),
         ("ledger".to_owned(), hex(&codec::encode_ledger(&ledger))),
         ("open".to_owned(), hex(&codec::encode_open(&open))),
         ("row".to_owned(), hex(&codec::encode_row(&row))),
@@ -297,6 +327,7 @@ fn tables_are_written_and_read_as_ever() {
     let golden = check("tables.txt", &current);
     assert_eq!(golden, current, "the durable bytes of a table changed");
     assert_eq!(codec::decode_cursor(&bytes(&golden["cursor"])).unwrap(), cursor);
+    assert_eq!(codec::decode_flows(&bytes(&golden["flows"])).unwrap(), flows);
     assert_eq!(codec::decode_ledger(&bytes(&golden["ledger"])).unwrap(), ledger);
     assert_eq!(codec::decode_open(&bytes(&golden["open"])).unwrap(), open);
     assert_eq!(codec::decode_row(&bytes(&golden["row"])).unwrap(), row);

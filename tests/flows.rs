@@ -171,7 +171,7 @@ fn if_and_else_meet_again_after_the_bypass() {
     );
     let forbidden = RunOptions::default();
     let error = flow::run(&pack, Map::new(), &[], &model(&server, 8_192), &forbidden).unwrap_err();
-    assert!(error.to_string().contains("does not allow"), "{error}");
+    assert!(error.to_string().contains("python.allow"), "{error}");
 }
 
 #[test]

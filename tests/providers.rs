@@ -48,6 +48,8 @@ fn ask_with(
         hints: None,
         settings,
         timeout: Duration::from_millis(ms),
+        bill: None,
+        model: None,
     })
 }
 

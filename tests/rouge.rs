@@ -52,6 +52,8 @@ fn builtin(text: &str) -> String {
         hints: Some(&hints),
         settings: CallSettings::default(),
         timeout: Duration::from_secs(60),
+        bill: None,
+        model: None,
     };
     Builtin.call(&call).expect("an answer").text
 }

@@ -20,6 +20,7 @@ use crate::model::builtin::Builtin;
 use crate::model::recorded::Recorder;
 use crate::model::{Provider, Providers, SourceText};
 use crate::registry::{PackFiles, Status, label};
+use crate::service::flow_worker::python_of;
 
 /// Longest input file.
 const INPUT_BYTES_MAX: u64 = 256 << 20;
@@ -179,10 +180,8 @@ impl RunArgs {
         let record = pack.record();
         let found =
             Providers::new(&config, Arc::new(Builtin), &context.machine).and_then(|providers| {
-                match &self.provider {
-                    Some(name) => providers.named(name),
-                    None => providers.for_flow(&record.flow_id, record.variant.as_deref()),
-                }
+                let asked_for = self.provider.as_deref();
+                providers.for_flow(&record.flow_id, record.variant.as_deref(), asked_for)
             });
         found.map_err(|error| {
             Failure::new(Exit::Config, "there is nobody to answer")
@@ -205,7 +204,7 @@ impl RunArgs {
         Ok(RunOptions {
             params,
             timeout: Duration::from_millis(config.attempt_timeout_ms.max(1).unsigned_abs()),
-            python: self.allow_python.then(PythonSettings::default),
+            python: python_of(&config).or(self.allow_python.then(PythonSettings::default)),
             keep_prompts: self.show_prompts,
             ..RunOptions::default()
         })

@@ -33,7 +33,12 @@ pub struct ResumeArgs {}
 
 /// Make a running service read configuration and registry again
 #[derive(Debug, Args)]
-pub struct ReloadArgs {}
+pub struct ReloadArgs {
+    /// Let flows stand for the packs they are registered with now, although they were used with
+    /// others; each becomes an event
+    #[arg(long)]
+    accept_mutations: bool,
+}
 
 impl RetryArgs {
     /// Runs the command.
@@ -68,7 +73,8 @@ impl ResumeArgs {
 impl ReloadArgs {
     /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
-        ask_all(context, [Question::Reload].into_iter())
+        let accept_mutations = self.accept_mutations;
+        ask_all(context, [Question::Reload { accept_mutations }].into_iter())
     }
 }
 

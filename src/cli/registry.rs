@@ -7,12 +7,15 @@ use serde_json::json;
 
 use super::Context;
 use super::failure::{Exit, Failure};
+use super::session::flows_used;
 use super::ui::{green, red, yellow};
+use crate::contract::hash::Digest;
 use crate::flow::lint::{self, Severity};
 use crate::flow::scaffold;
 use crate::registry::{
-    DATASET, FlowPackRecord, HOME_FOLDER, PackFiles, Registry, RegistryError, label,
+    DATASET, FlowPackRecord, HOME_FOLDER, Mutation, PackFiles, Registry, RegistryError, label,
 };
+use crate::service::worker::FlowDirectory;
 
 /// Flow packs: what there is, whether it is sound, adding one
 #[derive(Debug, Args)]
@@ -159,12 +162,13 @@ fn check(context: &Context, registry: &Registry, only: Option<&str>) -> Result<E
     if let (Some(flow_id), true) = (only, wanted.is_empty()) {
         find(registry, flow_id, None)?;
     }
+    let mutated = FlowDirectory::mutations(registry, &flows_used(context)?);
     let bar = context.ui.progress("checking", wanted.len() as u64);
     let mut errors = 0;
     for record in wanted {
         bar.inc(1);
         let name = label(&record.flow_id, record.variant.as_deref());
-        let findings = match registry.files(&*context.machine.disk, record) {
+        let mut findings = match registry.files(&*context.machine.disk, record) {
             Ok(files) => lint::lint(record, &files),
             Err(error) => vec![lint::Finding {
                 severity: Severity::Error,
@@ -172,6 +176,13 @@ fn check(context: &Context, registry: &Registry, only: Option<&str>) -> Result<E
                 message: error.to_string(),
             }],
         };
+        let of_record =
+            |one: &&Mutation| one.flow_id == record.flow_id && one.variant == record.variant;
+        findings.extend(mutated.iter().filter(of_record).map(|one| lint::Finding {
+            severity: Severity::Error,
+            place: "flow_id".to_owned(),
+            message: one.what(),
+        }));
         errors += findings.iter().filter(|finding| finding.severity == Severity::Error).count();
         if context.ui.json {
             context.ui.json(&json!({"flow_id": record.flow_id, "variant": record.variant, "findings": findings}));
@@ -250,13 +261,14 @@ fn add(
         ))
         .hint("warnings are shown by `summarizer registry check` once it is registered"));
     }
-    if let Some(old) = registry.find(flow_id, variant)
-        && old.pack_hash() != record.pack_hash()
-        && !accept_mutation
-    {
-        let what =
-            format!("flow_id_mutated: {} is registered with another pack", label(flow_id, variant));
-        return Err(refused(what).hint("give a changed flow a new version suffix"));
+    let registered = registry.find(flow_id, variant).and_then(FlowPackRecord::pack_hash);
+    let used = flows_used(context)?.pack_of(flow_id, variant);
+    let differs = |pack: Option<Digest>| pack.is_some() && pack != record.pack_hash();
+    if (differs(registered) || differs(used)) && !accept_mutation {
+        let how = if differs(used) { "was used" } else { "is registered" };
+        let name = label(flow_id, variant);
+        return Err(refused(format!("flow_id_mutated: {name} {how} with another pack"))
+            .hint("give a changed flow a new version suffix, or pass --accept-mutation"));
     }
     write(context, registry, &root, &record, &files).map_err(|error| {
         Failure::new(Exit::Storage, "cannot write the registry").because(&error)
@@ -265,6 +277,9 @@ fn add(
         context.ui.json(&record);
     } else {
         context.ui.out(format!("{} {}", label(flow_id, variant), record.integrity.pack_hash));
+    }
+    if differs(used) {
+        context.ui.talk("`summarizer reload --accept-mutations` lets the flow stand for it");
     }
     Ok(Exit::Done)
 }

@@ -77,7 +77,12 @@ pub fn run_service(context: &Context, command: &str, until: Until) -> Result<Run
     let summaries = summaries.map_err(|error| not_published(&error))?;
     let every = Duration::from_millis(config.export_interval_ms.max(1).unsigned_abs());
     let registry = load_registry(context)?;
-    let worker = FlowWorker::new(&context.machine, &home, &config, registry, Arc::clone(&index));
+    for mutation in FlowDirectory::mutations(&registry, engine.state().flows()) {
+        tracing::warn!("{}", mutation.what());
+    }
+    let charged = engine.state().flows().charged.as_ref();
+    let (machine, of_worker) = (&context.machine, Arc::clone(&index));
+    let worker = FlowWorker::new(machine, &home, &config, registry, of_worker, charged);
     let worker = Arc::new(worker.map_err(|error| no_provider(&error))?);
     let service = Service {
         machine: context.machine.clone(),
@@ -111,15 +116,23 @@ fn reloader(
     worker: Arc<FlowWorker>,
 ) -> crate::service::daemon::Reload {
     let context = context.clone();
-    Box::new(move || {
+    Box::new(move |used, accept_mutations| {
         let config = load_config(&context).map_err(|failure| failure.to_json().to_string())?;
         let registry = load_registry(&context).map_err(|failure| failure.to_json().to_string())?;
+        let accepted = FlowDirectory::mutations(&registry, used);
+        if let Some(first) = accepted.first().filter(|_| !accept_mutations) {
+            let more = match accepted.len() {
+                1 => String::new(),
+                count => format!(" (and {} more)", count - 1),
+            };
+            return Err(format!("{}{more}", first.what()));
+        }
         worker
             .reload(&context.machine, &config, registry.clone())
             .map_err(|error| no_provider(&error).to_json().to_string())?;
         let fresh: Arc<dyn FlowDirectory> = Arc::new(registry);
         *flows.write() = fresh;
-        Ok(Reloaded { config })
+        Ok(Reloaded { config, accepted })
     })
 }
 

@@ -26,6 +26,7 @@ use crate::service::operate::{Reply, Surroundings, answer};
 use crate::service::past::PastError;
 use crate::service::projector::{Projections, Projector, ProjectorError};
 use crate::service::worker::{FlowDirectory, SharedFlows};
+use crate::state::flows::Flows;
 use crate::upstream::{FileIndex, IndexStore};
 
 /// How long a command waits for a service that is starting.
@@ -284,6 +285,27 @@ fn recover(
         }
     }
     Ok((engine, projections))
+}
+
+/// The packs that used flows stand for; none where nothing was ever logged.
+pub fn flows_used(context: &Context) -> Result<Flows, Failure> {
+    let home = Home::new(&context.home, &load_config(context)?);
+    let exists = home.exists(context.machine.disk.as_ref());
+    if !matches!(exists, Ok(true)) {
+        return Ok(Flows::default());
+    }
+    let mut session = Session::open(context)?;
+    let answer = session.ask(context, &Question::FlowsUsed);
+    session.close()?;
+    let mut flows = Flows::default();
+    for one in answer?["flows"].as_array().into_iter().flatten() {
+        let text = |name: &str| one[name].as_str().map(str::to_owned);
+        let pack = text("pack_hash").and_then(|hash| hash.parse().ok());
+        if let (Some(flow_id), Some(pack)) = (text("flow_id"), pack) {
+            flows.used.insert((flow_id, text("variant")), pack);
+        }
+    }
+    Ok(flows)
 }
 
 /// Asks whoever holds the home, or answers in process.

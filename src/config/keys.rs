@@ -15,6 +15,8 @@ pub enum Kind {
     Number,
     /// A list of texts.
     Texts,
+    /// True or false.
+    Flag,
 }
 
 /// One key.
@@ -82,6 +84,9 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "age at which log frames are archived",
     ),
+    key("python.allow", "false", Kind::Flag, "run Python nodes of packs as programs"),
+    key("python.interpreter", "\"python3\"", Kind::Text, "what runs them"),
+    key("python.timeout", "\"60 s\"", Kind::Duration, "longest run of one node"),
     key("provider.default", "\"builtin\"", Kind::Text, "who answers when a flow names nobody"),
     key("budget.max_cost_per_day", "\"none\"", Kind::Number, "stop for the day above this cost"),
     key(
@@ -112,6 +117,7 @@ pub const PROVIDER_KEYS: &[&str] = &[
     "price_in",
     "price_out",
     "fallback",
+    "local",
 ];
 
 /// Keys of `[flow."ID"]`.

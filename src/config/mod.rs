@@ -109,6 +109,7 @@ pub struct ProviderConfig {
     pub price_in: Option<f64>,
     pub price_out: Option<f64>,
     pub fallback: Option<Vec<String>>,
+    pub local: Option<bool>,
 }
 
 /// Settings of one flow.
@@ -121,6 +122,9 @@ pub struct FlowConfig {
     pub skip_policy: String,
     pub local_only: bool,
 }
+
+/// Most threads that wait for providers.
+const PAID_THREADS_MAX: usize = 64;
 
 /// The effective configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -150,6 +154,9 @@ pub struct Config {
     pub step_fallback: u32,
     pub checkpoint_every_events: u64,
     pub archive_after: ArchiveAfter,
+    pub python_allowed: bool,
+    pub python_interpreter: String,
+    pub python_timeout_ms: i64,
     pub provider_default: String,
     pub providers: BTreeMap<String, ProviderConfig>,
     pub flows: BTreeMap<String, FlowConfig>,
@@ -183,6 +190,12 @@ impl Config {
     /// Every value with its origin, in the order of the reference.
     pub fn settings(&self) -> &[Setting] {
         &self.settings
+    }
+
+    /// Threads that wait for providers: as many as may be under way at all of them together.
+    pub fn paid_threads(&self) -> usize {
+        let elsewhere = self.providers.values().filter(|one| one.kind != "builtin").count();
+        (self.in_flight_per_provider * elsewhere.max(1)).clamp(1, PAID_THREADS_MAX)
     }
 
     /// Hash of the effective values: what runs record about their configuration.
@@ -344,6 +357,9 @@ impl Values {
             checkpoint_every_events: self.at_least_one("compaction.checkpoint_every_events")?
                 as u64,
             archive_after,
+            python_allowed: self.flag("python.allow")?,
+            python_interpreter: self.text("python.interpreter")?,
+            python_timeout_ms: self.duration("python.timeout")?,
             provider_default: self.text("provider.default")?,
             providers: self.providers()?,
             flows: self.flows()?,
@@ -454,6 +470,13 @@ impl Values {
         }
     }
 
+    fn flag(&self, path: &str) -> Result<bool, ConfigError> {
+        match self.value(path).0 {
+            toml::Value::Boolean(flag) => Ok(flag),
+            _ => Err(self.bad(path, "true or false")),
+        }
+    }
+
     fn texts(&self, path: &str) -> Result<Vec<String>, ConfigError> {
         let bad = || self.bad(path, "a list of texts");
         let toml::Value::Array(items) = self.value(path).0 else { return Err(bad()) };
@@ -526,6 +549,10 @@ impl Values {
                 price_in: self.optional_number(&at("price_in"))?,
                 price_out: self.optional_number(&at("price_out"))?,
                 fallback: self.optional_texts(&at("fallback"))?,
+                local: match self.found.contains_key(&at("local")) {
+                    false => None,
+                    true => Some(self.flag(&at("local"))?),
+                },
             };
             providers.insert(name, provider);
         }
@@ -540,7 +567,7 @@ impl Values {
         let mut flows = BTreeMap::new();
         for name in self.names("flow") {
             let at = |key: &str| format!("flow\u{0}{name}\u{0}{key}");
-            let policies = ["none", "empty"];
+            let policies = ["none", "all"];
             let flow = FlowConfig {
                 provider: self.optional_text(&at("provider"))?,
                 model: self.optional_text(&at("model"))?,
@@ -549,10 +576,9 @@ impl Values {
                     true => "none".to_owned(),
                     false => self.one_of(&at("skip_policy"), &policies)?,
                 },
-                local_only: match self.found.get(&at("local_only")) {
-                    None => false,
-                    Some((toml::Value::Boolean(flag), _)) => *flag,
-                    Some(_) => return Err(self.bad(&at("local_only"), "true or false")),
+                local_only: match self.found.contains_key(&at("local_only")) {
+                    false => false,
+                    true => self.flag(&at("local_only"))?,
                 },
             };
             flows.insert(name, flow);

@@ -150,6 +150,8 @@ fn outcome(event: &Event) -> Option<Ack<'_>> {
         | Event::QuarantineReleased { .. }
         | Event::QueueAdopted { .. }
         | Event::CheckpointTaken { .. }
+        | Event::FlowUsed { .. }
+        | Event::ModelCharged { .. }
         | Event::Noted { .. } => None,
     }
 }

@@ -19,7 +19,7 @@ use crate::contract::hash::{Digest, sha256};
 use crate::contract::json as canonical;
 use crate::contract::schema::{self, Violation};
 use crate::model::{
-    CallSettings, Message, ModelCall, ModelError, ModelIdentity, ModelReply, Provider,
+    Bill, CallSettings, Message, ModelCall, ModelError, ModelIdentity, ModelReply, Provider,
     ResponseFormat, Role, SourceText, StopReason, Usage,
 };
 
@@ -47,6 +47,7 @@ pub(super) struct Asker<'a> {
     pub provider: &'a dyn Provider,
     pub hints: Option<&'a Value>,
     pub replies: Option<&'a dyn ReplyCache>,
+    pub bill: Option<&'a dyn Bill>,
     pub timeout: Duration,
     pub repair_turns: u32,
     pub keep_prompts: bool,
@@ -149,6 +150,8 @@ impl Asker<'_> {
             hints: self.hints,
             settings: settings.clone(),
             timeout: self.timeout,
+            bill: self.bill,
+            model: None,
         };
         let cache = self.replies.filter(|_| !self.provider.is_free());
         let request_hash = match self.provider.is_free() {

@@ -20,6 +20,10 @@ use super::{pyvalue, roles};
 use crate::contract::hash::sha256;
 use crate::model::{CallSettings, Message, ModelReply, ResponseFormat, Role, SourceText};
 
+/// Why a Python node does not run.
+const PYTHON_FORBIDDEN: &str = "it is a Python program, and those run only with python.allow = true \
+                                (`flow run` has --allow-python)";
+
 /// What a node gave.
 #[derive(Debug, Clone)]
 pub(super) enum Output {
@@ -230,9 +234,7 @@ impl Executor<'_> {
                 self.ask(node, messages, &plain, &values, schema.as_ref())
             }
             Some(Step::Python { path }) => {
-                let settings = self.python.ok_or_else(|| {
-                    unsupported("it is a Python program, and the configuration does not allow them")
-                })?;
+                let settings = self.python.ok_or_else(|| unsupported(PYTHON_FORBIDDEN))?;
                 let values: Map<String, Value> = values
                     .into_iter()
                     .map(|(key, value)| match value {
@@ -341,7 +343,7 @@ impl Executor<'_> {
             };
             let settings = settings.ok_or_else(|| FlowProblem::Unsupported {
                 node: node.name.clone(),
-                reason: "it is a Python program, and the configuration does not allow them".into(),
+                reason: PYTHON_FORBIDDEN.into(),
             })?;
             let done = self.python(node, path, settings, &values, &finished.outputs)?;
             self.record(node, done, &mut finished);

@@ -55,7 +55,7 @@ use serde_json::{Map, Value, json};
 
 use crate::contract::hash::sha256;
 use crate::contract::schema;
-use crate::model::{CallSettings, Provider, SourceText};
+use crate::model::{Bill, CallSettings, Provider, SourceText};
 use ask::{Asker, Ledger};
 use exec::{Executor, Finished};
 use project::Form;
@@ -80,6 +80,8 @@ pub struct RunOptions<'a> {
     pub repair_turns: u32,
     /// Answers that were received before.
     pub replies: Option<&'a dyn ReplyCache>,
+    /// Who hears what calls cost.
+    pub bill: Option<&'a dyn Bill>,
     /// How Python nodes run; `None` forbids them.
     pub python: Option<PythonSettings>,
     /// Keep the conversations in the call records.
@@ -96,6 +98,7 @@ impl Default for RunOptions<'_> {
             timeout: Duration::from_secs(120),
             repair_turns: 2,
             replies: None,
+            bill: None,
             python: None,
             keep_prompts: false,
             concurrency: 4,
@@ -117,6 +120,7 @@ pub fn run(
         provider,
         hints: pack.hints.as_ref(),
         replies: options.replies,
+        bill: options.bill,
         timeout: options.timeout,
         repair_turns: options.repair_turns,
         keep_prompts: options.keep_prompts,
@@ -154,6 +158,7 @@ pub fn aggregate(
         provider,
         hints: pack.hints.as_ref(),
         replies: options.replies,
+        bill: options.bill,
         timeout: options.timeout,
         repair_turns: options.repair_turns,
         keep_prompts: false,

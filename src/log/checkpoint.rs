@@ -11,9 +11,11 @@ use crate::contract::hash::{Digest, Hasher};
 use crate::contract::ids::KeyIndex;
 use crate::contract::time::Timestamp;
 use crate::state::State;
+use crate::state::flows::Flows;
 
 const FINGERPRINT: &str = "fingerprint";
 const LEDGER: &str = "ledger";
+const FLOWS: &str = "flows";
 const STATE_DIGEST: &str = "state_digest";
 
 /// The tables do not read.
@@ -52,13 +54,12 @@ pub fn tables(state: &State) -> Checkpoint {
         .collect();
     let keys = KeyIndex::ALL.into_iter().map(|index| (index, changed.sorted(index))).collect();
     let ledger = codec::encode_ledger(&state.ledger());
-    Checkpoint {
-        rows,
-        open,
-        keys,
-        documents: vec![(LEDGER.into(), Some(ledger))],
-        applied: state.applied,
+    let mut documents = vec![(LEDGER.into(), Some(ledger))];
+    // Absent while there is nothing: logs from before it existed keep their digests.
+    if !state.flows().is_empty() {
+        documents.push((FLOWS.into(), Some(codec::encode_flows(state.flows()))));
     }
+    Checkpoint { rows, open, keys, documents, applied: state.applied }
 }
 
 /// The digest of everything checkpoints wrote: the one before, then what this one writes, in key
@@ -96,6 +97,10 @@ pub fn restore(log: &Reader, now: Timestamp) -> Result<(State, Digest), RestoreE
         Some(bytes) => codec::decode_ledger(&bytes)?,
         None => return Ok((State::default(), Digest::ZERO)),
     };
+    let flows = match log.document(FLOWS)? {
+        Some(bytes) => codec::decode_flows(&bytes)?,
+        None => Flows::default(),
+    };
     let mut digest = Digest::ZERO;
     if let Some(bytes) = log.document(STATE_DIGEST)?
         && let Ok(bytes) = bytes.try_into()
@@ -116,6 +121,6 @@ pub fn restore(log: &Reader, now: Timestamp) -> Result<(State, Digest), RestoreE
     })?;
     match failure {
         Some(error) => Err(error.into()),
-        None => Ok((State::restore(log.applied(), ledger, open, now), digest)),
+        None => Ok((State::restore(log.applied(), ledger, flows, open, now), digest)),
     }
 }

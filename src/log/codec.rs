@@ -23,8 +23,10 @@ use crate::contract::vocabulary::{
 };
 use crate::limits::EVENT_BYTES_MAX;
 use crate::state::event::{
-    AckHead, BadLine, Event, PauseCause, RawLine, RunEnd, SummaryPointer, Superseded, TakenRequest,
+    AckHead, BadLine, Charge, Event, PauseCause, RawLine, RunEnd, SummaryPointer, Superseded,
+    TakenRequest,
 };
+use crate::state::flows::{Charged, DayCharged, Flows};
 use crate::state::schedule::Place;
 use crate::state::{Ledger, Open, Row, RunInfo, Status, Totals};
 
@@ -164,6 +166,12 @@ wire_struct! {
         head, key, id, work, producer, flow_id, variant, kind, bus, priority, urgency, created_at,
         not_before, deadline, warnings, previous, supersedes, line,
     }
+    Charge {
+        provider, model, day, input_tokens, output_tokens, cost_nanos, estimated,
+    }
+    Charged { calls, input_tokens, output_tokens, cost_nanos }
+    DayCharged { day, by_provider }
+    Flows { used, charged }
     BadLine { line, offset, length, sha256, reason, request_id, errors, errors_omitted, raw }
     Violation { pointer, message }
     Row {
@@ -306,6 +314,8 @@ event_codec! {
     24 QueueAdopted { change, offset }
     25 CheckpointTaken { applied, state, rows }
     26 Noted { kind, facts }
+    27 FlowUsed { flow_id, variant, pack_hash, replaces }
+    28 ModelCharged { request, attempt, charge }
 }
 
 /// A row as bytes.
@@ -336,6 +346,16 @@ pub fn encode_ledger(ledger: &Ledger) -> Vec<u8> {
 /// The small facts of a checkpoint from bytes.
 pub fn decode_ledger(bytes: &[u8]) -> Result<Ledger, CodecError> {
     read("ledger", bytes)
+}
+
+/// What stays known of flows and models as bytes.
+pub fn encode_flows(flows: &Flows) -> Vec<u8> {
+    bytes_of(flows)
+}
+
+/// What stays known of flows and models from bytes.
+pub fn decode_flows(bytes: &[u8]) -> Result<Flows, CodecError> {
+    read("flows", bytes)
 }
 
 /// How far an append-only projection had got when its file was last made durable.

@@ -32,7 +32,8 @@ impl Anthropic {
         let settings = &call.settings;
         let (system, messages) = conversation(call);
         let mut body = Map::new();
-        let model = self.config.model.as_deref().or(settings.model.as_deref()).unwrap_or_default();
+        let model = call.model.or(self.config.model.as_deref()).or(settings.model.as_deref());
+        let model = model.unwrap_or_default();
         body.insert("model".into(), model.into());
         let limit = settings.max_tokens.or(self.config.max_tokens).unwrap_or(MAX_TOKENS);
         body.insert("max_tokens".into(), limit.into());
@@ -80,6 +81,9 @@ impl Anthropic {
         };
         let count = |key: &str| value["usage"][key].as_u64().unwrap_or(0);
         let mut identity = self.identity();
+        if let Some(model) = call.model {
+            identity.model_name = model.to_owned();
+        }
         let answered = value.get("model").and_then(Value::as_str).unwrap_or_default();
         if answered != identity.model_name {
             identity.model_version = answered.to_owned();

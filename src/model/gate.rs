@@ -7,6 +7,8 @@
 //! - `Retry-After` pauses the whole provider: nobody is sent there before it is over.
 //! - Money and tokens of a day are reserved before a call, for the provider that will bill, and settled with
 //!   what it really took; a fallback reserves on its own. What does not fit is refused before anything is sent.
+//!   Every settled amount is told to the call's [`Bill`](super::Bill), so that it can become a fact.
+//! - A call and all its waiting end within the time the call is allowed; who stands in gets what is left.
 //! - After [`FAILURES_TO_OPEN`] failures in a row the provider rests, longer each time; then one
 //!   call tries whether it is back.
 //!
@@ -18,7 +20,9 @@ use std::time::Duration;
 use chrono_tz::Tz;
 use parking_lot::{Condvar, Mutex};
 
-use super::{ErrorClass, ModelCall, ModelError, ModelIdentity, ModelReply, Provider};
+use super::{
+    Charge, ErrorClass, ModelCall, ModelError, ModelIdentity, ModelReply, Provider, Usage,
+};
 use crate::contract::time::{Day, Timestamp};
 use crate::os::Clock;
 
@@ -88,14 +92,14 @@ pub struct Spent {
 /// The budget of a day, shared by all providers.
 #[derive(Debug)]
 pub struct Budget {
-    cost_max: Option<f64>,
-    tokens_max: Option<u64>,
-    zone: Tz,
     state: Mutex<BudgetState>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct BudgetState {
+    cost_max: Option<f64>,
+    tokens_max: Option<u64>,
+    zone: Tz,
     day: Option<Day>,
     spent: Spent,
     reserved: Spent,
@@ -104,7 +108,15 @@ struct BudgetState {
 impl Budget {
     /// A budget for days of a time zone; `None` is no limit.
     pub fn new(cost_max: Option<f64>, tokens_max: Option<u64>, zone: Tz) -> Budget {
-        Budget { cost_max, tokens_max, zone, state: Mutex::default() }
+        let (spent, reserved) = (Spent::default(), Spent::default());
+        let state = BudgetState { cost_max, tokens_max, zone, day: None, spent, reserved };
+        Budget { state: Mutex::new(state) }
+    }
+
+    /// Other limits from now on; what was spent stays spent.
+    pub fn set_limits(&self, cost_max: Option<f64>, tokens_max: Option<u64>, zone: Tz) {
+        let mut state = self.state.lock();
+        (state.cost_max, state.tokens_max, state.zone) = (cost_max, tokens_max, zone);
     }
 
     /// Continues where an earlier process stopped.
@@ -116,23 +128,16 @@ impl Budget {
     /// What was spent on the day of `now`.
     pub fn spent(&self, now: Timestamp) -> Spent {
         let mut state = self.state.lock();
-        self.turn_page(&mut state, now);
+        state.turn_page(now);
         state.spent
-    }
-
-    fn turn_page(&self, state: &mut BudgetState, now: Timestamp) {
-        let today = now.day_in(self.zone);
-        if state.day != Some(today) {
-            (state.day, state.spent) = (Some(today), Spent::default());
-        }
     }
 
     fn reserve(&self, wanted: Spent, now: Timestamp) -> Result<(), ModelError> {
         let mut state = self.state.lock();
-        self.turn_page(&mut state, now);
+        state.turn_page(now);
         let cost = state.spent.cost + state.reserved.cost + wanted.cost;
         let tokens = state.spent.tokens + state.reserved.tokens + wanted.tokens;
-        let reason = match (self.cost_max, self.tokens_max) {
+        let reason = match (state.cost_max, state.tokens_max) {
             (Some(max), _) if cost > max => {
                 format!(
                     "{:.4} of {max} are spent today and this call may cost {:.4}",
@@ -149,30 +154,39 @@ impl Budget {
                 return Ok(());
             }
         };
-        Err(ModelError::Budget { reason, retry_after: self.until_tomorrow(now) })
+        Err(ModelError::Budget { reason, retry_after: until_tomorrow(now, state.zone) })
     }
 
-    fn settle(&self, reserved: Spent, used: Spent) {
+    /// Gives back what was reserved and counts what was used; returns the day it counts on.
+    fn settle(&self, reserved: Spent, used: Spent, now: Timestamp) -> Day {
         let mut state = self.state.lock();
+        let today = state.turn_page(now);
         state.reserved.cost = (state.reserved.cost - reserved.cost).max(0.0);
         state.reserved.tokens = state.reserved.tokens.saturating_sub(reserved.tokens);
         state.spent.cost += used.cost;
         state.spent.tokens += used.tokens;
+        today
     }
+}
 
-    fn until_tomorrow(&self, now: Timestamp) -> Duration {
+impl BudgetState {
+    fn turn_page(&mut self, now: Timestamp) -> Day {
         let today = now.day_in(self.zone);
-        let (mut same, mut other) = (0i64, 26 * 3_600_000);
-        while other - same > 1000 {
-            let middle = (same + other) / 2;
-            if now.plus_ms(middle).day_in(self.zone) == today {
-                same = middle
-            } else {
-                other = middle
-            }
+        if self.day != Some(today) {
+            (self.day, self.spent) = (Some(today), Spent::default());
         }
-        Duration::from_millis(other.unsigned_abs())
+        today
     }
+}
+
+fn until_tomorrow(now: Timestamp, zone: Tz) -> Duration {
+    let today = now.day_in(zone);
+    let (mut same, mut other) = (0i64, 26 * 3_600_000);
+    while other - same > 1000 {
+        let middle = (same + other) / 2;
+        if now.plus_ms(middle).day_in(zone) == today { same = middle } else { other = middle }
+    }
+    Duration::from_millis(other.unsigned_abs())
 }
 
 /// A provider behind its limits.
@@ -236,11 +250,13 @@ impl Gate {
         Gate { inner, limits, budget, clock, waiter, state, place_free }
     }
 
-    fn cost(&self, input: u64, output: u64) -> Spent {
+    fn cost(&self, usage: Usage) -> Spent {
+        let Usage { input_tokens, output_tokens } = usage;
         #[allow(clippy::cast_precision_loss, reason = "token counts are small")]
-        let cost = (input as f64 * self.limits.price_in + output as f64 * self.limits.price_out)
+        let cost = (input_tokens as f64 * self.limits.price_in
+            + output_tokens as f64 * self.limits.price_out)
             / TOKENS_PER_PRICE;
-        Spent { cost, tokens: input + output }
+        Spent { cost, tokens: usage.total() }
     }
 
     /// Lets one call through, or says how long until it could be.
@@ -331,6 +347,38 @@ impl Gate {
     }
 }
 
+impl Gate {
+    fn too_late(&self, call: &ModelCall<'_>) -> ModelError {
+        ModelError::Timeout { provider: self.inner.identity().provider, limit: call.timeout }
+    }
+
+    /// Counts what a call took and tells its bill.
+    fn settle(
+        &self,
+        call: &ModelCall<'_>,
+        expected: Usage,
+        timeout: Duration,
+        result: &Result<ModelReply, ModelError>,
+    ) {
+        let (usage, estimated) = match result {
+            Ok(reply) if reply.usage.total() > 0 => (reply.usage, false),
+            Ok(_) => (expected, true),
+            // It may have been answered after we stopped listening.
+            Err(ModelError::Timeout { .. }) if !timeout.is_zero() => (expected, true),
+            Err(_) => (Usage::default(), false),
+        };
+        let used = self.cost(usage);
+        let day = self.budget.settle(self.cost(expected), used, self.clock.now());
+        if let Some(bill) = call.bill.filter(|_| usage.total() > 0) {
+            let identity = match result {
+                Ok(reply) => reply.identity.clone(),
+                Err(_) => self.inner.identity(),
+            };
+            bill.charge(Charge { identity, day, usage, cost: used.cost, estimated });
+        }
+    }
+}
+
 struct Place<'a>(&'a Gate);
 
 impl Drop for Place<'_> {
@@ -354,29 +402,27 @@ impl Provider for Gate {
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
-        let input = call.prompt_tokens();
         let limit = call.settings.max_tokens.or(self.identity().max_tokens);
-        let output = limit.map_or(ANSWER_TOKENS, u64::from);
-        let wanted = self.cost(input, output);
-        let mut left = self.limits.patience;
+        let expected = Usage {
+            input_tokens: call.prompt_tokens(),
+            output_tokens: limit.map_or(ANSWER_TOKENS, u64::from),
+        };
+        let wanted = self.cost(expected);
+        let begun = self.clock.now();
+        let mut left = self.limits.patience.min(call.timeout / 2);
         loop {
-            if let Err((time, reason)) = self.admit(input + output) {
+            if let Err((time, reason)) = self.admit(expected.total()) {
                 self.be_patient(&mut left, time, reason)?;
                 continue;
             }
-            let place = self.take_place(call.timeout)?;
+            let place = self.take_place(time_left(call.timeout, begun, self.clock.now()))?;
             self.budget.reserve(wanted, self.clock.now())?;
-            let result = self.inner.call(call);
-            let used = match &result {
-                Ok(reply) if reply.usage.total() > 0 => {
-                    self.cost(reply.usage.input_tokens, reply.usage.output_tokens)
-                }
-                // A server that does not count is charged what was reserved; so is a call that may
-                // have been answered after we stopped listening.
-                Ok(_) | Err(ModelError::Timeout { .. }) => wanted,
-                Err(_) => Spent::default(),
+            let timeout = time_left(call.timeout, begun, self.clock.now());
+            let result = match timeout.is_zero() {
+                true => Err(self.too_late(call)),
+                false => self.inner.call(&ModelCall { timeout, ..call.clone() }),
             };
-            self.budget.settle(wanted, used);
+            self.settle(call, expected, timeout, &result);
             drop(place);
             match self.note(&result) {
                 Some(pause) => self.be_patient(&mut left, pause, "it asked for a pause")?,
@@ -386,17 +432,27 @@ impl Provider for Gate {
     }
 }
 
+/// What is left of the time a call is allowed.
+fn time_left(allowed: Duration, begun: Timestamp, now: Timestamp) -> Duration {
+    allowed.saturating_sub(Duration::from_millis(now.ms_since(begun).max(0).unsigned_abs()))
+}
+
 /// Providers that stand in for each other, in order.
 pub struct Fallback {
     chain: Vec<Arc<dyn Provider>>,
+    clock: Arc<dyn Clock>,
 }
 
 impl Fallback {
     /// A chain; the first is who is asked, the others stand in.
-    pub fn new(first: Arc<dyn Provider>, others: Vec<Arc<dyn Provider>>) -> Fallback {
+    pub fn new(
+        first: Arc<dyn Provider>,
+        others: Vec<Arc<dyn Provider>>,
+        clock: Arc<dyn Clock>,
+    ) -> Fallback {
         let mut chain = vec![first];
         chain.extend(others);
-        Fallback { chain }
+        Fallback { chain, clock }
     }
 }
 
@@ -415,8 +471,13 @@ impl Provider for Fallback {
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
         let mut first_error = None;
-        for provider in &self.chain {
-            match provider.call(call) {
+        let begun = self.clock.now();
+        for (place, provider) in self.chain.iter().enumerate() {
+            let left = time_left(call.timeout, begun, self.clock.now());
+            // Whoever has somebody behind it must leave that one time to answer.
+            let last = place + 1 == self.chain.len();
+            let timeout = if last { left } else { left / 2 };
+            match provider.call(&ModelCall { timeout, ..call.clone() }) {
                 Ok(reply) => return Ok(reply),
                 // A model that declines is an answer; asking around for a willing one is not our place.
                 Err(error) if error.class() == ErrorClass::Refused => return Err(error),
@@ -426,6 +487,75 @@ impl Provider for Fallback {
             }
         }
         Err(first_error.expect("a chain has at least one provider"))
+    }
+}
+
+/// A provider asked for another of its models.
+pub struct WithModel {
+    inner: Arc<dyn Provider>,
+    model: String,
+}
+
+impl WithModel {
+    /// The same provider, another model.
+    pub fn new(inner: Arc<dyn Provider>, model: &str) -> WithModel {
+        WithModel { inner, model: model.to_owned() }
+    }
+}
+
+impl Provider for WithModel {
+    fn identity(&self) -> ModelIdentity {
+        ModelIdentity { model_name: self.model.clone(), ..self.inner.identity() }
+    }
+
+    fn context_tokens(&self) -> usize {
+        self.inner.context_tokens()
+    }
+
+    fn is_free(&self) -> bool {
+        self.inner.is_free()
+    }
+
+    fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
+        self.inner.call(&ModelCall { model: Some(&self.model), ..call.clone() })
+    }
+}
+
+/// A provider that has until a moment: however many calls are made, the last ends by then.
+pub struct Deadline<'a> {
+    inner: &'a dyn Provider,
+    clock: &'a dyn Clock,
+    begun: Timestamp,
+    allowed: Duration,
+}
+
+impl<'a> Deadline<'a> {
+    /// From now on, for this long.
+    pub fn new(inner: &'a dyn Provider, clock: &'a dyn Clock, allowed: Duration) -> Deadline<'a> {
+        Deadline { inner, clock, begun: clock.now(), allowed }
+    }
+}
+
+impl Provider for Deadline<'_> {
+    fn identity(&self) -> ModelIdentity {
+        self.inner.identity()
+    }
+
+    fn context_tokens(&self) -> usize {
+        self.inner.context_tokens()
+    }
+
+    fn is_free(&self) -> bool {
+        self.inner.is_free()
+    }
+
+    fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
+        let left = time_left(self.allowed, self.begun, self.clock.now());
+        if left.is_zero() {
+            let provider = self.identity().provider;
+            return Err(ModelError::Timeout { provider, limit: self.allowed });
+        }
+        self.inner.call(&ModelCall { timeout: call.timeout.min(left), ..call.clone() })
     }
 }
 
@@ -525,7 +655,9 @@ mod tests {
             schema: None,
             hints: None,
             settings: CallSettings { max_tokens: Some(10), ..CallSettings::default() },
-            timeout: Duration::from_secs(1),
+            timeout: Duration::from_secs(300),
+            bill: None,
+            model: None,
         })
     }
 
@@ -590,13 +722,14 @@ mod tests {
         let a = scene(vec![Err(transient(None))], Limits::default(), no_budget());
         let b = scene(vec![Ok(5)], Limits::default(), Budget::new(None, Some(20), Tz::UTC));
         let (a, b): (Arc<dyn Provider>, Arc<dyn Provider>) = (Arc::new(a.gate), Arc::new(b.gate));
-        let chain = Fallback::new(a, vec![b]);
+        let chain = Fallback::new(a, vec![b], Arc::new(Stepped::default()));
         assert_eq!(ask(&chain).unwrap().identity.provider, "p");
 
         let first = scene(vec![Err(transient(None))], Limits::default(), no_budget());
         let broke = scene(Vec::new(), Limits::default(), Budget::new(None, Some(5), Tz::UTC));
         let calls = broke.provider.clone();
-        let chain = Fallback::new(Arc::new(first.gate), vec![Arc::new(broke.gate)]);
+        let others: Vec<Arc<dyn Provider>> = vec![Arc::new(broke.gate)];
+        let chain = Fallback::new(Arc::new(first.gate), others, Arc::new(Stepped::default()));
         assert_eq!(ask(&chain).unwrap_err(), transient(None), "the first error is told");
         assert!(calls.calls.lock().is_empty(), "the fallback cannot pass its budget");
     }

@@ -104,7 +104,7 @@ impl Endpoint {
         let retry_after =
             header("retry-after").and_then(|text| pause(&text, header("date").as_deref()));
         let body = response.body_mut().with_config().limit(BODY_BYTES_MAX).read_to_vec();
-        let body = body.map_err(|error| self.failed(&error, timeout))?;
+        let body = self.without_key(body.map_err(|error| self.failed(&error, timeout))?);
         if (200..300).contains(&status) {
             return serde_json::from_slice(&body)
                 .map(Ok)
@@ -112,6 +112,24 @@ impl Endpoint {
         }
         let (words, code) = self.words(&body);
         Ok(Err(Refusal { status, words, code, retry_after }))
+    }
+
+    /// A server that repeats the key must not bring it into answers and records.
+    fn without_key(&self, body: Vec<u8>) -> Vec<u8> {
+        let Some(key) = &self.key else { return body };
+        let key = key.expose().as_bytes();
+        if key.is_empty() || memchr::memmem::find(&body, key).is_none() {
+            return body;
+        }
+        let mut clean = Vec::with_capacity(body.len());
+        let mut from = 0;
+        for at in memchr::memmem::find_iter(&body, key) {
+            clean.extend_from_slice(&body[from..at]);
+            clean.extend_from_slice(b"[key]");
+            from = at + key.len();
+        }
+        clean.extend_from_slice(&body[from..]);
+        clean
     }
 
     fn failed(&self, error: &ureq::Error, timeout: Duration) -> ModelError {

@@ -30,6 +30,7 @@ use serde_json::{Map, Value, json};
 
 use crate::contract::hash::Digest;
 use crate::contract::json::jcs_hash;
+use crate::contract::time::Day;
 
 /// Name of the embedded provider.
 pub const BUILTIN: &str = "builtin";
@@ -139,8 +140,29 @@ pub struct CallSettings {
     pub extra: Map<String, Value>,
 }
 
+/// What one call cost.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Charge {
+    /// Who bills, and for which model.
+    pub identity: ModelIdentity,
+    /// The day it counts on.
+    pub day: Day,
+    /// Tokens that were counted or, for an estimate, reserved.
+    pub usage: Usage,
+    /// In the currency of the prices.
+    pub cost: f64,
+    /// True when nobody counted: a lost answer, or a server that does not count.
+    pub estimated: bool,
+}
+
+/// Hears what every call costs, the lost ones too, before its answer is used.
+pub trait Bill: Send + Sync {
+    /// A call was paid for.
+    fn charge(&self, charge: Charge);
+}
+
 /// One question to a model.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ModelCall<'a> {
     /// The flow that asks.
     pub flow_id: &'a str,
@@ -160,8 +182,12 @@ pub struct ModelCall<'a> {
     pub hints: Option<&'a Value>,
     /// Sampling and limits.
     pub settings: CallSettings,
-    /// Most time the call may take.
+    /// Most time the call may take, waiting for its turn included.
     pub timeout: Duration,
+    /// Who hears what it costs.
+    pub bill: Option<&'a dyn Bill>,
+    /// The model the configuration wants for this flow, before every other choice.
+    pub model: Option<&'a str>,
 }
 
 impl ModelCall<'_> {

@@ -41,7 +41,8 @@ impl OpenAi {
     fn body(&self, call: &ModelCall<'_>, form: u8) -> Value {
         let settings = &call.settings;
         let mut body = Map::new();
-        let model = self.config.model.as_deref().or(settings.model.as_deref()).unwrap_or_default();
+        let model = call.model.or(self.config.model.as_deref()).or(settings.model.as_deref());
+        let model = model.unwrap_or_default();
         body.insert("model".into(), model.into());
         body.insert("messages".into(), call.messages.iter().map(message).collect());
         body.insert("stream".into(), false.into());
@@ -78,8 +79,12 @@ impl OpenAi {
         };
         let count = |key: &str| value["usage"][key].as_u64().unwrap_or(0);
         let mut identity = self.identity();
-        if identity.model_name.is_empty() {
-            identity.model_name = call.settings.model.clone().unwrap_or_default();
+        match call.model {
+            Some(model) => identity.model_name = model.to_owned(),
+            None if identity.model_name.is_empty() => {
+                identity.model_name = call.settings.model.clone().unwrap_or_default();
+            }
+            None => {}
         }
         let answered = value.get("model").and_then(Value::as_str).unwrap_or_default();
         if answered != identity.model_name {

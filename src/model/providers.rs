@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::gate::{Budget, Fallback, Gate, Limits, RealTime};
+use super::gate::{Budget, Fallback, Gate, Limits, RealTime, WithModel};
 use super::http::Secret;
 use super::recorded::{self, Recorded};
 use super::{Anthropic, BUILTIN, CommandProvider, ModelIdentity, OpenAi, Provider};
 use crate::config::{Config, ProviderConfig};
-use crate::os::Machine;
+use crate::os::{Clock, Machine};
 
 /// A provider cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -42,10 +42,13 @@ pub enum ProviderError {
 
 /// All providers of a configuration.
 pub struct Providers {
-    by_name: BTreeMap<String, Arc<dyn Provider>>,
+    /// Each behind its gate, without its fallbacks.
+    gated: BTreeMap<String, Arc<dyn Provider>>,
+    /// Whether no text leaves this machine, fallbacks included.
     local: BTreeMap<String, bool>,
     config: Config,
     budget: Arc<Budget>,
+    clock: Arc<dyn Clock>,
 }
 
 impl Providers {
@@ -56,16 +59,40 @@ impl Providers {
         builtin: Arc<dyn Provider>,
         machine: &Machine,
     ) -> Result<Providers, ProviderError> {
-        let budget = Arc::new(Budget::new(
-            config.cost_per_day_max,
-            config.tokens_per_day_max,
-            config.timezone,
-        ));
+        let (cost, tokens) = (config.cost_per_day_max, config.tokens_per_day_max);
+        let budget = Arc::new(Budget::new(cost, tokens, config.timezone));
+        Self::set_up(config, builtin, machine, budget, None)
+    }
+
+    /// The same for another configuration: the budget of the day goes on, and so does every
+    /// provider whose settings are the same, with its pauses, its rates and its connections.
+    pub fn reconfigured(
+        &self,
+        config: &Config,
+        builtin: Arc<dyn Provider>,
+        machine: &Machine,
+    ) -> Result<Providers, ProviderError> {
+        let budget = Arc::clone(&self.budget);
+        let providers = Self::set_up(config, builtin, machine, budget, Some(self))?;
+        let (cost, tokens) = (config.cost_per_day_max, config.tokens_per_day_max);
+        providers.budget.set_limits(cost, tokens, config.timezone);
+        Ok(providers)
+    }
+
+    fn set_up(
+        config: &Config,
+        builtin: Arc<dyn Provider>,
+        machine: &Machine,
+        budget: Arc<Budget>,
+        before: Option<&Providers>,
+    ) -> Result<Providers, ProviderError> {
         let mut gated: BTreeMap<String, Arc<dyn Provider>> = BTreeMap::new();
-        let mut local = BTreeMap::new();
+        let mut local_alone = BTreeMap::new();
         for (name, section) in &config.providers {
-            let provider = match section.kind.as_str() {
-                "builtin" => Arc::clone(&builtin),
+            let kept = before.and_then(|before| before.unchanged(name, config));
+            let provider = match (section.kind.as_str(), kept) {
+                ("builtin", _) => Arc::clone(&builtin),
+                (_, Some(kept)) => kept,
                 _ => {
                     let inner = remote(name, section, machine)?;
                     let limits = limits(config, section);
@@ -78,48 +105,70 @@ impl Providers {
                     ))
                 }
             };
-            local.insert(name.clone(), is_local(section));
+            local_alone.insert(name.clone(), is_local(section));
             gated.insert(name.clone(), provider);
         }
         gated.entry(BUILTIN.to_owned()).or_insert(builtin);
-        local.entry(BUILTIN.to_owned()).or_insert(true);
-        let mut by_name = gated.clone();
+        let mut local = BTreeMap::from([(BUILTIN.to_owned(), true)]);
         for (name, section) in &config.providers {
-            let Some(names) = section.fallback.as_ref().filter(|names| !names.is_empty()) else {
-                continue;
-            };
-            let others = names.iter().map(|other| {
-                let missing = || ProviderError::Unknown { name: other.clone() };
-                gated.get(other).cloned().ok_or_else(missing)
-            });
-            let chain = Fallback::new(gated[name].clone(), others.collect::<Result<_, _>>()?);
-            let all_local = names.iter().all(|other| local.get(other) == Some(&true));
-            by_name.insert(name.clone(), Arc::new(chain));
-            local.insert(name.clone(), local[name] && all_local);
+            let names = section.fallback.iter().flatten();
+            if let Some(name) = names.clone().find(|other| !gated.contains_key(*other)) {
+                return Err(ProviderError::Unknown { name: name.clone() });
+            }
+            let all_local = names.clone().all(|other| local_alone.get(other) == Some(&true));
+            local.insert(name.clone(), local_alone[name] && all_local);
         }
-        Ok(Providers { by_name, local, config: config.clone(), budget })
+        let clock = Arc::clone(&machine.clock);
+        Ok(Providers { gated, local, config: config.clone(), budget, clock })
     }
 
-    /// The provider of this name.
-    pub fn named(&self, name: &str) -> Result<Arc<dyn Provider>, ProviderError> {
+    /// The provider of this name, if another configuration leaves it as it is.
+    fn unchanged(&self, name: &str, config: &Config) -> Option<Arc<dyn Provider>> {
+        let same_section = self.config.providers.get(name) == config.providers.get(name);
+        let key = |config: &Config| limits(config, &ProviderConfig::default());
+        let same_limits = key(&self.config) == key(config);
+        // Recordings are a file, which may have changed without the section.
+        let recorded = config.providers.get(name).is_some_and(|one| one.kind == "recorded");
+        let same = same_section && same_limits && !recorded;
+        self.gated.get(name).filter(|_| same).cloned()
+    }
+
+    /// The provider of this name, asked for another model, with those that stand in for it.
+    fn chain(&self, name: &str, model: Option<&str>) -> Result<Arc<dyn Provider>, ProviderError> {
         let unknown = || ProviderError::Unknown { name: name.to_owned() };
-        self.by_name.get(name).cloned().ok_or_else(unknown)
+        let mut first = self.gated.get(name).cloned().ok_or_else(unknown)?;
+        if let Some(model) = model.filter(|_| !first.is_free()) {
+            first = Arc::new(WithModel::new(first, model));
+        }
+        let section = self.config.providers.get(name);
+        let names = section.and_then(|section| section.fallback.as_ref()).into_iter().flatten();
+        let others: Vec<_> = names.filter_map(|other| self.gated.get(other).cloned()).collect();
+        match others.is_empty() {
+            true => Ok(first),
+            false => Ok(Arc::new(Fallback::new(first, others, Arc::clone(&self.clock)))),
+        }
     }
 
-    /// Who answers for a flow: the provider its section names (for this variant, `[flow."ID@VARIANT"]`
-    /// first), else the default.
+    /// Who answers for a flow: the provider and the model its section names (for this variant,
+    /// `[flow."ID@VARIANT"]` first), else the default provider and the model that it is set up with.
+    /// A provider that is asked for by name answers instead, but never for a flow that may not
+    /// leave this machine if the provider, or one that stands in for it, is elsewhere.
     pub fn for_flow(
         &self,
         flow_id: &str,
         variant: Option<&str>,
+        asked_for: Option<&str>,
     ) -> Result<Arc<dyn Provider>, ProviderError> {
         let own =
             variant.and_then(|variant| self.config.flows.get(&format!("{flow_id}@{variant}")));
         let general = self.config.flows.get(flow_id);
         let sections = || own.into_iter().chain(general);
-        let name = sections().find_map(|section| section.provider.clone());
+        let configured = || sections().find_map(|section| section.provider.clone());
+        let name = asked_for.map(str::to_owned).or_else(configured);
         let name = name.unwrap_or_else(|| self.config.provider_default.clone());
-        let provider = self.named(&name)?;
+        let model = sections().find_map(|section| section.model.as_deref());
+        let model = model.filter(|_| asked_for.is_none());
+        let provider = self.chain(&name, model)?;
         let local_only = sections().any(|section| section.local_only);
         if local_only && self.local.get(&name) != Some(&true) {
             return Err(ProviderError::NotLocal { flow_id: flow_id.to_owned(), name });
@@ -129,7 +178,7 @@ impl Providers {
 
     /// Names and identities, sorted.
     pub fn list(&self) -> impl Iterator<Item = (&str, ModelIdentity)> {
-        self.by_name.iter().map(|(name, provider)| (name.as_str(), provider.identity()))
+        self.gated.iter().map(|(name, provider)| (name.as_str(), provider.identity()))
     }
 
     /// The budget they share.
@@ -182,10 +231,14 @@ fn remote(
     }
 }
 
-/// True when no text leaves this machine, as far as the configuration tells.
+/// True when no text leaves this machine, as far as the configuration tells. What a command does
+/// with its input nobody knows but who configured it.
 fn is_local(section: &ProviderConfig) -> bool {
+    if let Some(local) = section.local {
+        return local;
+    }
     match section.kind.as_str() {
-        "builtin" | "recorded" | "command" => true,
+        "builtin" | "recorded" => true,
         "openai" | "anthropic" => {
             let base = section.base_url.as_deref().unwrap_or_default();
             let host = base.split("://").nth(1).unwrap_or_default();
@@ -224,5 +277,8 @@ mod tests {
                 && !of("http://localhost@evil.example")
         );
         assert!(!is_local(&ProviderConfig { kind: "openai".into(), ..Default::default() }));
+        let command = ProviderConfig { kind: "command".into(), ..Default::default() };
+        assert!(!is_local(&command));
+        assert!(is_local(&ProviderConfig { local: Some(true), ..command }));
     }
 }

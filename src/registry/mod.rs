@@ -126,6 +126,26 @@ pub struct Mutation {
     pub now: Digest,
 }
 
+impl Mutation {
+    /// What is reported, and what can be done about it.
+    pub fn what(&self) -> String {
+        let Mutation { flow_id, variant, first_used, now } = self;
+        let name = label(flow_id, variant.as_deref());
+        format!(
+            "flow_id_mutated: {name} was first used with pack {} and is now registered with {}; \
+             give the changed flow a new version suffix, or let it stand with \
+             `summarizer reload --accept-mutations`",
+            short(*first_used),
+            short(*now)
+        )
+    }
+}
+
+/// Enough of a hash to tell two apart.
+fn short(hash: Digest) -> String {
+    hash.hex().chars().take(12).collect()
+}
+
 /// A loaded dataset. Records keep the order of the file.
 #[derive(Debug, Clone)]
 pub struct Registry {

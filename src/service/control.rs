@@ -101,7 +101,13 @@ pub enum Question {
     /// Go on.
     Resume,
     /// Read the configuration and the registry again.
-    Reload,
+    Reload {
+        /// Also when a flow stands for another pack than the one it was used with.
+        #[serde(default)]
+        accept_mutations: bool,
+    },
+    /// Which pack every used flow stands for.
+    FlowsUsed,
     /// Sizes and counts of the log.
     LogStats,
     /// Recompute the hash chain.

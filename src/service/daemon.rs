@@ -21,18 +21,19 @@ use super::intake::{Arrived, Intake, IntakeMessage, IntakeOptions, Line};
 use super::mark::{MarkError, QueueMark};
 use super::operate::{self, Reply, Surroundings};
 use super::projector::{Projector, ProjectorError};
-use super::worker::{Pool, SharedFlows, Ticket, Worker};
+use super::worker::{Pool, PoolSize, SharedFlows, Ticket, Worker};
 use crate::config::Config;
-use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::ReasonCode;
 use crate::export::Committed;
 use crate::export::append_only::ProjectionError;
 use crate::os::Machine;
+use crate::registry::Mutation;
 use crate::seam::position::QueueError;
 use crate::state::Status;
 use crate::state::decide::{Again, Failed, Outcome, Report};
 use crate::state::event::{Event, PauseCause, RunEnd};
+use crate::state::flows::Flows;
 use crate::upstream::IndexStore;
 
 /// Tries that may be under way for each worker thread: enough to keep the threads busy across a
@@ -95,8 +96,9 @@ impl StopSignal {
     }
 }
 
-/// What a reload puts in force, or why it stays as it was.
-pub type Reload = Box<dyn FnMut() -> Result<Reloaded, String> + Send>;
+/// What a reload puts in force, or why it stays as it was: given what the log knows of flows, and
+/// whether a flow may stand for another pack from now on.
+pub type Reload = Box<dyn FnMut(&Flows, bool) -> Result<Reloaded, String> + Send>;
 
 /// Somebody who looks on: called after each turn with what was committed and how the engine
 /// stands.
@@ -106,6 +108,8 @@ pub type Watch = Box<dyn FnMut(&[Committed], &Engine) + Send>;
 pub struct Reloaded {
     /// The configuration.
     pub config: Config,
+    /// Flows that stand for another pack from now on.
+    pub accepted: Vec<Mutation>,
 }
 
 /// Everything the loop needs.
@@ -223,14 +227,13 @@ impl Service {
         let slots = self.config.workers * SLOTS_PER_WORKER;
         let (reports, inbox) = bounded(slots * 4);
         let timeout = Duration::from_millis(self.config.attempt_timeout_ms.max(1) as u64);
-        let pool = Pool::start(
-            Arc::clone(&self.worker),
-            engine.log(),
-            self.config.workers,
+        let size = PoolSize {
+            threads: self.config.workers,
+            paid_threads: self.config.paid_threads(),
             slots,
             timeout,
-            reports,
-        )?;
+        };
+        let pool = Pool::start(Arc::clone(&self.worker), engine.log(), size, reports)?;
         let disk_checked = Instant::now() - LOOK_AT_DISK_EVERY;
         let watch = self.watch.take();
         let turn = Sequencer {
@@ -243,7 +246,6 @@ impl Service {
             reports: inbox,
             slots,
             timeout,
-            started: BTreeMap::new(),
             unparsed: None,
             caught_up: None,
             disk_checked,
@@ -266,8 +268,6 @@ struct Sequencer {
     reports: Receiver<Report>,
     slots: usize,
     timeout: Duration,
-    /// When each try under way was started.
-    started: BTreeMap<Seq, (u32, Instant)>,
     /// A batch that its parser is still working on.
     unparsed: Option<Receiver<Arrived>>,
     /// Set while the queue has nothing finished; inside, when an unfinished line will be cut off.
@@ -341,10 +341,17 @@ impl Sequencer {
 
     fn has_work_at_once(&self) -> bool {
         let state = self.engine.state();
-        let may_start = state.paused().is_empty()
-            && state.ready_count() > 0
-            && state.running_count() < self.slots;
+        let may_start =
+            state.paused().is_empty() && state.ready_count() > 0 && self.free_slots() > 0;
         self.engine.pending() > 0 || state.has_unsettled() || may_start || self.unparsed.is_some()
+    }
+
+    /// How many tries may start.
+    fn free_slots(&self) -> usize {
+        match self.pool.is_backed_up() {
+            true => 0,
+            false => self.slots.saturating_sub(self.engine.state().running_count()),
+        }
     }
 
     fn wait(&mut self, until: Until, mark: &mut Option<Vec<u8>>) -> Result<(), ServiceError> {
@@ -447,15 +454,22 @@ impl Sequencer {
 
     fn take_report(&mut self, report: Report) -> Result<(), ServiceError> {
         let now = self.now();
-        self.engine.report(report, now)?;
+        let answer = match &report.outcome {
+            Outcome::Responded { call, .. } => Some((report.request, *call)),
+            _ => None,
+        };
+        let counted = self.engine.report(report, now)?;
+        if let Some((request, call)) = answer.filter(|_| !counted) {
+            self.pool.answered(request, &call);
+        }
         Ok(())
     }
 
     fn take_question(&mut self, asked: Asked) -> Result<(), ServiceError> {
         let Asked { question, reply } = asked;
         let now = self.now();
-        if question == Question::Reload {
-            let answer = self.reload(now)?;
+        if let Question::Reload { accept_mutations } = question {
+            let answer = self.reload(accept_mutations, now)?;
             self.waiting.push((reply, Reply::Now(answer)));
             return Ok(());
         }
@@ -475,13 +489,14 @@ impl Sequencer {
         Ok(())
     }
 
-    fn reload(&mut self, now: Timestamp) -> Result<Answer, ServiceError> {
+    fn reload(&mut self, accept: bool, now: Timestamp) -> Result<Answer, ServiceError> {
         let Some(reload) = &mut self.service.reload else {
             return Ok(Answer::Refused("this command does not reload".to_owned()));
         };
-        match reload() {
+        match reload(self.engine.state().flows(), accept) {
             Err(why) => Ok(Answer::Refused(format!("the old settings stay in force: {why}"))),
-            Ok(Reloaded { config }) => {
+            Ok(Reloaded { config, accepted }) => {
+                operate::accept(&mut self.engine, &accepted, now)?;
                 self.engine.retune(Service::engine_options(&config));
                 self.engine.record(Event::ConfigReloaded { config: config.fingerprint() }, now)?;
                 self.service.config = config;
@@ -499,8 +514,7 @@ impl Sequencer {
             self.engine.settle(now)?;
         }
         if self.engine.state().paused().is_empty() {
-            let free = self.slots.saturating_sub(self.engine.state().running_count());
-            self.engine.start_ready(free, now)?;
+            self.engine.start_ready(self.free_slots(), now)?;
         }
         Ok(())
     }
@@ -527,14 +541,7 @@ impl Sequencer {
     /// A try that outlived every patience has failed; what it says later is no longer heard.
     fn watch_timeouts(&mut self, now: Timestamp) -> Result<(), ServiceError> {
         let patience = self.timeout + TIMEOUT_SLACK;
-        let late: Vec<(Seq, u32)> = self
-            .started
-            .iter()
-            .filter(|(_, (_, at))| at.elapsed() > patience)
-            .map(|(request, (attempt, _))| (*request, *attempt))
-            .collect();
-        for (request, attempt) in late {
-            self.started.remove(&request);
+        for (request, attempt) in self.pool.overdue(patience) {
             self.pool.forget(request);
             let outcome = Outcome::Failed(Failed {
                 again: Again::Later,
@@ -589,7 +596,6 @@ impl Sequencer {
                 if open.row.status != Status::Running {
                     return;
                 }
-                self.started.insert(*request, (*attempt, Instant::now()));
                 self.pool.begin(Ticket {
                     request: *request,
                     attempt: *attempt,
@@ -600,17 +606,10 @@ impl Sequencer {
                 });
             }
             Event::InputResolved { request, attempt, .. } => self.pool.proceed(*request, *attempt),
-            Event::SummaryProduced { request, .. }
-            | Event::AttemptFailed { request, .. }
-            | Event::RequestSkipped { request, .. } => {
-                self.started.remove(request);
-            }
+            Event::ModelResponded { request, call, .. } => self.pool.answered(*request, call),
             Event::RequestCancelled { request, .. }
             | Event::RequestDuplicated { request, .. }
-            | Event::WorkHeld { request, .. } => {
-                self.started.remove(request);
-                self.pool.forget(*request);
-            }
+            | Event::WorkHeld { request, .. } => self.pool.forget(*request),
             _ => {}
         }
     }

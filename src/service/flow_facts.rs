@@ -9,7 +9,7 @@ use super::flow_worker::{Prepared, object};
 use crate::contract::request::Request;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::{AckStatus, Bus, ErrorClass, ReasonCode, Stream, SummaryKind};
-use crate::flow::{FlowError, FlowErrorClass, FlowOutcome};
+use crate::flow::{FlowError, FlowErrorClass, FlowOutcome, FlowProblem};
 use crate::model::ModelIdentity;
 use crate::state::decide::{Again, Failed, Outcome};
 use crate::upstream::{ResolveError, Resolved};
@@ -175,14 +175,33 @@ pub(super) fn unresolved(error: ResolveError, found: &Found) -> Outcome {
     failed(again, Some(error.reason_code), error.message, facts)
 }
 
-/// The flow gave nothing.
+const TIMEOUT: &str = "timeout";
+/// Violations of the output schema that are recorded.
+const VIOLATIONS_MAX: usize = 20;
+
+/// What was wrong with the last answer; its text is an event of its own.
+fn violations(error: &FlowError) -> Value {
+    match &*error.problem {
+        FlowProblem::Schema { errors, .. } => {
+            json!(errors.iter().take(VIOLATIONS_MAX).collect::<Vec<_>>())
+        }
+        _ => json!([]),
+    }
+}
+
+/// The flow gave nothing. A try that `got_on`, because answers came in that are kept, and ran out
+/// of time is not a failed one: the next goes on where it stopped.
 pub(super) fn flow_failed(
     prepared: &Prepared,
     identity: &ModelIdentity,
     error: &FlowError,
+    got_on: bool,
 ) -> Outcome {
     let wait = error.retry_after().map(|wait| i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
     let again = match (error.class(), wait) {
+        (FlowErrorClass::Transient, None) if got_on && error.reason_code() == TIMEOUT => {
+            Again::After(0)
+        }
         (FlowErrorClass::Pause | FlowErrorClass::Transient, Some(ms)) => Again::After(ms),
         (FlowErrorClass::Pause | FlowErrorClass::Transient, None) => Again::Later,
         (FlowErrorClass::InvalidParams, _) => Again::InvalidInput,
@@ -201,6 +220,7 @@ pub(super) fn flow_failed(
         "retryable": retryable,
         "usage": error.usage,
         "calls": error.calls.len(),
+        "violations": violations(error),
     });
     let facts = prepared.found.with_error(class, &error.reason_code().to_uppercase(), details);
     failed(again, ReasonCode::parse(error.reason_code()), error.to_string(), facts)

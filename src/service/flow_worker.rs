@@ -7,8 +7,9 @@
 //!
 //! It does not retry, wait or choose among requests: that is the sequencer's, told by [`Again`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -25,13 +26,15 @@ use crate::contract::request::{Input, Request};
 use crate::contract::time::Day;
 use crate::contract::vocabulary::{ErrorClass, ReasonCode, Warning};
 use crate::export::item::{SummaryIdentity, summary_id};
-use crate::flow::{self, LoadedPack, ReplyCache, RunOptions};
+use crate::flow::{self, LoadedPack, PythonSettings, ReplyCache, RunOptions};
 use crate::model::builtin::Builtin;
-use crate::model::{ModelReply, Provider, ProviderError, Providers, SourceText};
-use crate::os::{Disk, Machine};
+use crate::model::gate::{Deadline, Spent};
+use crate::model::{Bill, Charge, ModelReply, Provider, ProviderError, Providers, SourceText};
+use crate::os::{Clock, Disk, Machine};
 use crate::registry::{Registry, Resolution, label};
 use crate::state::decide::{Again, Outcome};
-use crate::state::event::SummaryPointer;
+use crate::state::event::{self, SummaryPointer};
+use crate::state::flows::DayCharged;
 use crate::upstream::selection::Roots;
 use crate::upstream::{self, IndexStore, InputSpec, Resolved, Upstream};
 
@@ -39,14 +42,21 @@ use crate::upstream::{self, IndexStore, InputSpec, Resolved, Upstream};
 const PACKS_MAX: usize = 256;
 /// Nodes and leaves of one flow that ask a costly provider at the same time.
 const CONCURRENCY: usize = 4;
+/// Parts of the currency that the log counts in.
+const NANOS: f64 = 1e9;
+/// The policy that answers every request of a flow without working on it.
+const SKIP_ALL: &str = "all";
 
 /// The worker.
 pub struct FlowWorker {
     disk: Arc<dyn Disk>,
+    clock: Arc<dyn Clock>,
     upstream: Upstream,
     resolving: upstream::Options,
     setup: RwLock<Arc<Setup>>,
     packs: Mutex<BTreeMap<(String, Digest), Arc<LoadedPack>>>,
+    /// Flows whose pack was told to the log by this process.
+    told: Mutex<BTreeSet<(String, Digest)>>,
 }
 
 struct Setup {
@@ -64,29 +74,38 @@ pub(super) struct Prepared {
     pub prompt_hash: String,
     pub run_id: String,
     provider: Arc<dyn Provider>,
+    python: Option<PythonSettings>,
+    clock: Arc<dyn Clock>,
     pointer: SummaryPointer,
     timeout: Duration,
 }
 
 impl FlowWorker {
-    /// A worker over the buses and flows of a home. Nothing is read yet.
+    /// A worker over the buses and flows of a home. Nothing is read yet. `charged` is what the log
+    /// knows to be spent on its latest day.
     pub fn new(
         machine: &Machine,
         home: &Home,
         config: &Config,
         registry: Registry,
         index: Arc<dyn IndexStore>,
+        charged: Option<&DayCharged>,
     ) -> Result<FlowWorker, ProviderError> {
         let disk = Arc::clone(&machine.disk);
         let roots = Roots { service: Some(home.root.clone()), extra: Vec::new() };
         let providers = Arc::new(Providers::new(config, Arc::new(Builtin), machine)?);
+        if let Some(charged) = charged {
+            providers.budget().restore(charged.day, spent(charged));
+        }
         let setup = Setup { config: config.clone(), registry, providers };
         Ok(FlowWorker {
             upstream: Upstream::new(Arc::clone(&disk), &home.buses, index),
             disk,
+            clock: Arc::clone(&machine.clock),
             resolving: upstream::Options { title_as_text: false, roots },
             setup: RwLock::new(Arc::new(setup)),
             packs: Mutex::default(),
+            told: Mutex::default(),
         })
     }
 
@@ -98,17 +117,14 @@ impl FlowWorker {
         registry: Registry,
     ) -> Result<(), ProviderError> {
         let old = Arc::clone(&self.setup.read());
-        // The day's budget lives in the providers: it is kept unless a setting changed.
-        let providers = match old.config == *config {
-            true => Arc::clone(&old.providers),
-            false => Arc::new(Providers::new(config, Arc::new(Builtin), machine)?),
-        };
+        let providers = old.providers.reconfigured(config, Arc::new(Builtin), machine)?;
+        let providers = Arc::new(providers);
         *self.setup.write() = Arc::new(Setup { config: config.clone(), registry, providers });
         self.packs.lock().clear();
         Ok(())
     }
 
-    fn prepare(&self, job: &Job) -> Result<Prepared, Outcome> {
+    fn prepare(&self, job: &Job, desk: &Desk<'_>) -> Result<Prepared, Outcome> {
         let setup = Arc::clone(&self.setup.read());
         let request = Request::parse(&job.taken.line).map_err(|refusal| {
             let message = format!("the stored request does not read: {}", refusal.reason);
@@ -126,6 +142,7 @@ impl FlowWorker {
             return Err(Outcome::Skipped { reason, facts: found.to_json().to_string() });
         }
         let pack = self.pack(&setup.registry, &request, &found)?;
+        self.tell(desk, &pack);
         let provider = provider_of(&setup, &request, &found)?;
         let prompt_hash = pack.prompt_hash(&request.work.params).hex();
         let mut prepared = Prepared {
@@ -142,6 +159,8 @@ impl FlowWorker {
             pack,
             prompt_hash,
             provider,
+            python: python_of(&setup.config),
+            clock: Arc::clone(&self.clock),
         };
         let identity = prepared.provider.identity();
         prepared.pointer.summary_id =
@@ -149,10 +168,22 @@ impl FlowWorker {
         Ok(prepared)
     }
 
+    /// The log keeps the pack a flow is first used with.
+    fn tell(&self, desk: &Desk<'_>, pack: &LoadedPack) {
+        let record = pack.record();
+        let (flow_id, variant) = (record.flow_id.as_str(), record.variant.as_deref());
+        if self.told.lock().insert((label(flow_id, variant), pack.pack_hash())) {
+            desk.used_flow(flow_id, variant, pack.pack_hash());
+        }
+    }
+
     /// Why there is rightly nothing to summarize.
     fn skip(&self, setup: &Setup, request: &Request, resolved: &Resolved) -> Option<ReasonCode> {
         if resolved.skip.is_some() {
             return resolved.skip;
+        }
+        if flow_sections(&setup.config, request).any(|section| section.skip_policy == SKIP_ALL) {
+            return Some(ReasonCode::SkippedByPolicy);
         }
         let least = flow_sections(&setup.config, request).map(|section| section.min_chars).max()?;
         let chars: usize = resolved.sources.iter().map(|one| one.text.chars().count()).sum();
@@ -208,8 +239,8 @@ impl FlowWorker {
 }
 
 impl Worker for FlowWorker {
-    fn begin(&self, job: &Job, _desk: &Desk<'_>) -> Begun {
-        let prepared = match self.prepare(job) {
+    fn begin(&self, job: &Job, desk: &Desk<'_>) -> Begun {
+        let prepared = match self.prepare(job, desk) {
             Ok(prepared) => prepared,
             Err(outcome) => return Begun::Done(vec![outcome]),
         };
@@ -223,7 +254,7 @@ impl Worker for FlowWorker {
         }
         let job = job.clone();
         let paid = move |desk: &Desk<'_>| {
-            let kept = Kept { desk, job: &job };
+            let kept = Kept { desk, job: &job, fresh: AtomicU64::new(0) };
             prepared.make(Some(&kept), CONCURRENCY)
         };
         Begun::Resolved(resolved, Box::new(paid))
@@ -245,7 +276,7 @@ impl Prepared {
     }
 
     /// Runs the flow and makes the item.
-    fn make(&self, replies: Option<&dyn ReplyCache>, concurrency: usize) -> Outcome {
+    fn make(&self, kept: Option<&Kept<'_>>, concurrency: usize) -> Outcome {
         let sources: Vec<SourceText> = self
             .resolved
             .sources
@@ -257,14 +288,20 @@ impl Prepared {
         let options = RunOptions {
             params,
             timeout: self.timeout,
-            replies,
+            replies: kept.map(|kept| kept as &dyn ReplyCache),
+            bill: kept.map(|kept| kept as &dyn Bill),
+            python: self.python.clone(),
             concurrency,
             ..RunOptions::default()
         };
-        let ran = flow::run(&self.pack, Map::new(), &sources, self.provider.as_ref(), &options);
+        let provider = Deadline::new(self.provider.as_ref(), self.clock.as_ref(), self.timeout);
+        let ran = flow::run(&self.pack, Map::new(), &sources, &provider, &options);
         let made = match ran {
             Ok(made) => made,
-            Err(error) => return flow_failed(self, &self.provider.identity(), &error),
+            Err(error) => {
+                let got_on = kept.is_some_and(|kept| kept.fresh.load(Ordering::Relaxed) > 0);
+                return flow_failed(self, &self.provider.identity(), &error, got_on);
+            }
         };
         let mut warnings = self.resolved.warnings;
         if made.warnings.iter().any(|warning| warning == Warning::UnknownParam.as_str()) {
@@ -293,6 +330,47 @@ impl Prepared {
 struct Kept<'a> {
     desk: &'a Desk<'a>,
     job: &'a Job,
+    /// Answers of this try.
+    fresh: AtomicU64,
+}
+
+impl Bill for Kept<'_> {
+    fn charge(&self, charge: Charge) {
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "prices are not negative, and the cast saturates"
+        )]
+        let cost_nanos = (charge.cost * NANOS).round() as u64;
+        self.desk.charged(event::Charge {
+            provider: charge.identity.provider.clone(),
+            model: flow_item::model_name(&charge.identity).to_owned(),
+            day: charge.day,
+            input_tokens: charge.usage.input_tokens,
+            output_tokens: charge.usage.output_tokens,
+            cost_nanos,
+            estimated: charge.estimated,
+        });
+    }
+}
+
+/// What the log knows as the budget counts it.
+#[allow(clippy::cast_precision_loss, reason = "a day's money")]
+fn spent(charged: &DayCharged) -> Spent {
+    let mut spent = Spent::default();
+    for one in charged.by_provider.values() {
+        spent.cost += one.cost_nanos as f64 / NANOS;
+        spent.tokens = spent.tokens.saturating_add(one.input_tokens + one.output_tokens);
+    }
+    spent
+}
+
+/// How the configuration lets Python nodes run, if at all.
+pub fn python_of(config: &Config) -> Option<PythonSettings> {
+    config.python_allowed.then(|| PythonSettings {
+        interpreter: config.python_interpreter.clone().into(),
+        timeout: Duration::from_millis(config.python_timeout_ms.max(1).unsigned_abs()),
+    })
 }
 
 impl ReplyCache for Kept<'_> {
@@ -308,6 +386,7 @@ impl ReplyCache for Kept<'_> {
     }
 
     fn put(&self, request_hash: &str, reply: &ModelReply) {
+        self.fresh.fetch_add(1, Ordering::Relaxed);
         match serde_json::to_vec(reply) {
             Ok(body) => {
                 let facts = json!({
@@ -352,7 +431,7 @@ fn provider_of(
     found: &Found,
 ) -> Result<Arc<dyn Provider>, Outcome> {
     let work = &request.work;
-    setup.providers.for_flow(&work.flow_id, work.variant.as_deref()).map_err(|error| {
+    setup.providers.for_flow(&work.flow_id, work.variant.as_deref(), None).map_err(|error| {
         let subtype = match error {
             ProviderError::NotLocal { .. } => "PROVIDER_NOT_LOCAL",
             _ => "PROVIDER_UNUSABLE",

@@ -1,8 +1,9 @@
 //! The registry as the service asks it.
 
 use super::worker::FlowDirectory;
-use crate::registry::{Registry, Resolution};
+use crate::registry::{Mutation, Registry, Resolution};
 use crate::state::decide::FlowStanding;
+use crate::state::flows::Flows;
 
 /// The kind of every flow reference of the contract.
 pub const REGISTRY_KIND: &str = "registry";
@@ -16,5 +17,10 @@ impl FlowDirectory for Registry {
             Resolution::UnknownFlow => FlowStanding::Unknown,
             Resolution::UnknownVariant { .. } => FlowStanding::UnknownVariant,
         }
+    }
+
+    fn mutations(&self, used: &Flows) -> Vec<Mutation> {
+        let used = used.used.iter();
+        Registry::mutations(self, used.map(|((id, of), pack)| (id.as_str(), of.as_deref(), *pack)))
     }
 }

@@ -26,6 +26,7 @@ use crate::limits::QUERY_PAGE_ROWS;
 use crate::log::codec::{self, CodecError};
 use crate::log::{LogError, Reader, Record};
 use crate::os::Machine;
+use crate::registry::Mutation;
 use crate::state::decide::Refused;
 use crate::state::event::{Event, PauseCause, TakenRequest};
 use crate::state::{Open, Past as _, Row, State, Status};
@@ -120,9 +121,23 @@ pub fn answer(
             let changed = engine.pause(PauseCause::Operator, false, now)?;
             Ok(Reply::Now(done(if changed { "resumed" } else { "not paused" })))
         }
-        Question::Reload => {
+        Question::Reload { accept_mutations: false } => {
             let why = "reload is for a running service; a command reads its settings at start";
             Ok(Reply::Now(Answer::Refused(why.to_owned())))
+        }
+        Question::Reload { accept_mutations: true } => {
+            let found = around.flows.read().mutations(engine.state().flows());
+            accept(engine, &found, now)?;
+            Ok(Reply::Now(done(&format!("{} accepted", found.len()))))
+        }
+        Question::FlowsUsed => {
+            let used = engine.state().flows().used.iter();
+            let used: Vec<Value> = used
+                .map(|((flow_id, variant), pack)| {
+                    json!({"flow_id": flow_id, "variant": variant, "pack_hash": pack.hex()})
+                })
+                .collect();
+            Ok(Reply::Now(Answer::Ok(json!({"flows": used}))))
         }
         Question::LogStats => {
             let log = engine.log().clone();
@@ -153,6 +168,20 @@ fn copy_page(log: &Reader, from: Seq, until: Option<Seq>) -> Answer {
     Answer::Ok(json!({
         "store_id": store_id, "head": head.0.0, "hash": head.1.hex(), "page": page,
     }))
+}
+
+/// Lets changed flows stand for the packs they are registered with.
+pub fn accept(
+    engine: &mut Engine,
+    mutations: &[Mutation],
+    now: Timestamp,
+) -> Result<(), EngineError> {
+    for Mutation { flow_id, variant, first_used, now: pack } in mutations {
+        let (flow_id, variant) = (flow_id.clone(), variant.clone());
+        let (pack_hash, replaces) = (*pack, Some(*first_used));
+        engine.record(Event::FlowUsed { flow_id, variant, pack_hash, replaces }, now)?;
+    }
+    Ok(())
 }
 
 /// An answer could not be read.
@@ -252,7 +281,28 @@ fn status(engine: &Engine, around: &Surroundings<'_>) -> Value {
             "bytes": engine.log().file_bytes().unwrap_or(0),
         },
         "disk": {"free_bytes": around.free_bytes},
+        "charged": charged(state),
+        "flows_mutated": around.flows.read().mutations(state.flows()).iter()
+            .map(|one| json!({"flow_id": one.flow_id, "variant": one.variant}))
+            .collect::<Vec<_>>(),
     })
+}
+
+/// What models cost on the latest day on which they cost anything.
+fn charged(state: &State) -> Value {
+    let Some(charged) = &state.flows().charged else { return Value::Null };
+    let providers: Map<String, Value> = charged
+        .by_provider
+        .iter()
+        .map(|(name, one)| {
+            let value = json!({
+                "calls": one.calls, "input_tokens": one.input_tokens,
+                "output_tokens": one.output_tokens, "cost": one.cost_nanos as f64 / 1e9,
+            });
+            (name.clone(), value)
+        })
+        .collect();
+    json!({"day": charged.day.to_string(), "providers": providers})
 }
 
 fn pause_word(cause: &PauseCause) -> &'static str {
@@ -630,6 +680,16 @@ fn details(event: &Event) -> Value {
         Event::CheckpointTaken { applied, state, rows } => {
             json!({"applied": applied.0, "state_digest": state.prefixed(), "rows": rows})
         }
+        Event::FlowUsed { flow_id, variant, pack_hash, replaces } => json!({
+            "flow_id": flow_id, "variant": variant, "pack_hash": pack_hash.hex(),
+            "replaces": replaces.map(|pack| pack.hex()),
+        }),
+        Event::ModelCharged { request, attempt, charge } => json!({
+            "request": request.0, "attempt": attempt, "provider": charge.provider,
+            "model": charge.model, "day": charge.day.to_string(),
+            "input_tokens": charge.input_tokens, "output_tokens": charge.output_tokens,
+            "cost": charge.cost_nanos as f64 / 1e9, "estimated": charge.estimated,
+        }),
         Event::Noted { kind, facts } => json!({"kind": kind, "facts": parsed(facts)}),
     }
 }

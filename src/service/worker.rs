@@ -8,13 +8,17 @@
 //!
 //! A worker may be called again for the same request after a crash or a failure. It then finds the
 //! answers that were already paid for in [`Job::replies`].
+//!
+//! What costs money mostly waits for somebody else, so it has threads of its own: a slow model
+//! holds up neither the finding of inputs nor work that costs nothing. The clock of a step runs
+//! while a thread is at it, never while it waits for one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, RwLock};
 
 use super::past::{PastError, event_at};
 use crate::contract::hash::Digest;
@@ -22,13 +26,21 @@ use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::ReasonCode;
 use crate::log::Reader;
+use crate::registry::Mutation;
 use crate::state::decide::{Again, Failed, FlowStanding, Outcome, Report};
-use crate::state::event::{Event, TakenRequest};
+use crate::state::event::{Charge, Event, TakenRequest};
+use crate::state::flows::Flows;
 
 /// Says how a flow stands, for the moment a request arrives.
 pub trait FlowDirectory: Send + Sync {
     /// Whether the flow may run.
     fn standing(&self, flow_id: &str, variant: Option<&str>) -> FlowStanding;
+
+    /// Flows that stand for another pack than the one they were used with; none where flows have
+    /// no packs.
+    fn mutations(&self, _used: &Flows) -> Vec<Mutation> {
+        Vec::new()
+    }
 }
 
 /// A directory that a reload can replace.
@@ -55,16 +67,61 @@ pub struct Job {
     pub replies: BTreeMap<Digest, Seq>,
 }
 
+/// Longest wait for an answer to be committed: a disk that takes longer has other problems, and
+/// the try goes on all the same.
+const COMMIT_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Answers on their way into the log.
+#[derive(Default)]
+struct Answers {
+    open: Mutex<BTreeSet<(Seq, Digest)>>,
+    settled: Condvar,
+}
+
+impl Answers {
+    fn settle(&self, request: Seq, call: &Digest) {
+        if self.open.lock().remove(&(request, *call)) {
+            self.settled.notify_all();
+        }
+    }
+}
+
 /// What a worker may do while it works.
 pub struct Desk<'a> {
     log: &'a Reader,
-    report: &'a (dyn Fn(Outcome) + Sync),
+    request: Seq,
+    answers: &'a Answers,
+    report: &'a (dyn Fn(Outcome) -> bool + Sync),
 }
 
 impl Desk<'_> {
-    /// Makes an answer a fact at once, so that a crash right after does not pay for it twice.
+    /// Makes an answer a fact and returns when it is one, so that a crash right after does not pay
+    /// for it twice.
     pub fn responded(&self, call: Digest, body: Vec<u8>, facts: String) {
-        (self.report)(Outcome::Responded { call, body, facts });
+        let which = (self.request, call);
+        let mut open = self.answers.open.lock();
+        open.insert(which);
+        parking_lot::MutexGuard::unlocked(&mut open, || {
+            if !(self.report)(Outcome::Responded { call, body, facts }) {
+                self.answers.settle(self.request, &call);
+            }
+        });
+        let is_open = |open: &mut BTreeSet<(Seq, Digest)>| open.contains(&which);
+        let waited = self.answers.settled.wait_while_for(&mut open, is_open, COMMIT_PATIENCE);
+        if waited.timed_out() {
+            open.remove(&which);
+        }
+    }
+
+    /// Tells that something was paid for.
+    pub fn charged(&self, charge: Charge) {
+        (self.report)(Outcome::Charged(charge));
+    }
+
+    /// Tells with which pack a flow is used.
+    pub fn used_flow(&self, flow_id: &str, variant: Option<&str>, pack_hash: Digest) {
+        let (flow_id, variant) = (flow_id.to_owned(), variant.map(str::to_owned));
+        (self.report)(Outcome::FlowUsed { flow_id, variant, pack_hash });
     }
 
     /// The text of an answer that was paid for earlier.
@@ -115,42 +172,67 @@ pub struct Ticket {
     pub replies: Vec<Seq>,
 }
 
+/// How many threads there are, and what they may take on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolSize {
+    /// Threads that find inputs and do what costs nothing.
+    pub threads: usize,
+    /// Threads that wait for what costs something.
+    pub paid_threads: usize,
+    /// Tries taken at a time.
+    pub slots: usize,
+    /// Longest time of one step of a try.
+    pub timeout: Duration,
+}
+
 type Waiting = Arc<Mutex<BTreeMap<(Seq, u32), (Ticket, Paid)>>>;
+type AtWork = Arc<Mutex<BTreeMap<(Seq, u32), Instant>>>;
 
 /// The threads that work.
 pub struct Pool {
     tasks: Sender<Task>,
+    paid: Sender<Task>,
+    paid_threads: usize,
     waiting: Waiting,
+    at_work: AtWork,
+    answers: Arc<Answers>,
     threads: Vec<std::thread::JoinHandle<()>>,
 }
 
 impl Pool {
-    /// Starts `threads` workers that take at most `slots` tries at a time.
+    /// Starts the threads.
     pub fn start(
         worker: Arc<dyn Worker>,
         log: &Reader,
-        threads: usize,
-        slots: usize,
-        timeout: Duration,
+        size: PoolSize,
         reports: Sender<Report>,
     ) -> std::io::Result<Pool> {
-        // Each try has at most two tasks waiting, so sending one never blocks the sequencer.
-        let (tasks, inbox) = bounded(slots * 2);
-        let waiting = Waiting::default();
-        let mut handles = Vec::with_capacity(threads);
-        for number in 0..threads {
-            let bench = Bench {
-                worker: Arc::clone(&worker),
-                log: log.clone(),
-                timeout,
-                waiting: Arc::clone(&waiting),
-                inbox: inbox.clone(),
-                reports: reports.clone(),
-            };
-            let thread = std::thread::Builder::new().name(format!("worker-{number}"));
-            handles.push(thread.spawn(move || bench.run())?);
+        // Each try has at most one task of each kind waiting, so sending never blocks the
+        // sequencer.
+        let (tasks, inbox) = bounded(size.slots * 2);
+        let (paid, paid_inbox) = bounded(size.slots * 2);
+        let (waiting, at_work) = (Waiting::default(), AtWork::default());
+        let answers = Arc::<Answers>::default();
+        let mut handles = Vec::with_capacity(size.threads + size.paid_threads);
+        let kinds = [("worker", size.threads, inbox), ("paid", size.paid_threads, paid_inbox)];
+        for (kind, count, inbox) in kinds {
+            for number in 0..count {
+                let bench = Bench {
+                    worker: Arc::clone(&worker),
+                    log: log.clone(),
+                    timeout: size.timeout,
+                    waiting: Arc::clone(&waiting),
+                    at_work: Arc::clone(&at_work),
+                    answers: Arc::clone(&answers),
+                    inbox: inbox.clone(),
+                    reports: reports.clone(),
+                };
+                let thread = std::thread::Builder::new().name(format!("{kind}-{number}"));
+                handles.push(thread.spawn(move || bench.run())?);
+            }
         }
-        Ok(Pool { tasks, waiting, threads: handles })
+        let paid_threads = size.paid_threads;
+        Ok(Pool { tasks, paid, paid_threads, waiting, at_work, answers, threads: handles })
     }
 
     /// Begins a try.
@@ -162,18 +244,37 @@ impl Pool {
     /// Lets a try go on that waits for its input to be committed.
     pub fn proceed(&self, request: Seq, attempt: u32) {
         if self.waiting.lock().contains_key(&(request, attempt)) {
-            let _ = self.tasks.send(Task::Continue(request, attempt));
+            let _ = self.paid.send(Task::Continue(request, attempt));
         }
+    }
+
+    /// An answer is a fact, or never will be one because its try is over.
+    pub fn answered(&self, request: Seq, call: &Digest) {
+        self.answers.settle(request, call);
+    }
+
+    /// Whether as much waits for a paid thread as there are of them: starting more would only
+    /// take the choice away from what arrives later and is more urgent.
+    pub fn is_backed_up(&self) -> bool {
+        self.waiting.lock().len() >= self.paid_threads
+    }
+
+    /// Tries whose step has taken longer than this.
+    pub fn overdue(&self, patience: Duration) -> Vec<(Seq, u32)> {
+        let at_work = self.at_work.lock();
+        let late = at_work.iter().filter(|(_, since)| since.elapsed() > patience);
+        late.map(|(which, _)| *which).collect()
     }
 
     /// Forgets a try that will not go on.
     pub fn forget(&self, request: Seq) {
         self.waiting.lock().retain(|(waiting, _), _| *waiting != request);
+        self.at_work.lock().retain(|(working, _), _| *working != request);
     }
 
     /// Waits for the threads, which end when nothing is left to do.
     pub fn join(self) {
-        drop(self.tasks);
+        drop((self.tasks, self.paid));
         for thread in self.threads {
             // A panic in a worker was reported as the failure of its try.
             let _ = thread.join();
@@ -189,6 +290,8 @@ struct Bench {
     log: Reader,
     timeout: Duration,
     waiting: Waiting,
+    at_work: AtWork,
+    answers: Arc<Answers>,
     inbox: Receiver<Task>,
     reports: Sender<Report>,
 }
@@ -212,14 +315,16 @@ impl Bench {
         let job = match self.job(&ticket) {
             Ok(job) => job,
             Err(error) => {
-                return self
-                    .send(&ticket, vec![broken(format!("cannot read the request: {error}"))]);
+                self.send(&ticket, vec![broken(format!("cannot read the request: {error}"))]);
+                return;
             }
         };
         self.guarded(&ticket, |desk| match self.worker.begin(&job, desk) {
             Begun::Done(mut outcomes) => {
                 let last = outcomes.pop();
-                outcomes.into_iter().for_each(|outcome| (desk.report)(outcome));
+                for outcome in outcomes {
+                    (desk.report)(outcome);
+                }
                 last
             }
             Begun::Resolved(outcome, paid) => {
@@ -234,21 +339,26 @@ impl Bench {
     /// Runs one step; a panic in it is the failure of this try and of nothing else.
     fn guarded(&self, ticket: &Ticket, step: impl FnOnce(&Desk<'_>) -> Option<Outcome>) {
         let report = |outcome| self.send(ticket, vec![outcome]);
-        let desk = Desk { log: &self.log, report: &report };
+        let (request, answers) = (ticket.request, self.answers.as_ref());
+        let desk = Desk { log: &self.log, request, answers, report: &report };
         let step = std::panic::AssertUnwindSafe(|| step(&desk));
-        match std::panic::catch_unwind(step) {
+        let which = (ticket.request, ticket.attempt);
+        self.at_work.lock().insert(which, Instant::now());
+        let stepped = std::panic::catch_unwind(step);
+        self.at_work.lock().remove(&which);
+        match stepped {
             Ok(Some(outcome)) => self.send(ticket, vec![outcome]),
-            Ok(None) => {}
+            Ok(None) => true,
             Err(_) => self.send(ticket, vec![broken("the worker panicked".to_owned())]),
-        }
+        };
     }
 
-    fn send(&self, ticket: &Ticket, outcomes: Vec<Outcome>) {
-        for outcome in outcomes {
-            let Ticket { request, attempt, epoch, .. } = *ticket;
-            // Nobody listens any more only when the service is ending.
-            let _ = self.reports.send(Report { request, attempt, epoch, outcome });
-        }
+    /// False when nobody listens any more, which is only when the service is ending.
+    fn send(&self, ticket: &Ticket, outcomes: Vec<Outcome>) -> bool {
+        let Ticket { request, attempt, epoch, .. } = *ticket;
+        let mut reports =
+            outcomes.into_iter().map(|outcome| Report { request, attempt, epoch, outcome });
+        reports.all(|report| self.reports.send(report).is_ok())
     }
 
     fn job(&self, ticket: &Ticket) -> Result<Job, PastError> {

@@ -32,6 +32,11 @@ impl State {
         if let Some(taken) = event.taken() {
             return self.take_in(seq, at, event, taken);
         }
+        // About a request, but true also when that is over.
+        if let Event::ModelCharged { charge, .. } = event {
+            self.flows.charge(charge);
+            return Ok(());
+        }
         if let Some(request) = event.request() {
             return self.change(seq, at, event, request);
         }
@@ -51,6 +56,13 @@ impl State {
             }
             Event::IntakeResumed { cause } => {
                 self.paused.remove(cause);
+            }
+            Event::FlowUsed { flow_id, variant, pack_hash, replaces } => {
+                let known = self.flows.pack_of(flow_id, variant.as_deref());
+                if known != *replaces {
+                    return Err(impossible(seq, event, "it stood for another pack before"));
+                }
+                self.flows.used(flow_id, variant.as_deref(), *pack_hash);
             }
             _ => {}
         }

@@ -4,7 +4,7 @@
 //! then acts on them.
 
 use super::apply::item_digest;
-use super::event::{AckHead, Event, PauseCause, SummaryPointer, Superseded, TakenRequest};
+use super::event::{AckHead, Charge, Event, PauseCause, SummaryPointer, Superseded, TakenRequest};
 use super::{Digest16, Open, Past, Row, State, Status};
 use crate::contract::hash::sha256;
 use crate::contract::ids::{KeyIndex, Seq};
@@ -88,6 +88,17 @@ pub enum Outcome {
         /// Identity, usage and stop reason, as JSON.
         facts: String,
     },
+    /// A flow was used with this pack.
+    FlowUsed {
+        /// The flow.
+        flow_id: String,
+        /// Its variant.
+        variant: Option<String>,
+        /// The pack.
+        pack_hash: crate::contract::hash::Digest,
+    },
+    /// A call was paid for.
+    Charged(Charge),
     /// The item is made.
     Produced {
         /// Where it goes.
@@ -334,7 +345,8 @@ impl State {
         Ok(row.filter(|row| row.id_rest == digest.0[16..]).map(|row| (seq, row)))
     }
 
-    /// A worker reported. Reports of tries that are no longer under way say nothing.
+    /// A worker reported. Reports of tries that are no longer under way say nothing, except for
+    /// what is true all the same: a flow was used, money was spent.
     pub fn report<P: Past>(
         &self,
         past: &P,
@@ -344,6 +356,22 @@ impl State {
         out: &mut Vec<Event>,
     ) -> Result<(), P::Error> {
         let Report { request, attempt, epoch, outcome } = report;
+        match outcome {
+            Outcome::FlowUsed { flow_id, variant, pack_hash } => {
+                if self.flows().pack_of(flow_id, variant.as_deref()).is_none() {
+                    let (flow_id, variant) = (flow_id.clone(), variant.clone());
+                    let pack_hash = *pack_hash;
+                    out.push(Event::FlowUsed { flow_id, variant, pack_hash, replaces: None });
+                }
+                return Ok(());
+            }
+            Outcome::Charged(charge) => {
+                let (request, attempt, charge) = (*request, *attempt, charge.clone());
+                out.push(Event::ModelCharged { request, attempt, charge });
+                return Ok(());
+            }
+            _ => {}
+        }
         let Some(open) = self.open.get(request) else { return Ok(()) };
         let current = open.row.status == Status::Running
             && open.row.attempts == *attempt
@@ -395,6 +423,7 @@ impl State {
                 });
                 Ok(())
             }
+            Outcome::FlowUsed { .. } | Outcome::Charged(_) => Ok(()),
             Outcome::Failed(failed) => {
                 let head = past.head(*request)?;
                 out.push(attempt_failed(&about, failed, head, policy, now));

@@ -151,6 +151,26 @@ pub enum RunEnd {
     Crashed = 3,
 }
 
+/// What one call of a model cost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Charge {
+    /// Who bills.
+    pub provider: String,
+    /// The model.
+    pub model: String,
+    /// The day it counts on.
+    pub day: Day,
+    /// Tokens of the prompt.
+    pub input_tokens: u64,
+    /// Tokens of the answer.
+    pub output_tokens: u64,
+    /// Billionths of the currency of the prices.
+    pub cost_nanos: u64,
+    /// True when nobody counted and what was reserved is charged: a lost answer, or a server that
+    /// does not count.
+    pub estimated: bool,
+}
+
 /// A fact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
@@ -405,6 +425,27 @@ pub enum Event {
         /// Rows this one wrote.
         rows: u64,
     },
+    /// A flow was used for the first time, or an operator accepted that its id stands for another
+    /// pack from now on.
+    FlowUsed {
+        /// The flow.
+        flow_id: String,
+        /// Its variant.
+        variant: Option<String>,
+        /// The pack it stands for.
+        pack_hash: Digest,
+        /// The pack it stood for before, when an operator accepted a change.
+        replaces: Option<Digest>,
+    },
+    /// A call of a model was paid for, whatever became of it.
+    ModelCharged {
+        /// The request it was for.
+        request: Seq,
+        /// The try.
+        attempt: u32,
+        /// What it cost.
+        charge: Charge,
+    },
     /// A fact of a projection that the request state does not depend on: a bag, a snapshot, a
     /// pack, an opened day, a failed publication. Its content may be the record's body.
     Noted {
@@ -426,6 +467,7 @@ impl Event {
             | Event::WorkHeld { request, .. }
             | Event::WorkReleased { request }
             | Event::ModelResponded { request, .. }
+            | Event::ModelCharged { request, .. }
             | Event::SummaryProduced { request, .. }
             | Event::AttemptFailed { request, .. }
             | Event::RequestSkipped { request, .. }
@@ -444,6 +486,7 @@ impl Event {
             | Event::QuarantineReleased { .. }
             | Event::QueueAdopted { .. }
             | Event::CheckpointTaken { .. }
+            | Event::FlowUsed { .. }
             | Event::Noted { .. } => None,
         }
     }
@@ -487,6 +530,8 @@ impl Event {
             Event::QuarantineReleased { .. } => "QuarantineReleased",
             Event::QueueAdopted { .. } => "QueueAdopted",
             Event::CheckpointTaken { .. } => "CheckpointTaken",
+            Event::FlowUsed { .. } => "FlowUsed",
+            Event::ModelCharged { .. } => "ModelCharged",
             Event::Noted { .. } => "Noted",
         }
     }

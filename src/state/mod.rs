@@ -14,6 +14,7 @@
 pub mod apply;
 pub mod decide;
 pub mod event;
+pub mod flows;
 mod producers;
 pub mod schedule;
 mod status;
@@ -30,6 +31,7 @@ use crate::contract::ids::{KeyIndex, Seq};
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::{ReasonCode, Warnings};
 use event::{AckHead, PauseCause, SummaryPointer, TakenRequest};
+use flows::Flows;
 use producers::Producers;
 use schedule::{Claim, Place, Schedule};
 
@@ -199,6 +201,7 @@ pub struct State {
     totals: Totals,
     paused: BTreeSet<PauseCause>,
     run: Option<RunInfo>,
+    flows: Flows,
     changed: Changed,
 }
 
@@ -300,6 +303,11 @@ impl State {
     /// The run that holds the home.
     pub fn run(&self) -> Option<&RunInfo> {
         self.run.as_ref()
+    }
+
+    /// What stays known of flows and models.
+    pub fn flows(&self) -> &Flows {
+        &self.flows
     }
 
     /// The epoch of every claim made now.
@@ -404,6 +412,7 @@ impl State {
     pub fn restore(
         applied: Seq,
         ledger: Ledger,
+        flows: Flows,
         open: impl IntoIterator<Item = (Seq, Open)>,
         now: Timestamp,
     ) -> State {
@@ -413,6 +422,7 @@ impl State {
             paused: ledger.paused.into_iter().collect(),
             run: ledger.run,
             producers: Producers::from_list(ledger.producers),
+            flows,
             ..State::default()
         };
         for (request, mut open) in open {

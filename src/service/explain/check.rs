@@ -455,7 +455,7 @@ pub(super) fn run_again(around: &Around, story: &Story, texts: &Texts) -> Again 
 
 fn configured(around: &Around, request: &Request) -> Result<Arc<dyn Provider>, String> {
     Providers::new(&around.config, Arc::new(Builtin), &around.machine)
-        .and_then(|all| all.for_flow(&request.work.flow_id, request.work.variant.as_deref()))
+        .and_then(|all| all.for_flow(&request.work.flow_id, request.work.variant.as_deref(), None))
         .map_err(|error| format!("the provider that answered is not configured: {error}"))
 }
 

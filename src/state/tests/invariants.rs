@@ -107,7 +107,8 @@ fn restore(world: &mut World) {
     let open: Vec<_> =
         world.state.open_from(Seq(0)).map(|(seq, open)| (seq, open.clone())).collect();
     let ledger = world.state.ledger();
-    world.state = State::restore(world.state.applied, ledger, open, world.now);
+    let flows = world.state.flows().clone();
+    world.state = State::restore(world.state.applied, ledger, flows, open, world.now);
     world.restart();
 }
 

@@ -233,7 +233,8 @@ fn waiters_are_found_again_after_a_restart() {
     let open: Vec<_> =
         world.state.open_from(first).map(|(seq, open)| (seq, open.clone())).collect();
     let (applied, ledger, now) = (world.state.applied, world.state.ledger(), world.now);
-    world.state = super::super::State::restore(applied, ledger, open, now);
+    let flows = world.state.flows().clone();
+    world.state = super::super::State::restore(applied, ledger, flows, open, now);
     world.restart();
     assert_eq!(world.settle(), ["RequestDuplicated"]);
 }

@@ -1,0 +1,338 @@
+//! The path that costs money, through the real service: what was received is never paid for twice,
+//! budgets outlive restarts and reloads, and a provider that misbehaves hurts only its own requests.
+#![allow(clippy::unwrap_used, reason = "helpers of a test may panic")]
+
+#[path = "support/flow_home.rs"]
+mod flow_home;
+#[path = "support/server.rs"]
+mod server;
+
+use std::time::{Duration, Instant};
+
+use flow_home::{FLOW, FREE, Home, QUICK, config, good, good_answer, wait_until};
+use serde_json::{Value, json};
+use server::{Act, Server, chat, status};
+use summarizer::state::event::Event;
+
+#[test]
+fn a_summary_by_a_model_says_who_made_it_and_what_it_cost() {
+    let server = Server::start(vec![good()]);
+    let home = Home::new(&config(&server, "price_in = 2.0\nprice_out = 4.0", ""));
+    home.ask("one", FLOW, "An idea for a template that others could use.");
+    home.ask("free", FREE, "A brief about walking in the mountains.");
+    home.ok(&["drain"]);
+    assert_eq!(home.last_ack("one")["status"], "completed");
+    assert_eq!(home.last_ack("free")["status"], "completed");
+    assert_eq!(server.seen().len(), 1);
+    let status = home.status();
+    let charged = &status["charged"]["providers"]["loop"];
+    assert_eq!((&charged["calls"], &charged["input_tokens"]), (&json!(1), &json!(11)));
+    assert_eq!(charged["cost"], json!(0.00005), "{status}");
+    let items = home.items();
+    let by_model = items.iter().find(|item| item["outputs"]["model_generated"] == true).unwrap();
+    assert_eq!(by_model["model"]["provider"], "loop", "{by_model}");
+    assert_eq!(by_model["model"]["model_name"], "loop-1");
+    assert_eq!(home.charges(), [("loop".to_owned(), 18, false)]);
+    let facts = home.facts_of_items();
+    let facts = facts.iter().find(|facts| facts["provenance"]["flow"] == FLOW).unwrap();
+    let provenance = &facts["provenance"];
+    assert_eq!(provenance["usage"], json!({"input_tokens": 11, "output_tokens": 7}));
+    for name in ["pack_hash", "prompt_hash", "rendered_prompt_sha256"] {
+        assert_eq!(provenance[name].as_str().unwrap().len(), 64, "{name} in {provenance}");
+    }
+    assert!(provenance["engine"].is_string() && provenance["engine_version"].is_string());
+    let used: Vec<String> = home
+        .events()
+        .into_iter()
+        .filter_map(|(event, _)| match event {
+            Event::FlowUsed { flow_id, replaces: None, .. } => Some(flow_id),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(used.len(), 2, "{used:?}");
+}
+
+#[test]
+fn the_messages_api_is_spoken_through_the_queue_too() {
+    let answer: Value = serde_json::from_str(&good_answer()).unwrap();
+    let body = json!({
+        "model": "claude-loop", "stop_reason": "tool_use",
+        "usage": {"input_tokens": 20, "output_tokens": 5},
+        "content": [{"type": "tool_use", "name": "answer", "input": answer}],
+    });
+    let server = Server::start(vec![Act::Send(200, Vec::new(), body.to_string())]);
+    let text = format!(
+        "[provider.loop]\nkind = \"anthropic\"\nbase_url = \"{}\"\nmodel = \"claude-loop\"\n\
+         api_key_env = \"LOOP_KEY\"\n[flow.\"{FLOW}\"]\nprovider = \"loop\"\n",
+        server.base
+    );
+    let home = Home::new(&text);
+    home.ask("one", FLOW, "An idea for a template that others could use.");
+    home.ok(&["drain"]);
+    assert_eq!(home.last_ack("one")["status"], "completed");
+    assert_eq!(home.items()[0]["model"]["model_name"], "claude-loop");
+    assert_eq!(home.charges(), [("loop".to_owned(), 25, false)]);
+    let seen = server.seen();
+    assert_eq!((seen.len(), seen[0].path.as_str()), (1, "/v1/messages"));
+}
+
+#[test]
+fn a_response_that_was_received_is_not_paid_for_again_after_a_kill() {
+    // The first answer does not fit the schema; the question that shows the errors hangs.
+    let server = Server::start(vec![chat("{\"leverage_potential\": 7}"), Act::Silence]);
+    let home = Home::new(&config(&server, "", ""));
+    home.ask("one", FLOW, "An idea for a template that others could use.");
+    let running = home.serve();
+    wait_until("the second question", || server.seen().len() == 2);
+    running.kill();
+    assert_eq!(home.responses(), 1, "it was durable before anything was made of it");
+
+    let after = Server::start(vec![good()]);
+    home.configure(&config(&after, "", ""));
+    home.ok(&["drain"]);
+    let seen = after.seen();
+    assert_eq!(seen.len(), 1, "only what was never answered is asked");
+    let turns = seen[0].body["messages"].as_array().unwrap();
+    assert!(turns.iter().any(|turn| turn["role"] == "assistant"), "it is the repair turn");
+    let ack = home.last_ack("one");
+    assert_eq!((&ack["status"], &ack["attempt"]), (&json!("completed"), &json!(1)), "{ack}");
+    let facts = home.facts_of_items();
+    let calls = facts[0]["provenance"]["calls"].as_array().unwrap();
+    let reused: Vec<bool> = calls.iter().map(|call| call["reused"].as_bool().unwrap()).collect();
+    assert_eq!(reused, [true, false]);
+    assert_eq!(home.charges().len(), 2, "{:?}", home.charges());
+}
+
+#[test]
+fn a_budget_outlives_a_restart_and_a_reload() {
+    let server = Server::start(vec![good()]);
+    // One call reserves 18 counted tokens at most with these limits, after that nothing fits.
+    let budget = |tokens: u64| format!("[budget]\nmax_tokens_per_day = {tokens}\n");
+    let home = Home::new(&config(&server, "", &budget(4_000)));
+    home.ask_with("one", FLOW, "An idea for a template.", json!({"max_tokens": 50}));
+    home.ok(&["drain"]);
+    assert_eq!(home.last_ack("one")["status"], "completed");
+    let spent = home.charges()[0].1;
+
+    // What is left is less than a call needs: nothing is sent, and no try is used.
+    home.configure(&config(&server, "", &budget(spent + 10)));
+    home.ask_with("two", FLOW, "Another idea for a template.", json!({"max_tokens": 50}));
+    let running = home.serve();
+    wait_until("the refusal", || {
+        home.acks("two").iter().any(|ack| ack["status"] == "failed_transient")
+    });
+    let ack = home.last_ack("two");
+    assert_eq!(ack["reason_code"], "rate_limited", "{ack}");
+    assert!(ack["message"].as_str().unwrap().contains("used today"), "{ack}");
+    assert!(ack["retry_at"].is_string());
+    assert_eq!(server.seen().len(), 1);
+
+    // A reload changes the limit, not what was spent.
+    home.configure(&config(&server, "", &budget(spent + 11)));
+    home.ok(&["reload"]);
+    home.ask_with("three", FLOW, "A third idea.", json!({"max_tokens": 50}));
+    wait_until("the second refusal", || {
+        home.acks("three").iter().any(|ack| ack["status"] == "failed_transient")
+    });
+    assert_eq!(server.seen().len(), 1, "the reload did not forget what was spent");
+    home.configure(&config(&server, "", &budget(100_000)));
+    home.ok(&["reload"]);
+    home.ok(&["retry", "two", "three"]);
+    wait_until("both", || {
+        ["two", "three"].iter().all(|id| home.last_ack(id)["status"] == "completed")
+    });
+    running.kill();
+    assert_eq!(server.seen().len(), 3);
+    for id in ["two", "three"] {
+        assert_eq!(home.last_ack(id)["attempt"], 1, "a refused call is no try");
+    }
+}
+
+#[test]
+fn a_fallback_answers_in_its_own_name_and_on_its_own_bill() {
+    let broken = Server::start(vec![status(500, &[], "{}")]);
+    let server = Server::start(vec![good()]);
+    let other = format!(
+        "[provider.other]\nkind = \"openai\"\nbase_url = \"{}/v1\"\nmodel = \"other-1\"\n",
+        server.base
+    );
+    let home = Home::new(&config(&broken, "fallback = [\"other\"]", &other));
+    home.ask("one", FLOW, "An idea for a template that others could use.");
+    home.ok(&["drain"]);
+    assert_eq!(home.last_ack("one")["status"], "completed");
+    assert_eq!((broken.seen().len(), server.seen().len()), (1, 1));
+    let item = &home.items()[0];
+    assert_eq!(item["model"]["provider"], "other");
+    let facts = &home.facts_of_items()[0];
+    assert_eq!(facts["provenance"]["model"]["provider"], "other");
+    let warnings = facts["provenance"]["warnings"].to_string();
+    assert!(warnings.contains("answered by the fallback other"), "{warnings}");
+    assert_eq!(home.charges(), [("other".to_owned(), 18, false)]);
+    assert_eq!(home.last_ack("one")["summary"]["summary_id"], item["summary_id"]);
+}
+
+#[test]
+fn retry_after_is_a_pause_that_uses_no_try() {
+    let storm = status(429, &[("retry-after", "0.3")], "{\"error\": {\"message\": \"slow\"}}");
+    let server = Server::start(vec![storm.clone(), storm.clone(), storm, good()]);
+    let home = Home::new(&config(&server, "", QUICK));
+    home.ask("one", FLOW, "An idea for a template that others could use.");
+    home.ok(&["drain"]);
+    let ack = home.last_ack("one");
+    assert_eq!((&ack["status"], &ack["attempt"]), (&json!("completed"), &json!(1)), "{ack}");
+    assert_eq!(server.seen().len(), 4);
+
+    // Longer than a try may wait: the request steps back, and no try is counted.
+    let server = Server::start(vec![status(429, &[("retry-after", "3600")], "{}")]);
+    let home = Home::new(&config(&server, "", QUICK));
+    home.ask("one", FLOW, "An idea for a template that others could use.");
+    home.ask("two", FLOW, "Another idea for a template.");
+    home.ok(&["drain"]);
+    for id in ["one", "two"] {
+        let ack = home.last_ack(id);
+        let expected = (json!("failed_transient"), json!("rate_limited"));
+        assert_eq!((ack["status"].clone(), ack["reason_code"].clone()), expected, "{ack}");
+    }
+    let asked = server.seen().len();
+    assert!(asked <= 2, "{asked} questions to somebody who asked for a pause");
+    home.ok(&["drain"]);
+    assert_eq!(server.seen().len(), asked, "the pause is over in an hour, not before");
+}
+
+#[test]
+fn a_hostile_server_hurts_only_its_own_requests() {
+    let cases: Vec<(&str, Act, &str)> = vec![
+        ("cut", Act::Cut, "attempts_exhausted"),
+        ("silent", Act::Silence, "attempts_exhausted"),
+        ("endless", Act::Endless, "model_error"),
+        ("huge", Act::Huge(64 << 20), "model_error"),
+        ("html", Act::Send(200, Vec::new(), "<html>hello</html>".into()), "attempts_exhausted"),
+        ("shape", Act::Send(200, Vec::new(), "{\"choices\": 7}".into()), "attempts_exhausted"),
+        ("never-fits", chat("[1, 2, 3]"), "output_schema_violation"),
+        ("down", status(503, &[], "busy"), "attempts_exhausted"),
+        ("denied", status(401, &[], "{\"error\": {\"message\": \"no\"}}"), "model_error"),
+        ("moved", status(302, &[("location", "http://127.0.0.1:9/")], ""), "model_error"),
+    ];
+    let mut text = format!("{QUICK}\n[workers]\nattempt_timeout = \"2 s\"\n");
+    let mut servers = Vec::new();
+    // Every server answers for a flow of its own, so that all of them run at the same time.
+    let flows: Vec<String> = summarizer::registry::Registry::embedded()
+        .unwrap()
+        .records()
+        .iter()
+        .filter(|record| record.variant.is_none() && record.flow_id != FREE)
+        .filter(|record| record.declared_outputs.output_schema_path.is_some())
+        .map(|record| record.flow_id.clone())
+        // These read their input piece by piece, or take free text.
+        .filter(|id| !id.contains("docs.") && !id.contains("latex") && !id.contains("router"))
+        .collect();
+    assert!(flows.len() >= cases.len());
+    for ((name, act, _), flow) in cases.iter().zip(&flows) {
+        let server = Server::start(vec![act.clone()]);
+        text.push_str(&format!(
+            "[provider.{name}]\nkind = \"openai\"\nbase_url = \"{}/v1\"\nmodel = \"m\"\n\
+             [flow.\"{flow}\"]\nprovider = \"{name}\"\n",
+            server.base
+        ));
+        servers.push(server);
+    }
+    let home = Home::new(&text);
+    for ((name, ..), flow) in cases.iter().zip(&flows) {
+        home.ask(name, flow, "Some text that a model is asked about, on Monday at ten.");
+    }
+    home.ask("free", FREE, "A brief about walking in the mountains.");
+    let begun = Instant::now();
+    let until = "2099-01-01T00:00:00Z";
+    home.ok(&["drain", "--wait-until", until]);
+    assert!(begun.elapsed() < Duration::from_secs(45), "{:?}", begun.elapsed());
+    assert_eq!(home.last_ack("free")["status"], "completed");
+    for (name, _, reason) in &cases {
+        let ack = home.last_ack(name);
+        let expected = (json!("failed_permanent"), json!(reason));
+        assert_eq!((ack["status"].clone(), ack["reason_code"].clone()), expected, "{name}: {ack}");
+        assert!(!ack["message"].as_str().unwrap().is_empty());
+    }
+    // What the model said when it never fitted is kept, with what was wrong with it.
+    let events = home.events();
+    let failed = events.iter().find_map(|(event, _)| match event {
+        Event::AttemptFailed { head, facts, .. } if head.request_id == "never-fits" => Some(facts),
+        _ => None,
+    });
+    let facts: Value = serde_json::from_str(failed.unwrap()).unwrap();
+    assert_ne!(facts["error"]["details"]["violations"], json!([]), "{facts}");
+    let said = |body: &Option<Vec<u8>>| {
+        body.as_ref().is_some_and(|body| String::from_utf8_lossy(body).contains("[1, 2, 3]"))
+    };
+    assert!(
+        events
+            .iter()
+            .any(|(event, body)| { matches!(event, Event::ModelResponded { .. }) && said(body) })
+    );
+}
+
+#[test]
+fn a_slow_model_delays_nobody_else_and_waiting_for_it_is_no_timeout() {
+    let slow = Act::With(std::sync::Arc::new(|_: &Value| {
+        std::thread::sleep(Duration::from_millis(700));
+        good_answer()
+    }));
+    let server = Server::start(vec![slow]);
+    // Twelve answers one after another take far longer than one try may.
+    let limits =
+        "[workers]\ncount = 1\nattempt_timeout = \"3 s\"\nmax_in_flight_per_provider = 1\n";
+    let home = Home::new(&config(&server, "", limits));
+    for number in 0..12 {
+        home.ask(&format!("slow-{number}"), FLOW, &format!("Idea number {number} for a course."));
+    }
+    home.ask("free", FREE, "A brief about walking in the mountains.");
+    home.ok(&["drain"]);
+    for number in 0..12 {
+        let ack = home.last_ack(&format!("slow-{number}"));
+        assert_eq!((&ack["status"], &ack["attempt"]), (&json!("completed"), &json!(1)), "{ack}");
+    }
+    let text = std::fs::read_to_string(home.path("run/ack.jsonl")).unwrap();
+    let place = |id: &str| {
+        let done = |line: &&str| line.contains(id) && line.contains("\"completed\"");
+        text.lines().position(|line| done(&line)).unwrap()
+    };
+    let slow_before = text
+        .lines()
+        .take(place("\"free\""))
+        .filter(|line| line.contains("slow-") && line.contains("\"completed\""));
+    assert!(slow_before.count() <= 4, "what costs nothing waits for a slow model");
+}
+
+#[test]
+fn a_long_flow_that_runs_out_of_time_goes_on_where_it_stopped() {
+    let slow = Act::With(std::sync::Arc::new(|_: &Value| {
+        std::thread::sleep(Duration::from_millis(300));
+        "The section says that the bridge was measured again.".to_owned()
+    }));
+    let server = Server::start(vec![slow]);
+    let brief = "docs.chunk_set.summarize.brief.v1";
+    let text = format!(
+        "[retry]\nmax_attempts = 1\n[workers]\nattempt_timeout = \"1500 ms\"\n[provider.loop]\n\
+         kind = \"openai\"\nbase_url = \"{}/v1\"\nmodel = \"m\"\ncontext_tokens = 6000\n\
+         [flow.\"{brief}\"]\nprovider = \"loop\"\n",
+        server.base
+    );
+    let home = Home::new(&text);
+    let long: String =
+        (0..2400).map(|n| format!("Sentence {n} tells about the bridge at mile {n}. ")).collect();
+    home.ask("long", brief, &long);
+    home.ok(&["drain", "--wait-until", "2099-01-01T00:00:00Z"]);
+    let acks = home.acks("long");
+    let waits = acks.iter().filter(|ack| ack["reason_code"] == "timeout").count();
+    assert!(waits >= 1, "the text is read in one go: {acks:?}");
+    let asked = server.seen().len();
+    let different: std::collections::BTreeSet<String> =
+        server.seen().iter().map(|one| one.body.to_string()).collect();
+    assert!(
+        asked - different.len() <= 5 * waits,
+        "{asked} questions, {} different",
+        different.len()
+    );
+    // The scripted model gives no JSON in the end; what matters is that it was reached.
+    let last = acks.last().unwrap();
+    assert_eq!(last["reason_code"], "output_schema_violation", "{last}");
+}
