@@ -57,7 +57,7 @@ fn reload(socket: &std::path::Path) {
     if let Some(manager) = &manager {
         manager.reloading();
     }
-    let told = match ask(socket, &Question::Reload) {
+    let told = match ask(socket, &Question::Reload { accept_mutations: false }) {
         Some(Answer::Ok(_)) => {
             tracing::warn!("settings and registry were read again");
             "serving; settings were read again".to_owned()
