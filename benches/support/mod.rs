@@ -29,6 +29,7 @@ use summarizer::service::home::Home;
 use summarizer::service::intake::{Intake, IntakeMessage, IntakeOptions, Line};
 use summarizer::service::mark::QueueMark;
 use summarizer::service::projector::{Projections, Projector};
+use summarizer::service::snapshot_files::SnapshotFiles;
 use summarizer::service::worker::{FlowDirectory, SharedFlows};
 use summarizer::state::decide::{FlowStanding, Outcome, Report};
 use summarizer::state::event::SummaryPointer;
@@ -158,7 +159,9 @@ impl Bench {
             Engine::open(store, options, machine.clock.now(), &mut |_| {}).expect("open the log");
         let (projections, _) =
             Projections::open(&machine.disk, &home, engine.log()).expect("open the acks");
-        let projector = Projector::start(projections).expect("start the projector");
+        let snapshots = SnapshotFiles::of_home(&machine.disk, &home, engine.log());
+        let snapshots = snapshots.expect("open the snapshots");
+        let projector = Projector::start(projections, snapshots).expect("start the projector");
         let mut bench = Bench { machine, home, config, engine, projector };
         bench.begin();
         bench

@@ -1,20 +1,26 @@
 //! `compact`: snapshots and narratives for a run log.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Context;
 use super::failure::{Exit, Failure};
+use super::session::{Session, load_config, open_or_make};
 use super::ui::{green, red, yellow};
+use crate::compaction::book::Appended;
 use crate::compaction::build::Form;
+use crate::compaction::event::RunEvent;
 use crate::compaction::files::{SnapshotStore, StoreError};
 use crate::compaction::reader::LogError;
-use crate::compaction::run_log::{self, Difference, Job, Report, RunLogError};
-use crate::compaction::snapshot::CheckStatus;
-use crate::compaction::trigger::{EVENT_THRESHOLD, STEP_FALLBACK, Thresholds};
+use crate::compaction::run_log::{self, Difference, Job, RunLogError, Taken};
+use crate::compaction::trigger::Thresholds;
+use crate::os::{DiskFile, Open};
+use crate::service::control::Question;
+use crate::service::home::Home;
+use crate::service::runs::{self, RunQuestion};
 
 /// Fold a run log into snapshots that are checked, and narratives rendered from them
 ///
@@ -22,73 +28,319 @@ use crate::compaction::trigger::{EVENT_THRESHOLD, STEP_FALLBACK, Thresholds};
 /// OBSERVE_DONE) or enough steps have passed since the one before. Each is checked; one that fails
 /// is built again after everything was read again, and a second failure stops here with exit code
 /// 1, leaving the snapshots before it as they are.
+///
+/// The run becomes part of the home's log, where appending an event twice is appending it once, and
+/// its snapshots are written to HOME/run/snapshots. With --out nothing but files is involved.
 #[derive(Debug, Args)]
 pub struct CompactArgs {
     /// The run log: one run_event.v1 a line
-    run_log: PathBuf,
-    /// Where snapshots go, under the run's id [default: HOME/run/snapshots]
+    #[arg(required_unless_present = "run")]
+    run_log: Option<PathBuf>,
+    /// A run that is in the home's log already, by its id
+    #[arg(long, value_name = "RUN_ID", conflicts_with_all = ["run_log", "out"])]
+    run: Option<String>,
+    /// Keep the snapshots as files in this directory, under the run's id, and leave the home alone
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Terminal events after which a snapshot is due
-    #[arg(long, value_name = "N", default_value_t = EVENT_THRESHOLD,
-          value_parser = clap::value_parser!(u64).range(1..))]
-    event_threshold: u64,
-    /// Steps after which a snapshot is due
-    #[arg(long, value_name = "N", default_value_t = STEP_FALLBACK,
-          value_parser = clap::value_parser!(u64).range(1..))]
-    step_fallback: u64,
+    /// Terminal events after which a snapshot is due [default: as configured, else 18]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    event_threshold: Option<u64>,
+    /// Steps after which a snapshot is due [default: as configured, else 8]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    step_fallback: Option<u64>,
     /// Also take one at the end of the log, due or not
     #[arg(long, conflicts_with = "verify")]
     now: bool,
-    /// Go on after the last snapshot that is there
+    /// Go on after the last snapshot that is there; a home always does
     #[arg(long, conflicts_with = "verify")]
     resume: bool,
     /// Rebuild every stored snapshot from the log and compare bytes; write nothing
     #[arg(long)]
     verify: bool,
     /// Write only the fields of version 1, without `ext`
-    #[arg(long, conflicts_with = "verify")]
+    #[arg(long, conflicts_with = "verify", requires = "out")]
     strict_v1: bool,
 }
 
 impl CompactArgs {
     /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        match (&self.out, &self.run_log) {
+            (Some(out), Some(log)) => self.run_on_files(context, log, out),
+            (_, Some(log)) => self.run_on_home(context, log),
+            (_, None) => self.run_on_known(context),
+        }
+    }
+
+    fn run_on_files(&self, context: &Context, log: &Path, out: &Path) -> Result<Exit, Failure> {
         let disk = &context.machine.disk;
-        let out = self.out.clone().unwrap_or_else(|| context.home.join("run/snapshots"));
         let job = Job {
             disk: &**disk,
-            log: self.run_log.clone(),
-            store: SnapshotStore::new(Arc::clone(disk), out),
-            thresholds: Thresholds {
-                event_threshold: self.event_threshold,
-                step_fallback: self.step_fallback,
-            },
+            log: log.to_owned(),
+            store: SnapshotStore::new(Arc::clone(disk), out.to_owned()),
+            thresholds: self.thresholds(Thresholds::default()),
             form: if self.strict_v1 { Form::StrictV1 } else { Form::Full },
             now: self.now,
             resume: self.resume,
         };
-        let bar = context.ui.progress("bytes", run_log::log_bytes(&**disk, &self.run_log));
+        let bar = context.ui.progress("bytes", run_log::log_bytes(&**disk, log));
         let mut progress = |bytes: u64| bar.set_position(bytes);
         if self.verify {
             let result = run_log::verify(&job, &mut progress);
             bar.finish_and_clear();
-            let (run_id, checked, differences) = result.map_err(|error| self.failure(&error))?;
-            return Ok(self.tell_verdict(context, &run_id, checked, &differences));
+            let (run_id, checked, differences) = result.map_err(|error| failure(log, &error))?;
+            return Ok(tell_verdict(context, &run_id, checked, &differences));
         }
         let result = run_log::compact(&job, &mut progress);
         bar.finish_and_clear();
-        let report = result.map_err(|error| self.failure(&error))?;
-        Ok(self.tell(context, &job, &report))
+        let report = result.map_err(|error| failure(log, &error))?;
+        let failed = report.failed.as_ref().map(|failed| {
+            let events: Vec<Value> = failed
+                .events
+                .iter()
+                .filter_map(|event| serde_json::from_str(&event.to_line()).ok())
+                .collect();
+            json!({"snapshot": failed.snapshot, "events": events})
+        });
+        let told = Told {
+            run_id: report.run_id,
+            events: report.events,
+            resumed_after: report.resumed_after,
+            snapshots: report.taken,
+            warnings: report.warnings,
+            failed,
+        };
+        Ok(told.tell(context, &job.store))
     }
 
-    fn tell(&self, context: &Context, job: &Job<'_>, report: &Report) -> Exit {
+    fn thresholds(&self, otherwise: Thresholds) -> Thresholds {
+        Thresholds {
+            event_threshold: self.event_threshold.unwrap_or(otherwise.event_threshold),
+            step_fallback: self.step_fallback.unwrap_or(otherwise.step_fallback),
+        }
+    }
+
+    /// The run becomes part of the home's log, a page of lines at a time.
+    fn run_on_home(&self, context: &Context, log: &Path) -> Result<Exit, Failure> {
+        let mut pages = Pages::open(context, log)?;
+        let store = home_store(context)?;
+        let otherwise = runs::thresholds(&load_config(context)?);
+        let named = self.event_threshold.is_some() || self.step_fallback.is_some();
+        let thresholds = named.then(|| self.thresholds(otherwise));
+        if self.verify {
+            let run_id = pages.run_id()?;
+            return verify(context, &run_id);
+        }
+        let mut session = open_or_make(context)?;
+        let bar = context.ui.progress("bytes", run_log::log_bytes(&*context.machine.disk, log));
+        let mut told = Told::default();
+        let mut wrong = None;
+        while let Some((text, first_line)) = pages.next_page()? {
+            let question = RunQuestion::Append { text, first_line, thresholds };
+            let answer = session.ask(context, &Question::Run(question))?;
+            bar.set_position(pages.offset);
+            let done = told.add(&answer["done"])?;
+            if done.failed.is_some() {
+                break;
+            }
+            if let Some(error) = answer["error"].as_str() {
+                let exit = match (&answer["stopped"], &answer["input"]) {
+                    (Value::Bool(true), _) => Exit::Wrong,
+                    (_, Value::Bool(true)) => Exit::Input,
+                    _ => Exit::Storage,
+                };
+                wrong = Some((exit, error.to_owned()));
+                break;
+            }
+        }
+        bar.finish_and_clear();
+        if told.run_id.is_empty() && wrong.is_none() {
+            session.close()?;
+            return Err(failure(log, &RunLogError::Empty));
+        }
+        if self.now && told.failed.is_none() && wrong.is_none() {
+            let run_id = told.run_id.clone();
+            let answer = session.ask(context, &Question::Run(RunQuestion::Snapshot { run_id }))?;
+            told.add(&answer["done"])?;
+        }
+        session.close()?;
+        if pages.unfinished {
+            told.warnings.push("1 unfinished last line was left for later".to_owned());
+        }
+        let exit = told.tell(context, &store);
+        match wrong {
+            None => Ok(exit),
+            Some((exit, error)) => {
+                let what = format!("cannot compact {}: {error}", log.display());
+                let failure = Failure::new(exit, what);
+                Err(match exit {
+                    Exit::Input => {
+                        failure.hint("`summarizer schema run_event.v1` shows what a line must be")
+                    }
+                    Exit::Wrong => failure.hint(
+                        "a run that its gate stopped stays stopped; go on under another run_id",
+                    ),
+                    _ => failure,
+                })
+            }
+        }
+    }
+
+    /// A run that is in the log already: take a snapshot now, or verify.
+    fn run_on_known(&self, context: &Context) -> Result<Exit, Failure> {
+        let run_id = self.run.clone().unwrap_or_default();
+        if self.verify {
+            return verify(context, &run_id);
+        }
+        let store = home_store(context)?;
+        let mut session = Session::open(context)?;
+        let question = Question::Run(RunQuestion::Snapshot { run_id });
+        let answer = session.ask(context, &question)?;
+        session.close()?;
+        let mut told = Told::default();
+        told.add(&answer["done"])?;
+        Ok(told.tell(context, &store))
+    }
+}
+
+fn home_store(context: &Context) -> Result<SnapshotStore, Failure> {
+    let home = Home::new(&context.home, &load_config(context)?);
+    Ok(SnapshotStore::new(Arc::clone(&context.machine.disk), home.snapshots()))
+}
+
+fn verify(context: &Context, run_id: &str) -> Result<Exit, Failure> {
+    let mut session = Session::open(context)?;
+    let question = Question::Run(RunQuestion::Verify { run_id: run_id.to_owned() });
+    let answer = session.ask(context, &question);
+    session.close()?;
+    let answer = answer?;
+    let differences = serde_json::from_value(answer["differences"].clone());
+    let differences: Vec<Difference> = differences
+        .map_err(|error| Failure::new(Exit::Bug, "the answer does not read").because(&error))?;
+    Ok(tell_verdict(context, run_id, answer["checked"].as_u64().unwrap_or(0), &differences))
+}
+
+/// A run log in pieces that fit into a question.
+struct Pages {
+    file: Arc<dyn DiskFile>,
+    path: PathBuf,
+    offset: u64,
+    line: u64,
+    rest: Vec<u8>,
+    unfinished: bool,
+    at_end: bool,
+}
+
+/// Bytes of lines in one question; as JSON they are at most twice that.
+const PAGE_BYTES: usize = 900 << 10;
+
+impl Pages {
+    fn open(context: &Context, path: &Path) -> Result<Pages, Failure> {
+        let file = context.machine.disk.open(path, Open::Read);
+        let file = file.map_err(|error| failure(path, &LogError::Io(error).into()))?;
+        let path = path.to_owned();
+        let (offset, line, rest) = (0, 1, Vec::new());
+        Ok(Pages { file, path, offset, line, rest, unfinished: false, at_end: false })
+    }
+
+    /// The next whole lines and the number of the first.
+    fn next_page(&mut self) -> Result<Option<(String, u64)>, Failure> {
+        while !self.at_end && self.rest.len() < PAGE_BYTES {
+            let kept = self.rest.len();
+            self.rest.resize(PAGE_BYTES.max(kept), 0);
+            let read = self.file.read_at(&mut self.rest[kept..], self.offset);
+            let count = read.map_err(|error| failure(&self.path, &LogError::Io(error).into()))?;
+            self.rest.truncate(kept + count);
+            self.offset += count as u64;
+            self.at_end = count == 0;
+        }
+        let mut end = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        if self.at_end && end < self.rest.len() {
+            // A last line without its end counts when it is a whole event.
+            match RunEvent::parse(&self.rest[end..]) {
+                Ok(_) => end = self.rest.len(),
+                Err(_) => {
+                    let blank = self.rest[end..].iter().all(u8::is_ascii_whitespace);
+                    self.unfinished = !blank;
+                }
+            }
+        }
+        if end == 0 {
+            if !self.at_end {
+                let line = self.line;
+                return Err(failure(&self.path, &LogError::TooLong { line }.into()));
+            }
+            return Ok(None);
+        }
+        let page: Vec<u8> = self.rest.drain(..end).collect();
+        let first = self.line;
+        self.line += page.iter().filter(|byte| **byte == b'\n').count() as u64;
+        String::from_utf8(page).map(|text| Some((text, first))).map_err(|error| {
+            let what = format!("cannot compact {}", self.path.display());
+            Failure::new(Exit::Input, what).because(&error).hint("a run log is UTF-8")
+        })
+    }
+
+    /// The run of the first event.
+    fn run_id(&mut self) -> Result<String, Failure> {
+        let page = self.next_page()?;
+        let (text, first) = page.ok_or_else(|| failure(&self.path, &RunLogError::Empty))?;
+        let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        match RunEvent::parse(line.as_bytes()) {
+            Ok(event) => Ok(event.run_id.to_string()),
+            Err(source) => {
+                let error = LogError::Line { line: first, source };
+                Err(failure(&self.path, &error.into()))
+            }
+        }
+    }
+}
+
+/// What a compaction did, wherever it was done.
+#[derive(Default)]
+struct Told {
+    run_id: String,
+    events: u64,
+    resumed_after: u64,
+    snapshots: Vec<Taken>,
+    warnings: Vec<String>,
+    failed: Option<Value>,
+}
+
+impl Told {
+    /// Adds what an answer says was done.
+    fn add(&mut self, done: &Value) -> Result<Appended, Failure> {
+        let done: Appended = serde_json::from_value(done.clone())
+            .map_err(|error| Failure::new(Exit::Bug, "the answer does not read").because(&error))?;
+        if self.run_id.is_empty() {
+            self.run_id.clone_from(&done.run_id);
+            self.resumed_after = done.before;
+        }
+        self.events += done.appended + done.repeated;
+        self.snapshots.extend(done.snapshots.iter().cloned());
+        if !done.warnings.is_empty() {
+            self.warnings.clone_from(&done.warnings);
+        }
+        self.failed.clone_from(&done.failed);
+        Ok(done)
+    }
+
+    fn tell(&self, context: &Context, store: &SnapshotStore) -> Exit {
         let ui = &context.ui;
         if ui.json {
-            ui.json(&report_json(job, report));
+            ui.json(&json!({
+                "schema_version": "compaction_report.v1",
+                "run_id": self.run_id,
+                "dir": store.run_dir(&self.run_id),
+                "events": self.events,
+                "resumed_after": self.resumed_after,
+                "snapshots": self.snapshots,
+                "warnings": self.warnings,
+                "failed": self.failed,
+            }));
         } else {
-            for taken in &report.taken {
-                let path = job.store.snapshot_path(&report.run_id, taken.sequence);
+            for taken in &self.snapshots {
+                let path = store.snapshot_path(&self.run_id, taken.sequence);
                 let path = path.display();
                 let note = match (taken.written, taken.retried) {
                     (false, _) => "  unchanged",
@@ -97,23 +349,24 @@ impl CompactArgs {
                 };
                 ui.out(format!("{path}  {}  to seq {}{note}", taken.snapshot_id, taken.to_seq));
             }
-            if report.taken.is_empty() && report.failed.is_none() {
-                ui.talk(format!("no snapshot was due in {} events", report.events));
+            if self.snapshots.is_empty() && self.failed.is_none() {
+                ui.talk(format!("no snapshot was due in {} events", self.events));
             }
         }
-        for warning in &report.warnings {
+        for warning in &self.warnings {
             ui.talk(format!("{} {warning}", yellow("warning:")));
         }
-        let Some(failed) = &report.failed else { return Exit::Done };
-        let sequence = failed.snapshot.sequence;
+        let Some(failed) = &self.failed else { return Exit::Done };
+        let sequence = failed["snapshot"]["sequence"].as_u64().unwrap_or(1);
         ui.complain(format!(
             "{} snapshot {sequence} of run {} failed its checks twice: SYSTEM_ERROR",
             red("error:"),
-            report.run_id
+            self.run_id
         ));
-        for check in &failed.snapshot.validation.checks {
-            if check.status == CheckStatus::Fail {
-                ui.complain(format!("  {}: {}", check.name, check.message));
+        for check in failed["snapshot"]["validation"]["checks"].as_array().into_iter().flatten() {
+            if check["status"] == "FAIL" {
+                let text = |name: &str| check[name].as_str().unwrap_or_default().to_owned();
+                ui.complain(format!("  {}: {}", text("name"), text("message")));
             }
         }
         match sequence {
@@ -122,72 +375,43 @@ impl CompactArgs {
         }
         Exit::Wrong
     }
-
-    fn tell_verdict(
-        &self,
-        context: &Context,
-        run_id: &str,
-        checked: u64,
-        differences: &[Difference],
-    ) -> Exit {
-        let ui = &context.ui;
-        if ui.json {
-            ui.json(&json!({
-                "schema_version": "compaction_verdict.v1", "run_id": run_id, "checked": checked,
-                "differences": differences,
-            }));
-        } else {
-            for difference in differences {
-                ui.out(format!("{}  {}: {}", red("differs"), difference.file, difference.problem));
-            }
-            if differences.is_empty() {
-                ui.out(format!("{}  {checked} snapshots of run {run_id}", green("verified")));
-            }
-        }
-        if differences.is_empty() { Exit::Done } else { Exit::Wrong }
-    }
-
-    fn failure(&self, error: &RunLogError) -> Failure {
-        let log = self.run_log.display();
-        let what = |exit| Failure::new(exit, format!("cannot compact {log}"));
-        match error {
-            RunLogError::Log(LogError::Io(io)) if io.kind() == std::io::ErrorKind::NotFound => {
-                what(Exit::Input).because(error).hint("name an existing run_event.v1 file")
-            }
-            RunLogError::Log(LogError::Io(_)) => what(Exit::Storage).because(error),
-            RunLogError::Log(_) | RunLogError::Input { .. } | RunLogError::Empty => {
-                what(Exit::Input)
-                    .because(error)
-                    .hint("`summarizer schema run_event.v1` shows what a line must be")
-            }
-            RunLogError::Foreign { .. } => what(Exit::Input)
-                .because(error)
-                .hint("compact it from the start into another --out, or restore the log"),
-            RunLogError::Store(StoreError::Taken { .. }) => what(Exit::Input)
-                .because(error)
-                .hint("go on after it with --resume, or use another --out"),
-            RunLogError::Store(_) => what(Exit::Storage).because(error),
-        }
-    }
 }
 
-fn report_json(job: &Job<'_>, report: &Report) -> serde_json::Value {
-    let failed = report.failed.as_ref().map(|failed| {
-        let events: Vec<serde_json::Value> = failed
-            .events
-            .iter()
-            .filter_map(|event| serde_json::from_str(&event.to_line()).ok())
-            .collect();
-        json!({"snapshot": failed.snapshot, "events": events})
-    });
-    json!({
-        "schema_version": "compaction_report.v1",
-        "run_id": report.run_id,
-        "dir": job.store.run_dir(&report.run_id),
-        "events": report.events,
-        "resumed_after": report.resumed_after,
-        "snapshots": report.taken,
-        "warnings": report.warnings,
-        "failed": failed,
-    })
+fn tell_verdict(context: &Context, run_id: &str, checked: u64, differences: &[Difference]) -> Exit {
+    let ui = &context.ui;
+    if ui.json {
+        ui.json(&json!({
+            "schema_version": "compaction_verdict.v1", "run_id": run_id, "checked": checked,
+            "differences": differences,
+        }));
+    } else {
+        for difference in differences {
+            ui.out(format!("{}  {}: {}", red("differs"), difference.file, difference.problem));
+        }
+        if differences.is_empty() {
+            ui.out(format!("{}  {checked} snapshots of run {run_id}", green("verified")));
+        }
+    }
+    if differences.is_empty() { Exit::Done } else { Exit::Wrong }
+}
+
+fn failure(log: &Path, error: &RunLogError) -> Failure {
+    let log = log.display();
+    let what = |exit| Failure::new(exit, format!("cannot compact {log}"));
+    match error {
+        RunLogError::Log(LogError::Io(io)) if io.kind() == std::io::ErrorKind::NotFound => {
+            what(Exit::Input).because(error).hint("name an existing run_event.v1 file")
+        }
+        RunLogError::Log(LogError::Io(_)) => what(Exit::Storage).because(error),
+        RunLogError::Log(_) | RunLogError::Input { .. } | RunLogError::Empty => what(Exit::Input)
+            .because(error)
+            .hint("`summarizer schema run_event.v1` shows what a line must be"),
+        RunLogError::Foreign { .. } => what(Exit::Input)
+            .because(error)
+            .hint("compact it from the start into another --out, or restore the log"),
+        RunLogError::Store(StoreError::Taken { .. }) => what(Exit::Input)
+            .because(error)
+            .hint("go on after it with --resume, or use another --out"),
+        RunLogError::Store(_) => what(Exit::Storage).because(error),
+    }
 }

@@ -124,6 +124,19 @@ fn status_lines(status: &Value) -> Vec<String> {
     if !status["next_eligible"].is_null() {
         line("next", format!("may start at {}", text(&status["next_eligible"])));
     }
+    let runs = &status["compaction"];
+    for (name, of) in [("snapshot", &runs["service"]), ("", &runs["latest"])] {
+        if let Some(id) = of["snapshot_id"].as_str() {
+            line(name, format!("{id} of run {}", text(&of["run_id"])));
+        }
+    }
+    if let Some(failure) = runs["last_failure"].as_object() {
+        let (run, why) = (text(&failure["run_id"]), text(&failure["message"]));
+        line("stopped", ui::red(&format!("run {run}: {why}")));
+    }
+    for (file, why) in runs["set_aside"].as_object().into_iter().flatten() {
+        line("set aside", ui::yellow(&format!("{file}: {}", text(why))));
+    }
     let log = &status["log"];
     line(
         "log",

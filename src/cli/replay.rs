@@ -16,6 +16,7 @@ use crate::export::{ack, quarantine};
 use crate::log::LogError;
 use crate::log::codec::Cursor;
 use crate::replay::{Compare, ReplayError, Replayed, Until, compare_files, rebuild};
+use crate::service::snapshot_files::SnapshotFiles;
 use crate::service::summaries::Summaries;
 
 /// Rebuild the state from the log
@@ -161,6 +162,9 @@ impl ExportArgs {
                 .map_err(|error| Failure::new(Exit::Storage, "cannot export").because(&error))?;
             written.push(json!({"path": path, "bytes": file.bytes()}));
         }
+        let snapshots = to.join("run/snapshots");
+        SnapshotFiles::open(disk, snapshots, held.engine.log(), Cursor::default(), until)
+            .map_err(|error| Failure::new(Exit::Storage, "cannot export").because(&error))?;
         let buses = to.join(&held.config.bus_home);
         Summaries::open(disk, &buses, held.engine.log())
             .and_then(|mut summaries| summaries.publish(until))

@@ -11,11 +11,14 @@ use super::session::{
     Held, held_by_another, load_config, load_registry, run_start, service_failed,
 };
 use super::{Context, ui};
+use crate::compaction::files::SnapshotStore;
 use crate::contract::time::{Timestamp, parse_instant};
 use crate::model::ProviderError;
 use crate::os::notify::Notifier;
 use crate::service::daemon::{Reloaded, RunReport, Service, StopSignal, Until};
 use crate::service::flow_worker::FlowWorker;
+use crate::service::run_watch::RunWatch;
+use crate::service::runs::{Orders, RunsDesk};
 use crate::service::summaries::{Summaries, SummariesError, SummariesThread};
 use crate::service::worker::FlowDirectory;
 
@@ -77,6 +80,11 @@ pub fn run_service(context: &Context, command: &str, until: Until) -> Result<Run
     let summaries = summaries.map_err(|error| not_published(&error))?;
     let every = Duration::from_millis(config.export_interval_ms.max(1).unsigned_abs());
     let registry = load_registry(context)?;
+    let (orders, incoming) = Orders::channel();
+    let store = SnapshotStore::new(Arc::clone(&context.machine.disk), home.snapshots());
+    let desk = RunsDesk::new(engine.log(), &config, store, orders, projector.projected());
+    let desk = Arc::new(desk);
+    let (disk, run_logs) = (Arc::clone(&context.machine.disk), home.root.join(&config.run_logs));
     for mutation in FlowDirectory::mutations(&registry, engine.state().flows()) {
         tracing::warn!("{}", mutation.what());
     }
@@ -95,10 +103,21 @@ pub fn run_service(context: &Context, command: &str, until: Until) -> Result<Run
         worker,
         stop,
         watch: None,
+        runs: Some((Arc::clone(&desk), incoming)),
     };
     let publishing = SummariesThread::start(summaries, every)
         .map_err(|error| Failure::new(Exit::Storage, "cannot start publishing").because(&error))?;
+    let watching = match until {
+        Until::Stopped => Some(RunWatch::start(disk, run_logs, desk)),
+        Until::Drained(_) => None,
+    };
+    let watching = watching.transpose().map_err(|error| {
+        Failure::new(Exit::Storage, "cannot watch the folder of run logs").because(&error)
+    })?;
     let ran = service.run(engine, projector, control.as_ref(), until);
+    if let Some(watching) = watching {
+        watching.finish();
+    }
     // Whatever is committed is published, also when the service could not go on.
     let published = publishing.finish();
     let (report, engine) = ran.map_err(|error| service_failed(&error))?;

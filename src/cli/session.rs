@@ -11,8 +11,11 @@ use serde_json::{Value, json};
 
 use super::Context;
 use super::failure::{Exit, Failure};
+use crate::compaction::book::{MakeNotes, Notary, RunBook};
+use crate::compaction::files::SnapshotStore;
 use crate::config::{Config, ConfigError};
 use crate::contract::hash::push_hex;
+use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::log::checkpoint::RestoreError;
 use crate::log::{LogError, Options, Store};
@@ -25,6 +28,8 @@ use crate::service::home::{Home, HomeLock};
 use crate::service::operate::{Reply, Surroundings, answer};
 use crate::service::past::PastError;
 use crate::service::projector::{Projections, Projector, ProjectorError};
+use crate::service::runs::{self, RunQuestion, described};
+use crate::service::snapshot_files::SnapshotFiles;
 use crate::service::worker::{FlowDirectory, SharedFlows};
 use crate::state::flows::Flows;
 use crate::upstream::{FileIndex, IndexStore};
@@ -100,6 +105,8 @@ pub struct Held {
     pub control: Option<ControlServer>,
     /// The home is held as long as this lives.
     pub lock: HomeLock,
+    /// The runs of the home, once something was asked about them.
+    runs: Option<RunBook>,
     progress: Progress,
 }
 
@@ -128,11 +135,24 @@ impl Held {
         };
         let registry = load_registry(context)?;
         let flows = shared_flows(registry);
-        let (engine, projections) = recover(context, &config, &home, &progress)?;
-        let projector = Projector::start(projections).map_err(|error| projector_failed(&error))?;
+        let (engine, projections, snapshots) = recover(context, &config, &home, &progress)?;
+        let projector = Projector::start(projections, snapshots);
+        let projector = projector.map_err(|error| projector_failed(&error))?;
+        let runs = None;
         let index = FileIndex::new(Arc::clone(disk), home.upstream_index());
         let index: Arc<dyn IndexStore> = Arc::new(index);
-        Ok(Some(Held { config, home, index, flows, engine, projector, control, progress, lock }))
+        Ok(Some(Held {
+            config,
+            home,
+            index,
+            flows,
+            engine,
+            projector,
+            control,
+            runs,
+            progress,
+            lock,
+        }))
     }
 
     /// The service is up: questions go to the sequencer from now on.
@@ -142,6 +162,9 @@ impl Held {
 
     /// Answers one question in process and makes its effects durable.
     pub fn ask(&mut self, context: &Context, question: Question) -> Result<Answer, Failure> {
+        if let Question::Run(question) = question {
+            return Ok(self.ask_runs(context, question));
+        }
         let disk = &context.machine.disk;
         let now = context.machine.clock.now();
         let queue = disk.stat(&self.home.queue).ok().flatten();
@@ -161,6 +184,17 @@ impl Held {
             Reply::Now(answer) => answer,
             Reply::Later(work) => work(),
         })
+    }
+
+    fn ask_runs(&mut self, context: &Context, question: RunQuestion) -> Answer {
+        let book = self.runs.take();
+        let thresholds = runs::thresholds(&self.config);
+        let mut book = book.unwrap_or_else(|| RunBook::new(self.engine.log(), thresholds));
+        let store = SnapshotStore::new(Arc::clone(&context.machine.disk), self.home.snapshots());
+        let mut notary = InProcess { held: self, context };
+        let (answer, _) = runs::answer(&mut book, &mut notary, &store, question);
+        self.runs = Some(book);
+        answer
     }
 
     /// Commits what a command put into the batch.
@@ -230,6 +264,21 @@ fn refuse_lost_log(context: &Context, home: &Home) -> Result<(), Failure> {
     }
 }
 
+/// Commits notes right here.
+struct InProcess<'a> {
+    held: &'a mut Held,
+    context: &'a Context,
+}
+
+impl Notary for InProcess<'_> {
+    fn note(&mut self, make: MakeNotes) -> Result<Seq, String> {
+        let now = self.context.machine.clock.now();
+        let first = self.held.engine.note_all(make, now).map_err(|error| described(&error))?;
+        self.held.commit(now).map_err(|failure| failure.to_json().to_string())?;
+        Ok(first)
+    }
+}
+
 fn take_lock(
     context: &Context,
     home: &Home,
@@ -254,7 +303,7 @@ fn recover(
     config: &Config,
     home: &Home,
     progress: &Progress,
-) -> Result<(Engine, Projections), Failure> {
+) -> Result<(Engine, Projections, SnapshotFiles), Failure> {
     let disk = &context.machine.disk;
     let path = home.store();
     let fresh_id = random_bytes()
@@ -278,13 +327,26 @@ fn recover(
     progress.report("repairing the acks", 1.0);
     let projections = Projections::open(disk, home, engine.log());
     let (projections, repairs) = projections.map_err(|error| projector_failed(&error))?;
+    let snapshots = SnapshotFiles::of_home(disk, home, engine.log());
+    let snapshots = snapshots.map_err(|error| {
+        Failure::new(Exit::Storage, "cannot bring run/snapshots up to date").because(&error)
+    })?;
     bar.finish_and_clear();
     for (name, repair) in ["ack.jsonl", "quarantine.jsonl"].iter().zip(repairs) {
         if repair.cut > 0 {
             tracing::warn!(file = name, bytes = repair.cut, "cut bytes that the log does not hold");
         }
     }
-    Ok((engine, projections))
+    Ok((engine, projections, snapshots))
+}
+
+/// Reaches a home for a command that writes: a missing one is made.
+pub fn open_or_make(context: &Context) -> Result<Session, Failure> {
+    let config = load_config(context)?;
+    match Held::take(context, false)? {
+        Some(held) => Ok(Session::Within(Box::new(held))),
+        None => connect(&Home::new(&context.home, &config).socket()),
+    }
 }
 
 /// The packs that used flows stand for; none where nothing was ever logged.

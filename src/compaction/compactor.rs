@@ -75,6 +75,11 @@ impl Compactor {
         self.thresholds
     }
 
+    /// Puts other thresholds in force, from the next event on.
+    pub fn retune(&mut self, thresholds: Thresholds) {
+        self.thresholds = thresholds;
+    }
+
     /// True when a snapshot is due before this event is folded: it begins a newer step.
     pub fn due_before(&self, event: &RunEvent) -> bool {
         self.fold.begins_newer_step(event) && self.is_reached()

@@ -9,8 +9,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::book::facts::{SnapshotBody, SnapshotTaken};
 use super::build::{Built, Form, artifact_name};
 use super::compactor::Previous;
+use super::run_log::Difference;
 use super::snapshot::{CoverageArtifact, FailureAction, Snapshot, SpillRef};
 use super::text::Text;
 use crate::contract::hash::sha256;
@@ -181,6 +183,40 @@ impl SnapshotStore {
         }
         self.write(&path, &built.bytes)?;
         Ok(Put::Written)
+    }
+
+    /// Makes the files of a snapshot what a log holds of it, whatever they are now.
+    pub fn restore(&self, fact: &SnapshotTaken, body: &SnapshotBody) -> Result<(), StoreError> {
+        let dir = self.run_dir(&fact.run_id);
+        self.disk.create_dir_all(&dir).map_err(io_at("create", &dir))?;
+        if let Some(coverage) = &body.coverage {
+            self.write(&dir.join(&coverage.name), coverage.text.as_bytes())?;
+        }
+        let narrative = self.narrative_path(&fact.run_id, fact.sequence);
+        self.write(&narrative, body.narrative.as_bytes())?;
+        self.write(&self.snapshot_path(&fact.run_id, fact.sequence), body.snapshot.as_bytes())
+    }
+
+    /// Where the files of a snapshot are not what a log holds of it.
+    pub fn differences(
+        &self,
+        fact: &SnapshotTaken,
+        body: &SnapshotBody,
+    ) -> Result<Vec<Difference>, StoreError> {
+        let sequence = fact.sequence;
+        let snapshot = (format!("{sequence}{SNAPSHOT_SUFFIX}"), &body.snapshot);
+        let narrative = (format!("{sequence}.md"), &body.narrative);
+        let coverage = body.coverage.iter().map(|file| (file.name.clone(), &file.text));
+        let mut found = Vec::new();
+        for (file, due) in [snapshot, narrative].into_iter().chain(coverage) {
+            let problem = match self.beside(&fact.run_id, &file)? {
+                Some(bytes) if bytes == due.as_bytes() => continue,
+                Some(_) => "its bytes are not what the log holds",
+                None => "it is missing",
+            };
+            found.push(Difference { sequence, file, problem: problem.to_owned() });
+        }
+        Ok(found)
     }
 
     /// The bytes of a file beside the snapshots of a run, if it is there.

@@ -13,6 +13,7 @@
 //!
 //! It does not summarize with a model, does not repair logs, and does not decide what a run does.
 
+pub mod book;
 pub mod build;
 pub mod checks;
 pub mod compactor;
@@ -20,7 +21,6 @@ pub mod event;
 pub mod evidence;
 pub mod files;
 pub mod fold;
-pub mod journal;
 pub mod narrative;
 pub mod payload;
 pub mod reader;

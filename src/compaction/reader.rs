@@ -54,9 +54,7 @@ pub struct RunLogReader {
     used: usize,
     line: u64,
     at_end: bool,
-    ids: HashMap<Text, Digest>,
-    /// Events that repeat an earlier one.
-    pub repeats: u64,
+    repeats: Repeats,
     /// True when the last line is still being written.
     pub unfinished: bool,
 }
@@ -71,8 +69,7 @@ impl RunLogReader {
             used: 0,
             line: 0,
             at_end: false,
-            ids: HashMap::new(),
-            repeats: 0,
+            repeats: Repeats::default(),
             unfinished: false,
         })
     }
@@ -143,7 +140,29 @@ impl RunLogReader {
         }
     }
 
-    fn admit(&mut self, mut event: RunEvent) -> Result<RunEvent, LogError> {
+    fn admit(&mut self, event: RunEvent) -> Result<RunEvent, LogError> {
+        let line = self.line;
+        self.repeats.admit(event).map_err(|id| LogError::IdReused { line, id })
+    }
+
+    /// Events that repeat an earlier one.
+    pub fn repeats(&self) -> u64 {
+        self.repeats.count
+    }
+}
+
+/// The ids that producers gave to the events of one run.
+#[derive(Debug, Clone, Default)]
+pub struct Repeats {
+    ids: HashMap<Text, Digest>,
+    /// Events that repeated an earlier one.
+    pub count: u64,
+}
+
+impl Repeats {
+    /// The event, turned into one that counts for nothing when it repeats an earlier one; the id
+    /// as an error when it belongs to another event.
+    pub fn admit(&mut self, mut event: RunEvent) -> Result<RunEvent, Text> {
         let Some(id) = event.given_id.clone() else { return Ok(event) };
         let digest = event.content_digest();
         match self.ids.get(&id) {
@@ -152,12 +171,12 @@ impl RunLogReader {
                 Ok(event)
             }
             Some(known) if *known == digest => {
-                self.repeats += 1;
+                self.count += 1;
                 let name = Text::from(event.type_name());
                 event.body = Body::Verbose { name, known: true };
                 Ok(event)
             }
-            Some(_) => Err(LogError::IdReused { line: self.line, id }),
+            Some(_) => Err(id),
         }
     }
 }

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::build::{Attempt, Built, Form, artifact_name};
 use super::compactor::{Compactor, Previous, stop_events};
@@ -72,7 +72,7 @@ pub enum RunLogError {
 }
 
 /// A snapshot that was taken.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Taken {
     /// Its id.
     pub snapshot_id: String,
@@ -115,7 +115,7 @@ pub struct Report {
 }
 
 /// One thing `verify` found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
     /// The snapshot.
     pub sequence: u64,
@@ -273,7 +273,7 @@ impl Pass<'_> {
         };
         warn(notices.unknown_types, "events of unknown types were left in the log, unfolded");
         warn(notices.mismatched_evidence, "evidence ids do not match their chunk and span");
-        warn(reader.repeats, "events repeat an earlier event_id and were not counted");
+        warn(reader.repeats(), "events repeat an earlier event_id and were not counted");
         warn(u64::from(reader.unfinished), "unfinished last line was left for later");
         self.report
     }

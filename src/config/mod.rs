@@ -152,6 +152,7 @@ pub struct Config {
     pub export_share: f64,
     pub event_threshold: u32,
     pub step_fallback: u32,
+    pub run_logs: PathBuf,
     pub checkpoint_every_events: u64,
     pub archive_after: ArchiveAfter,
     pub python_allowed: bool,
@@ -354,6 +355,7 @@ impl Values {
                 .unwrap_or(u32::MAX),
             step_fallback: u32::try_from(self.at_least_one("compaction.step_fallback")?)
                 .unwrap_or(u32::MAX),
+            run_logs: PathBuf::from(self.text("compaction.run_logs")?),
             checkpoint_every_events: self.at_least_one("compaction.checkpoint_every_events")?
                 as u64,
             archive_after,

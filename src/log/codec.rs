@@ -248,6 +248,9 @@ impl<C> Decode<C> for Open {
 /// The tag of [`Event::LineQuarantined`], for scans that look for nothing else.
 pub const LINE_QUARANTINED: u16 = 3;
 
+/// The tag of [`Event::Noted`], likewise.
+pub const NOTED: u16 = 26;
+
 /// The event list: tag, variant, fields in stored order. Each is at version 1.
 macro_rules! event_codec {
     ($($tag:literal $variant:ident { $($field:ident),+ $(,)? })+) => {

@@ -16,6 +16,8 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::runs::RunQuestion;
+
 /// Longest question.
 const QUESTION_BYTES_MAX: u64 = 2 << 20;
 /// Questions that may wait for the sequencer.
@@ -108,6 +110,8 @@ pub enum Question {
     },
     /// Which pack every used flow stands for.
     FlowsUsed,
+    /// Something about runs and their snapshots.
+    Run(RunQuestion),
     /// Sizes and counts of the log.
     LogStats,
     /// Recompute the hash chain.

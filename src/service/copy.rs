@@ -14,6 +14,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
+use crate::compaction::book::facts::{FactError, RunHeads};
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
@@ -49,6 +50,9 @@ pub enum CopyError {
     /// A fact that cannot follow.
     #[error("apply an event")]
     Impossible(#[from] Impossible),
+    /// A fact about a run that does not read.
+    #[error("read what is known of runs")]
+    Runs(#[from] FactError),
     /// A record that is not what it is said to be.
     #[error("event {seq} is not what its hash says")]
     Hash {
@@ -197,6 +201,7 @@ impl TryFrom<WirePage> for Page {
 pub struct LogCopy {
     store: Store,
     state: State,
+    runs: RunHeads,
     records: Vec<NewRecord>,
     marks: Vec<(Seq, Vec<u8>)>,
     last: (Seq, Digest),
@@ -212,7 +217,8 @@ impl LogCopy {
         let options = Options::beside(path);
         let store = Store::open(Arc::clone(disk), path, options, store_id, &mut |_| {})?;
         let last = (Seq::ZERO, genesis(store_id));
-        Ok(LogCopy { store, state: State::default(), records: Vec::new(), marks: Vec::new(), last })
+        let (state, runs) = (State::default(), RunHeads::default());
+        Ok(LogCopy { store, state, runs, records: Vec::new(), marks: Vec::new(), last })
     }
 
     /// The last record that was taken and its hash.
@@ -249,15 +255,18 @@ impl LogCopy {
             let mut written = tables(&self.state);
             written.applied = seq;
             written.documents.extend(identity(state));
+            written.documents.extend(self.runs.documents());
             checkpoint = Some(written);
         }
         self.state.apply(seq, at, &event)?;
+        self.runs.apply(&self.store.reader(), seq, &event)?;
         self.records.push(record);
         self.last = (seq, hash);
         match checkpoint {
             Some(checkpoint) => {
                 self.write(Some(checkpoint))?;
                 self.state.checkpointed();
+                self.runs.checkpointed();
                 Ok(())
             }
             None if self.records.len() >= WRITTEN_AT_ONCE => self.write(None),

@@ -21,8 +21,10 @@ use super::intake::{Arrived, Intake, IntakeMessage, IntakeOptions, Line};
 use super::mark::{MarkError, QueueMark};
 use super::operate::{self, Reply, Surroundings};
 use super::projector::{Projector, ProjectorError};
+use super::runs::{NoteOrder, RunsDesk};
 use super::worker::{Pool, PoolSize, SharedFlows, Ticket, Worker};
 use crate::config::Config;
+use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::ReasonCode;
 use crate::export::Committed;
@@ -134,6 +136,8 @@ pub struct Service {
     pub reload: Option<Reload>,
     /// Who looks on.
     pub watch: Option<Watch>,
+    /// The runs of the home, and their notes on the way here.
+    pub runs: Option<(Arc<RunsDesk>, Receiver<NoteOrder>)>,
 }
 
 /// How a run went.
@@ -236,6 +240,10 @@ impl Service {
         let pool = Pool::start(Arc::clone(&self.worker), engine.log(), size, reports)?;
         let disk_checked = Instant::now() - LOOK_AT_DISK_EVERY;
         let watch = self.watch.take();
+        let (runs, orders) = match self.runs.take() {
+            Some((desk, orders)) => (Some(desk), orders),
+            None => (None, never()),
+        };
         let turn = Sequencer {
             service: self,
             engine,
@@ -253,6 +261,9 @@ impl Service {
             waiting: Vec::new(),
             report: RunReport::default(),
             watch,
+            runs,
+            orders,
+            noted: Vec::new(),
         };
         turn.run(until)
     }
@@ -278,6 +289,10 @@ struct Sequencer {
     waiting: Vec<(Sender<Answer>, Reply)>,
     report: RunReport,
     watch: Option<Watch>,
+    runs: Option<Arc<RunsDesk>>,
+    orders: Receiver<NoteOrder>,
+    /// Who waits for the commit of notes, and which record is their first.
+    noted: Vec<(Sender<Seq>, Seq)>,
 }
 
 impl Sequencer {
@@ -357,6 +372,7 @@ impl Sequencer {
     fn wait(&mut self, until: Until, mark: &mut Option<Vec<u8>>) -> Result<(), ServiceError> {
         let timeout = self.sleep_time(until);
         let nothing = never();
+        let orders = self.orders.clone();
         let intake = match &self.intake {
             Some(intake) if self.takes_lines() => intake.messages.clone(),
             _ => nothing,
@@ -377,6 +393,11 @@ impl Sequencer {
                     self.take_message(message, mark)?;
                 }
             }
+            recv(orders) -> order => match order {
+                Ok(order) => self.take_order(order)?,
+                // Nobody is left to order anything: that is no reason to spin.
+                Err(_) => self.orders = never(),
+            },
             default(timeout) => {}
         }
         Ok(())
@@ -390,6 +411,11 @@ impl Sequencer {
         }
         while let Ok(asked) = self.questions.try_recv() {
             self.take_question(asked)?;
+        }
+        if self.engine.pending_bytes() < self.service.config.commit_bytes_max
+            && let Ok(order) = self.orders.try_recv()
+        {
+            self.take_order(order)?;
         }
         while mark.is_none() && self.takes_lines() {
             if let Some(promise) = self.unparsed.take() {
@@ -465,9 +491,22 @@ impl Sequencer {
         Ok(())
     }
 
+    fn take_order(&mut self, order: NoteOrder) -> Result<(), ServiceError> {
+        let now = self.now();
+        let first = self.engine.note_all(order.make, now)?;
+        self.noted.push((order.reply, first));
+        Ok(())
+    }
+
     fn take_question(&mut self, asked: Asked) -> Result<(), ServiceError> {
         let Asked { question, reply } = asked;
         let now = self.now();
+        if let (Question::Run(question), Some(desk)) = (&question, &self.runs) {
+            let (desk, question) = (Arc::clone(desk), question.clone());
+            let answer = Reply::Later(Box::new(move || desk.answer(question)));
+            self.waiting.push((reply, answer));
+            return Ok(());
+        }
         if let Question::Reload { accept_mutations } = question {
             let answer = self.reload(accept_mutations, now)?;
             self.waiting.push((reply, Reply::Now(answer)));
@@ -484,7 +523,12 @@ impl Sequencer {
             queue_bytes: queue.ok().flatten().map_or(0, |stat| stat.len),
             free_bytes: self.free_bytes,
         };
-        let answer = operate::answer(&mut self.engine, &around, question)?;
+        let mut answer = operate::answer(&mut self.engine, &around, question)?;
+        if let (Reply::Now(Answer::Ok(status)), Some(desk)) = (&mut answer, &self.runs)
+            && status.get("compaction").is_some()
+        {
+            status["compaction"]["set_aside"] = serde_json::json!(desk.all_set_aside());
+        }
         self.waiting.push((reply, answer));
         Ok(())
     }
@@ -498,6 +542,9 @@ impl Sequencer {
             Ok(Reloaded { config, accepted }) => {
                 operate::accept(&mut self.engine, &accepted, now)?;
                 self.engine.retune(Service::engine_options(&config));
+                if let Some(desk) = &self.runs {
+                    desk.retune(&config);
+                }
                 self.engine.record(Event::ConfigReloaded { config: config.fingerprint() }, now)?;
                 self.service.config = config;
                 Ok(done("reloaded"))
@@ -570,6 +617,10 @@ impl Sequencer {
         self.projector.take(&committed)?;
         for event in committed.iter() {
             self.act(event);
+        }
+        for (reply, first) in self.noted.drain(..) {
+            // Who ordered it may have been told to end.
+            let _ = reply.send(first);
         }
         for (reply, answer) in self.waiting.drain(..) {
             match answer {

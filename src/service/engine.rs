@@ -13,6 +13,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::past::{PastError, PastView, Pending};
+use crate::compaction::book::MakeNotes;
+use crate::compaction::book::facts::{FactError, Note, RunHeads};
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
@@ -52,6 +54,9 @@ pub enum EngineError {
     /// A cursor that does not read.
     #[error("read a cursor")]
     Cursor(#[from] CodecError),
+    /// A fact about a run that does not read.
+    #[error("read what is known of runs")]
+    Runs(#[from] FactError),
     /// A fact that cannot follow: a damaged log or a bug.
     #[error("apply an event")]
     Impossible(#[from] Impossible),
@@ -100,6 +105,7 @@ pub struct Engine {
     store: Store,
     log: Reader,
     state: State,
+    runs: RunHeads,
     options: EngineOptions,
     pending: Vec<Pending>,
     records: Vec<NewRecord>,
@@ -120,12 +126,13 @@ impl Engine {
         progress: &mut dyn FnMut(f64),
     ) -> Result<Engine, EngineError> {
         let log = store.reader();
-        let (state, state_digest) = load(&log, now, progress)?;
+        let (state, runs, state_digest) = load(&log, now, progress)?;
         let checkpoint_at = log.applied();
         Ok(Engine {
             store,
             log,
             state,
+            runs,
             options,
             pending: Vec::new(),
             records: Vec::new(),
@@ -140,6 +147,11 @@ impl Engine {
     /// What is known in memory.
     pub fn state(&self) -> &State {
         &self.state
+    }
+
+    /// What is known of runs and their snapshots.
+    pub fn runs(&self) -> &RunHeads {
+        &self.runs
     }
 
     /// A reader of what is committed, for any thread.
@@ -234,6 +246,15 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Seq, EngineError> {
         self.push(Event::Noted { kind: kind.to_owned(), facts }, body, now)
+    }
+
+    /// Facts about runs, made once the position of the first is known.
+    pub fn note_all(&mut self, make: MakeNotes, now: Timestamp) -> Result<Seq, EngineError> {
+        let first = self.state.applied.next();
+        for Note { kind, facts, body } in make(first) {
+            self.note(kind, facts, Some(body), now)?;
+        }
+        Ok(first)
     }
 
     /// An operational fact: a reload, a release, an adoption.
@@ -353,6 +374,7 @@ impl Engine {
         let appended = self.store.append(commit)?;
         if checkpointed {
             self.state.checkpointed();
+            self.runs.checkpointed();
             self.checkpoint_at = self.state.applied;
         }
         let records = self.records.drain(..).zip(appended.hashes);
@@ -383,6 +405,7 @@ impl Engine {
         checkpoint.applied = applied;
         let documents = &mut checkpoint.documents;
         documents.extend(checkpoint::identity(&self.state_digest));
+        documents.extend(self.runs.documents());
         for (name, cursor) in cursors {
             documents.push((format!("cursor.{name}"), Some(codec::encode_cursor(cursor))));
         }
@@ -406,9 +429,11 @@ impl Engine {
             return Err(EngineError::Poisoned);
         }
         let seq = self.state.applied.next();
-        if let Err(error) = self.state.apply(seq, now, &event) {
+        let applied = self.state.apply(seq, now, &event).map_err(EngineError::from);
+        let applied = applied.and_then(|()| Ok(self.runs.apply(&self.log, seq, &event)?));
+        if let Err(error) = applied {
             self.poisoned = true;
-            return Err(error.into());
+            return Err(error);
         }
         let (tag, version, payload) = codec::encode(&event);
         self.bytes += payload.len() + body.as_ref().map_or(0, Vec::len);
@@ -431,16 +456,21 @@ fn load(
     log: &Reader,
     now: Timestamp,
     progress: &mut dyn FnMut(f64),
-) -> Result<(State, Digest), EngineError> {
+) -> Result<(State, RunHeads, Digest), EngineError> {
     let (mut state, digest) = checkpoint::restore(log, now)?;
     let from = state.applied;
+    // Without usable tables everything is folded again from the first record.
+    let mut runs = if from == Seq(0) { RunHeads::default() } else { RunHeads::open(log)? };
     let (head, _) = log.head();
     let total = (head.0 - from.0).max(1) as f64;
     let mut failure = None;
     log.scan(from.next(), None, &mut |entry| {
         let applied = codec::decode(entry.tag, entry.version, entry.payload)
             .map_err(|source| EngineError::Event { seq: entry.seq, source })
-            .and_then(|event| Ok(state.apply(entry.seq, entry.at, &event)?));
+            .and_then(|event| {
+                state.apply(entry.seq, entry.at, &event)?;
+                Ok(runs.apply(log, entry.seq, &event)?)
+            });
         if let Err(error) = applied {
             failure = Some(error);
             return ControlFlow::Break(());
@@ -452,7 +482,7 @@ fn load(
     })?;
     match failure {
         Some(error) => Err(error),
-        None => Ok((state, digest)),
+        None => Ok((state, runs, digest)),
     }
 }
 

@@ -16,5 +16,8 @@ pub mod operate;
 pub mod past;
 pub mod projector;
 pub mod recover;
+pub mod run_watch;
+pub mod runs;
+pub mod snapshot_files;
 pub mod summaries;
 pub mod worker;

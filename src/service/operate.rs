@@ -139,6 +139,10 @@ pub fn answer(
                 .collect();
             Ok(Reply::Now(Answer::Ok(json!({"flows": used}))))
         }
+        Question::Run(_) => {
+            let why = "this command does not keep runs";
+            Ok(Reply::Now(Answer::Refused(why.to_owned())))
+        }
         Question::LogStats => {
             let log = engine.log().clone();
             Ok(later(move || Ok(log_stats(&log)?)))
@@ -280,6 +284,7 @@ fn status(engine: &Engine, around: &Surroundings<'_>) -> Value {
             "head": head.0, "hash": hash.hex(), "checkpoint": engine.log().applied().0,
             "bytes": engine.log().file_bytes().unwrap_or(0),
         },
+        "compaction": engine.runs().overview(),
         "disk": {"free_bytes": around.free_bytes},
         "charged": charged(state),
         "flows_mutated": around.flows.read().mutations(state.flows()).iter()

@@ -1,17 +1,21 @@
-//! The thread that appends acks and quarantine records behind the sequencer.
+//! The threads that write behind the sequencer: one appends acks and quarantine records, one writes
+//! the files of snapshots.
 //!
 //! It sees committed events only, in order. It is told to make its files durable now and then and
 //! says how far that is; the next checkpoint remembers it. An error here is an error of the
 //! service: the sequencer asks after every commit and stops.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use crossbeam_channel::{Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::Mutex;
 
 use super::engine::{self, EngineError};
 use super::home::Home;
+use super::snapshot_files::{Projected, SNAPSHOTS, SnapshotFiles};
+use crate::contract::ids::Seq;
 use crate::export::append_only::{AppendOnly, ProjectionError, Repair};
 use crate::export::{Committed, ack, quarantine};
 use crate::log::Reader;
@@ -20,6 +24,8 @@ use crate::os::Disk;
 
 /// Commits that may wait to be projected.
 const BEHIND: usize = 64;
+/// Commits with snapshots that may wait to be written.
+const SNAPSHOTS_BEHIND: usize = 1024;
 /// Bytes of acks after which the files are made durable.
 const SYNC_AFTER_BYTES: u64 = 64 << 20;
 
@@ -88,20 +94,49 @@ enum Message {
 
 #[derive(Default)]
 struct Shared {
-    cursors: Vec<(&'static str, Cursor)>,
+    acks: Vec<(&'static str, Cursor)>,
+    snapshots: Option<Cursor>,
     failure: Option<ProjectionError>,
 }
 
-/// The thread.
+fn write_snapshots(
+    mut files: SnapshotFiles,
+    due: Receiver<Vec<Seq>>,
+    board: Arc<Mutex<Shared>>,
+) -> std::io::Result<JoinHandle<()>> {
+    board.lock().snapshots = Some(files.cursor());
+    std::thread::Builder::new().name("snapshots".to_owned()).spawn(move || {
+        while let Ok(taken) = due.recv() {
+            for seq in taken {
+                if let Err(error) = files.write(seq) {
+                    board.lock().failure = Some(error);
+                    return;
+                }
+                files.reached(seq);
+            }
+            board.lock().snapshots = Some(files.cursor());
+        }
+    })
+}
+
+/// The threads.
 pub struct Projector {
     inbox: Sender<Message>,
+    snapshots: Sender<Vec<Seq>>,
     shared: Arc<Mutex<Shared>>,
-    thread: JoinHandle<()>,
+    threads: Vec<JoinHandle<()>>,
+    projected: Projected,
+    /// The last event handed over, and the last of those that brings files.
+    taken: AtomicU64,
+    due: AtomicU64,
 }
 
 impl Projector {
     /// Starts projecting.
-    pub fn start(mut projections: Projections) -> Result<Projector, ProjectorError> {
+    pub fn start(
+        mut projections: Projections,
+        snapshots: SnapshotFiles,
+    ) -> Result<Projector, ProjectorError> {
         let (inbox, messages) = bounded(BEHIND);
         let shared = Arc::new(Mutex::new(Shared::default()));
         let board = Arc::clone(&shared);
@@ -121,7 +156,7 @@ impl Projector {
                     Message::Finish => projections.sync().map(Some),
                 };
                 match result {
-                    Ok(Some(cursors)) => board.lock().cursors = cursors.to_vec(),
+                    Ok(Some(cursors)) => board.lock().acks = cursors.to_vec(),
                     Ok(None) => {}
                     Err(error) => {
                         board.lock().failure = Some(error);
@@ -130,7 +165,17 @@ impl Projector {
                 }
             }
         })?;
-        Ok(Projector { inbox, shared, thread })
+        let projected = snapshots.projected();
+        let (written, due) = bounded(SNAPSHOTS_BEHIND);
+        let writing = write_snapshots(snapshots, due, Arc::clone(&shared))?;
+        let threads = vec![thread, writing];
+        let (taken, due) = (AtomicU64::new(0), AtomicU64::new(0));
+        Ok(Projector { inbox, snapshots: written, shared, threads, projected, taken, due })
+    }
+
+    /// For whoever waits for the files of snapshots.
+    pub fn projected(&self) -> Projected {
+        self.projected.clone()
     }
 
     /// Hands over newly committed events. Waits when the projector is far behind.
@@ -142,23 +187,49 @@ impl Projector {
             // A thread that stopped has left its failure; the next call finds it.
             let _ = self.inbox.send(Message::Take(Arc::clone(events)));
         }
+        let concerned = events.iter().filter(|one| SnapshotFiles::concerns(&one.event));
+        let taken: Vec<Seq> = concerned.map(|one| one.seq).collect();
+        if let Some(last) = taken.last() {
+            self.due.store(last.0, Ordering::Release);
+            let _ = self.snapshots.send(taken);
+        }
+        if let Some(last) = events.last() {
+            self.taken.store(last.seq.0, Ordering::Release);
+        }
         Ok(())
     }
 
     /// How far the files are known to be durable.
     pub fn cursors(&self) -> Vec<(&'static str, Cursor)> {
-        self.shared.lock().cursors.clone()
+        self.all_cursors(&self.shared.lock())
+    }
+
+    fn all_cursors(&self, shared: &Shared) -> Vec<(&'static str, Cursor)> {
+        let mut cursors = shared.acks.clone();
+        if let Some(mut snapshots) = shared.snapshots {
+            // With no file outstanding everything that was handed over is done.
+            if snapshots.applied.0 >= self.due.load(Ordering::Acquire) {
+                let taken = Seq(self.taken.load(Ordering::Acquire));
+                snapshots.applied = snapshots.applied.max(taken);
+            }
+            cursors.push((SNAPSHOTS, snapshots));
+        }
+        cursors
     }
 
     /// Writes everything that is left, makes it durable and ends the thread.
-    pub fn finish(self) -> Result<Vec<(&'static str, Cursor)>, ProjectionError> {
+    pub fn finish(mut self) -> Result<Vec<(&'static str, Cursor)>, ProjectionError> {
         let _ = self.inbox.send(Message::Finish);
-        drop(self.inbox);
-        let _ = self.thread.join();
+        let Projector { inbox, snapshots, threads, .. } = &mut self;
+        *inbox = bounded(0).0;
+        *snapshots = bounded(0).0;
+        for thread in std::mem::take(threads) {
+            let _ = thread.join();
+        }
         let mut shared = self.shared.lock();
         match shared.failure.take() {
             Some(failure) => Err(failure),
-            None => Ok(std::mem::take(&mut shared.cursors)),
+            None => Ok(self.all_cursors(&shared)),
         }
     }
 }

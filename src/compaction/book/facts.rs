@@ -1,0 +1,496 @@
+//! What a home's log says about runs: the facts of noted events, the bodies beside them, and the
+//! head of each run, which is a fold over those facts.
+//!
+//! A batch of run events names the batch before it, a snapshot the snapshot before it, so that a
+//! run can be walked back from its head without looking at anything else in the log.
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::super::build::Built;
+use super::super::resume::Sidecar;
+use crate::contract::hash::sha256;
+use crate::contract::ids::Seq;
+use crate::log::codec::{self, CodecError};
+use crate::log::{Entry, LogError, Reader};
+use crate::state::event::Event;
+
+/// The kind of a noted batch of run events; its body is their lines.
+pub const EVENTS_APPENDED: &str = "run_events_appended";
+/// The kind of a noted snapshot; its body is a [`SnapshotBody`].
+pub const SNAPSHOT_TAKEN: &str = "snapshot_taken";
+/// The kind of a noted stop by the gate; its body is the snapshot that failed.
+pub const COMPACTION_FAILED: &str = "compaction_failed";
+
+/// Run events became part of the home's log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventsAppended {
+    /// The run.
+    pub run_id: String,
+    /// Its first event here.
+    pub first_seq: u64,
+    /// Its last event here.
+    pub last_seq: u64,
+    /// The record of the batch before, 0 for the first.
+    pub previous: u64,
+    /// Digest of the lines.
+    pub sha256: String,
+    /// The watched file they came from, and how much of it is in the log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<FileMark>,
+}
+
+/// How much of a watched file is in the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileMark {
+    /// Its name in the watched folder.
+    pub file: String,
+    /// The byte after the last line taken.
+    pub end: u64,
+    /// How many lines that are.
+    pub lines: u64,
+    /// Length of the last one, its end included.
+    pub line_bytes: u64,
+    /// Its digest: the proof that the file is still the same up to here.
+    pub line_sha256: String,
+}
+
+/// A snapshot came into force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SnapshotTaken {
+    /// The run.
+    pub run_id: String,
+    /// Its place in the run.
+    pub sequence: u64,
+    /// Its id.
+    pub snapshot_id: String,
+    /// The last run event it covers.
+    pub to_seq: u64,
+    /// The record of the snapshot before, 0 for the first.
+    pub previous: u64,
+    /// Digest of the snapshot's file form.
+    pub sha256: String,
+    /// For a run of the service itself: the last event of this log that it covers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub covers: Option<u64>,
+    /// For a run of the service itself: whether this ended the segment.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub closes: bool,
+}
+
+/// A run was stopped because its snapshot failed its checks twice.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompactionFailed {
+    /// The run.
+    pub run_id: String,
+    /// The place the snapshot would have had.
+    pub sequence: u64,
+    /// The run event after which it was tried.
+    pub after_seq: u64,
+    /// What failed, for a person.
+    pub message: String,
+    /// For a run of the service itself: the last event of this log it would have covered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub covers: Option<u64>,
+}
+
+/// Everything that is kept of a snapshot.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SnapshotBody {
+    /// Its file form.
+    pub snapshot: String,
+    /// The narrative of exactly these bytes.
+    pub narrative: String,
+    /// The coverage artifact, when coverage was spilled.
+    pub coverage: Option<CoverageFile>,
+    /// What the fold needs to go on from here; a run of the service starts over instead.
+    pub sidecar: Option<Sidecar>,
+}
+
+/// A coverage artifact.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoverageFile {
+    /// Its file name beside the snapshot.
+    pub name: String,
+    /// Its file form.
+    pub text: String,
+}
+
+/// A fact of a run that is ready to be noted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// What kind of fact.
+    pub kind: &'static str,
+    /// The fact, as JSON.
+    pub facts: String,
+    /// The bytes beside it.
+    pub body: Vec<u8>,
+}
+
+impl Note {
+    /// A fact with its bytes.
+    pub fn new<T: Serialize>(kind: &'static str, facts: &T, body: Vec<u8>) -> Note {
+        let facts = serde_json::to_string(facts).expect("facts of runs have string keys");
+        Note { kind, facts, body }
+    }
+}
+
+impl SnapshotBody {
+    /// What is kept of a snapshot just built.
+    pub fn of(built: &Built, sidecar: Option<Sidecar>) -> SnapshotBody {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let coverage = built.spill.as_ref().map(|spill| CoverageFile {
+            name: spill.reference.artifact.clone(),
+            text: text(&spill.bytes),
+        });
+        let (snapshot, narrative) = (text(&built.bytes), built.narrative.clone());
+        SnapshotBody { snapshot, narrative, coverage, sidecar }
+    }
+
+    /// As stored.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("a snapshot body has string keys and finite numbers")
+    }
+}
+
+impl SnapshotTaken {
+    /// The fact of a snapshot just built.
+    pub fn of(built: &Built, to_seq: u64, previous: Seq) -> SnapshotTaken {
+        SnapshotTaken {
+            run_id: built.snapshot.run_id.to_string(),
+            sequence: built.snapshot.sequence,
+            snapshot_id: built.snapshot.snapshot_id.clone(),
+            to_seq,
+            previous: previous.0,
+            sha256: sha256(&built.bytes).hex(),
+            covers: None,
+            closes: false,
+        }
+    }
+}
+
+/// A fact about a run, as the log holds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunFact {
+    /// Events were appended.
+    Appended(EventsAppended),
+    /// A snapshot came into force.
+    Taken(SnapshotTaken),
+    /// The gate stopped the run.
+    Failed(CompactionFailed),
+}
+
+impl RunFact {
+    /// Reads an event as a fact about a run; `None` for every other event.
+    pub fn of(event: &Event) -> Result<Option<RunFact>, serde_json::Error> {
+        fn read<T: DeserializeOwned>(facts: &str) -> Result<T, serde_json::Error> {
+            serde_json::from_str(facts)
+        }
+        let Event::Noted { kind, facts } = event else { return Ok(None) };
+        Ok(match kind.as_str() {
+            EVENTS_APPENDED => Some(RunFact::Appended(read(facts)?)),
+            SNAPSHOT_TAKEN => Some(RunFact::Taken(read(facts)?)),
+            COMPACTION_FAILED => Some(RunFact::Failed(read(facts)?)),
+            _ => None,
+        })
+    }
+
+    /// The run.
+    pub fn run_id(&self) -> &str {
+        match self {
+            RunFact::Appended(fact) => &fact.run_id,
+            RunFact::Taken(fact) => &fact.run_id,
+            RunFact::Failed(fact) => &fact.run_id,
+        }
+    }
+}
+
+/// Why a fact about a run cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum FactError {
+    /// The log.
+    #[error("read the log")]
+    Log(#[from] LogError),
+    /// A record that does not read.
+    #[error("read event {seq}")]
+    Event {
+        /// Which one.
+        seq: Seq,
+        /// Why.
+        source: CodecError,
+    },
+    /// A record that is not what the run's chain of facts says it is.
+    #[error("event {seq}: {what}")]
+    Damaged {
+        /// Which one.
+        seq: Seq,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+impl FactError {
+    pub(super) fn damaged(seq: Seq, what: impl ToString) -> FactError {
+        FactError::Damaged { seq, what: what.to_string() }
+    }
+}
+
+/// Reads a scanned record as a fact about a run. Records of other kinds are not even decoded.
+pub fn fact_of(entry: &Entry<'_>) -> Result<Option<RunFact>, FactError> {
+    if entry.tag != codec::NOTED {
+        return Ok(None);
+    }
+    let event = codec::decode(entry.tag, entry.version, entry.payload)
+        .map_err(|source| FactError::Event { seq: entry.seq, source })?;
+    RunFact::of(&event).map_err(|error| FactError::damaged(entry.seq, error))
+}
+
+/// Where a run stands in the log.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RunHead {
+    /// Its last event.
+    pub last_seq: u64,
+    /// The record of its last batch of events, 0 when there is none.
+    pub batch: u64,
+    /// The record of its snapshot in force, 0 when there is none.
+    pub snapshot: u64,
+    /// That snapshot's place in the run.
+    pub sequence: u64,
+    /// That snapshot's id.
+    pub snapshot_id: String,
+    /// The last event that snapshot covers.
+    pub to_seq: u64,
+    /// Why the gate stopped it, if it did.
+    pub stopped: Option<String>,
+    /// True for a run of the service itself, whose events are not stored.
+    pub derived: bool,
+    /// The watched file it comes from.
+    pub source: Option<FileMark>,
+}
+
+impl RunHead {
+    /// Takes in the fact of one record.
+    pub fn apply(&mut self, seq: Seq, fact: &RunFact) {
+        match fact {
+            RunFact::Appended(fact) => {
+                (self.last_seq, self.batch) = (fact.last_seq, seq.0);
+                self.source.clone_from(&fact.source);
+            }
+            RunFact::Taken(fact) => {
+                (self.snapshot, self.sequence, self.to_seq) = (seq.0, fact.sequence, fact.to_seq);
+                self.snapshot_id.clone_from(&fact.snapshot_id);
+                self.derived = fact.covers.is_some();
+            }
+            RunFact::Failed(fact) => {
+                self.stopped = Some(fact.message.clone());
+                self.derived = fact.covers.is_some();
+            }
+        }
+    }
+}
+
+/// The name of the document that holds a run's head as of a checkpoint.
+fn document(run_id: &str) -> String {
+    format!("run.{run_id}")
+}
+
+/// The document that holds the overview as of a checkpoint.
+const OVERVIEW: &str = "runs";
+
+/// What `status` says about runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Overview {
+    /// The newest snapshot of any run that is not the service's own.
+    pub latest: Option<Pointer>,
+    /// The newest snapshot of the service's own run.
+    pub service: Option<Pointer>,
+    /// Snapshots in force.
+    pub snapshots: u64,
+    /// Runs and segments stopped by the gate.
+    pub failed: u64,
+    /// The newest of those.
+    pub last_failure: Option<Failure>,
+}
+
+/// Which snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pointer {
+    /// The run.
+    pub run_id: String,
+    /// Its place in the run.
+    pub sequence: u64,
+    /// Its id.
+    pub snapshot_id: String,
+    /// The record that holds it.
+    pub seq: u64,
+}
+
+/// Which run was stopped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The run.
+    pub run_id: String,
+    /// Why.
+    pub message: String,
+    /// The record that says so.
+    pub seq: u64,
+}
+
+impl Overview {
+    fn apply(&mut self, seq: Seq, fact: &RunFact) {
+        match fact {
+            RunFact::Appended(_) => {}
+            RunFact::Taken(fact) => {
+                let pointer = Pointer {
+                    run_id: fact.run_id.clone(),
+                    sequence: fact.sequence,
+                    snapshot_id: fact.snapshot_id.clone(),
+                    seq: seq.0,
+                };
+                self.snapshots += 1;
+                match fact.covers {
+                    Some(_) => self.service = Some(pointer),
+                    None => self.latest = Some(pointer),
+                }
+            }
+            RunFact::Failed(fact) => {
+                self.failed += 1;
+                let (run_id, message) = (fact.run_id.clone(), fact.message.clone());
+                self.last_failure = Some(Failure { run_id, message, seq: seq.0 });
+            }
+        }
+    }
+}
+
+/// The heads of the runs that changed since the last checkpoint, for whoever writes the next one.
+#[derive(Debug, Clone, Default)]
+pub struct RunHeads {
+    changed: BTreeMap<String, RunHead>,
+    overview: Overview,
+}
+
+impl RunHeads {
+    /// As of the last checkpoint.
+    pub fn open(log: &Reader) -> Result<RunHeads, FactError> {
+        let stored = log.document(OVERVIEW)?;
+        let overview = stored.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        Ok(RunHeads { changed: BTreeMap::new(), overview: overview.unwrap_or_default() })
+    }
+
+    /// What `status` says about runs.
+    pub fn overview(&self) -> &Overview {
+        &self.overview
+    }
+
+    /// Takes in the next event.
+    pub fn apply(&mut self, log: &Reader, seq: Seq, event: &Event) -> Result<(), FactError> {
+        let fact = RunFact::of(event).map_err(|error| FactError::damaged(seq, error))?;
+        let Some(fact) = fact else { return Ok(()) };
+        self.overview.apply(seq, &fact);
+        if !self.changed.contains_key(fact.run_id()) {
+            let stored = stored_head(log, fact.run_id())?.unwrap_or_default();
+            self.changed.insert(fact.run_id().to_owned(), stored);
+        }
+        if let Some(head) = self.changed.get_mut(fact.run_id()) {
+            head.apply(seq, &fact);
+        }
+        Ok(())
+    }
+
+    /// The documents of a checkpoint.
+    pub fn documents(&self) -> Vec<(String, Option<Vec<u8>>)> {
+        if self.changed.is_empty() {
+            return Vec::new();
+        }
+        let overview = (OVERVIEW.to_owned(), serde_json::to_vec(&self.overview).ok());
+        let heads =
+            self.changed.iter().map(|(id, head)| (document(id), serde_json::to_vec(head).ok()));
+        heads.chain([overview]).collect()
+    }
+
+    /// The checkpoint is durable.
+    pub fn checkpointed(&mut self) {
+        self.changed.clear();
+    }
+}
+
+fn stored_head(log: &Reader, run_id: &str) -> Result<Option<RunHead>, FactError> {
+    let stored = log.document(&document(run_id))?;
+    Ok(stored.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+}
+
+/// Where a run stands now: its head as of the last checkpoint, and what was noted since.
+pub fn head_of(log: &Reader, run_id: &str) -> Result<RunHead, FactError> {
+    // The position first: a checkpoint in between then shows twice, which changes nothing.
+    let applied = log.applied();
+    let mut head = stored_head(log, run_id)?.unwrap_or_default();
+    scan_facts(log, applied.next(), None, &mut |seq, _, fact| {
+        if fact.run_id() == run_id {
+            head.apply(seq, &fact);
+        }
+        Ok(())
+    })?;
+    Ok(head)
+}
+
+/// Calls `f` with every fact about a run in a range, in order; the `Seq` is that of its record.
+pub fn scan_facts(
+    log: &Reader,
+    from: Seq,
+    until: Option<Seq>,
+    f: &mut dyn FnMut(Seq, &Entry<'_>, RunFact) -> Result<(), FactError>,
+) -> Result<(), FactError> {
+    use std::ops::ControlFlow;
+    let mut failure = None;
+    log.scan(from, until, &mut |entry| {
+        let done = fact_of(&entry).and_then(|fact| match fact {
+            Some(fact) => f(entry.seq, &entry, fact),
+            None => Ok(()),
+        });
+        match done {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                failure = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    })?;
+    failure.map_or(Ok(()), Err)
+}
+
+/// The fact a record holds.
+pub(super) fn fact_at(log: &Reader, seq: Seq) -> Result<RunFact, FactError> {
+    let missing = || FactError::damaged(seq, "no fact about a run");
+    let record = log.get(seq)?.ok_or_else(missing)?;
+    let event = codec::decode(record.tag, record.version, &record.payload)
+        .map_err(|source| FactError::Event { seq, source })?;
+    RunFact::of(&event).map_err(|error| FactError::damaged(seq, error))?.ok_or_else(missing)
+}
+
+/// A snapshot's fact and body.
+pub fn snapshot_at(log: &Reader, seq: Seq) -> Result<(SnapshotTaken, SnapshotBody), FactError> {
+    let RunFact::Taken(fact) = fact_at(log, seq)? else {
+        return Err(FactError::damaged(seq, "not a snapshot"));
+    };
+    let body = log.body(seq)?.ok_or_else(|| FactError::damaged(seq, "the snapshot is missing"))?;
+    let body: SnapshotBody =
+        serde_json::from_slice(&body).map_err(|error| FactError::damaged(seq, error))?;
+    if sha256(&body.snapshot).hex() != fact.sha256 {
+        return Err(FactError::damaged(seq, "the snapshot is not the one the fact names"));
+    }
+    Ok((fact, body))
+}
+
+/// A batch's fact and lines.
+pub fn batch_at(log: &Reader, seq: Seq) -> Result<(EventsAppended, Vec<u8>), FactError> {
+    let RunFact::Appended(fact) = fact_at(log, seq)? else {
+        return Err(FactError::damaged(seq, "not a batch of run events"));
+    };
+    let body = log.body(seq)?.ok_or_else(|| FactError::damaged(seq, "the lines are missing"))?;
+    if sha256(&body).hex() != fact.sha256 {
+        return Err(FactError::damaged(seq, "the lines are not those the fact names"));
+    }
+    Ok((fact, body))
+}

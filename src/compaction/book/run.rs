@@ -1,0 +1,633 @@
+//! One run of the book: its compactor as of its last event, and what is staged for the next commit.
+
+use serde_json::Value;
+
+use super::super::build::Built;
+use super::super::compactor::{Compactor, Previous};
+use super::super::reader::Repeats;
+use super::super::resume::{restore, sidecar};
+use super::super::snapshot::{CoverageArtifact, FailureAction, Snapshot};
+use super::super::text::Text;
+use super::facts::{EVENTS_APPENDED, EventsAppended, RunHead, SnapshotTaken, head_of};
+use super::*;
+use crate::contract::hash::sha256;
+
+/// A run that is ready to go on.
+pub(super) struct Run {
+    log: Reader,
+    run_id: Text,
+    head: RunHead,
+    compactor: Compactor,
+    /// Ids that producers gave, read from the log when the first one shows up.
+    repeats: Option<Repeats>,
+    /// The records of its batches with the first event of each, in order, when they were needed.
+    batches: Option<Vec<(u64, Seq)>>,
+    /// The batch looked at last, by its first event.
+    looked_at: Option<(u64, Vec<String>)>,
+    /// True once the events after the snapshot in force are folded.
+    caught_up: bool,
+}
+
+/// What the next commit will hold.
+#[derive(Default)]
+struct Staged {
+    first_seq: u64,
+    count: u64,
+    lines: String,
+    source: Option<FileMark>,
+    snapshots: Vec<(SnapshotTaken, Vec<u8>)>,
+    failed: Option<(CompactionFailed, Vec<u8>)>,
+    bytes: usize,
+}
+
+impl Staged {
+    fn line(&mut self, seq: u64, text: &str) {
+        if self.count == 0 {
+            self.first_seq = seq;
+        }
+        self.count += 1;
+        self.bytes += text.len() + 1;
+        self.lines.push_str(text);
+        self.lines.push('\n');
+    }
+
+    fn is_full(&self) -> bool {
+        self.count >= BATCH_LINES_MAX || self.bytes >= COMMIT_BYTES
+    }
+
+    fn is_empty(&self) -> bool {
+        self.count == 0 && self.snapshots.is_empty() && self.failed.is_none()
+    }
+
+    /// The facts and the bytes beside them. `previous` of each is still to be filled in.
+    fn into_parts(self, run_id: &str) -> (Vec<RunFact>, Vec<Vec<u8>>) {
+        let (mut facts, mut bodies) = (Vec::new(), Vec::new());
+        if self.count > 0 {
+            facts.push(RunFact::Appended(EventsAppended {
+                run_id: run_id.to_owned(),
+                first_seq: self.first_seq,
+                last_seq: self.first_seq + self.count - 1,
+                previous: 0,
+                sha256: sha256(&self.lines).hex(),
+                source: self.source,
+            }));
+            bodies.push(self.lines.into_bytes());
+        }
+        for (fact, body) in self.snapshots {
+            facts.push(RunFact::Taken(fact));
+            bodies.push(body);
+        }
+        if let Some((fact, body)) = self.failed {
+            facts.push(RunFact::Failed(fact));
+            bodies.push(body);
+        }
+        (facts, bodies)
+    }
+}
+
+/// Fills in which record came before each, once the position of the first is known.
+fn chained(mut facts: Vec<RunFact>, head: &RunHead, first: Seq) -> Vec<RunFact> {
+    let mut snapshot = head.snapshot;
+    for (at, fact) in (first.0..).zip(&mut facts) {
+        match fact {
+            RunFact::Appended(fact) => fact.previous = head.batch,
+            RunFact::Taken(fact) => fact.previous = std::mem::replace(&mut snapshot, at),
+            RunFact::Failed(_) => {}
+        }
+    }
+    facts
+}
+
+fn note((fact, body): (RunFact, Vec<u8>)) -> Note {
+    match fact {
+        RunFact::Appended(fact) => Note::new(EVENTS_APPENDED, &fact, body),
+        RunFact::Taken(fact) => Note::new(SNAPSHOT_TAKEN, &fact, body),
+        RunFact::Failed(fact) => Note::new(COMPACTION_FAILED, &fact, body),
+    }
+}
+
+impl Run {
+    /// Restores a run from its snapshot in force. What came after it is folded by the first append.
+    pub fn open(log: &Reader, run_id: &str, thresholds: Thresholds) -> Result<Run, AppendError> {
+        let head = head_of(log, run_id)?;
+        if head.derived {
+            return Err(AppendError::Derived { run_id: run_id.to_owned() });
+        }
+        let compactor = match head.snapshot {
+            0 => Compactor::new(thresholds),
+            at => restored(log, Seq(at), thresholds)?,
+        };
+        Ok(Run {
+            log: log.clone(),
+            run_id: Text::from(run_id),
+            head,
+            compactor,
+            repeats: None,
+            batches: None,
+            looked_at: None,
+            caught_up: false,
+        })
+    }
+
+    pub fn run_id(&self) -> &str {
+        &self.run_id
+    }
+
+    pub fn head(&self) -> &RunHead {
+        &self.head
+    }
+
+    pub fn retune(&mut self, thresholds: Thresholds) {
+        self.compactor.retune(thresholds);
+    }
+
+    /// What a person should know about the run so far.
+    pub fn warnings(&self, warnings: &mut Vec<String>) {
+        let notices = &self.compactor.fold_state().notices;
+        let repeats = self.repeats.as_ref().map_or(0, |repeats| repeats.count);
+        for (count, what) in [
+            (notices.unknown_types, "events of unknown types were left in the log, unfolded"),
+            (notices.mismatched_evidence, "evidence ids do not match their chunk and span"),
+            (repeats, "events repeat an earlier event_id and were not counted"),
+        ] {
+            if count > 0 {
+                warnings.push(format!("{count} {what}"));
+            }
+        }
+    }
+
+    pub fn append(
+        &mut self,
+        notary: &mut dyn Notary,
+        lines: Lines<'_>,
+        done: &mut Appended,
+    ) -> Result<(), AppendError> {
+        self.catch_up(notary, done)?;
+        let mut staged = Staged::default();
+        for (line, text) in (lines.first_line..).zip(lines.text.lines()) {
+            if text.trim().is_empty() {
+                continue;
+            }
+            if let Err(error) = self.step(notary, &mut staged, line, text, done) {
+                // What came before a bad line is kept; after a failed commit nothing is.
+                if error.is_input() {
+                    self.commit(notary, &mut staged, done)?;
+                }
+                return Err(error);
+            }
+            if staged.is_full() {
+                self.commit(notary, &mut staged, done)?;
+            }
+        }
+        staged.source = lines.source.cloned();
+        self.commit(notary, &mut staged, done)
+    }
+
+    pub fn snapshot_now(
+        &mut self,
+        notary: &mut dyn Notary,
+        done: &mut Appended,
+    ) -> Result<(), AppendError> {
+        self.catch_up(notary, done)?;
+        self.refuse_if_stopped()?;
+        let mut staged = Staged::default();
+        if self.compactor.has_news() {
+            self.take(notary, &mut staged, done)?;
+        }
+        self.commit(notary, &mut staged, done)
+    }
+
+    fn step(
+        &mut self,
+        notary: &mut dyn Notary,
+        staged: &mut Staged,
+        line: u64,
+        text: &str,
+        done: &mut Appended,
+    ) -> Result<(), AppendError> {
+        let event = RunEvent::parse(text.as_bytes())
+            .map_err(|source| AppendError::Line { line, source })?;
+        let last = self.head.last_seq + staged.count;
+        if event.run_id == self.run_id && event.seq <= last {
+            self.commit(notary, staged, done)?;
+            self.compare(line, &event, text)?;
+            done.repeated += 1;
+            return Ok(());
+        }
+        self.refuse_if_stopped()?;
+        let event = self.admit(line, event)?;
+        if self.compactor.due_before(&event) && !self.take(notary, staged, done)? {
+            return self.refuse_if_stopped();
+        }
+        self.compactor.fold(&event).map_err(|source| {
+            let event = event.to_string();
+            AppendError::Input { line, event, source }
+        })?;
+        staged.line(event.seq, text.trim_end());
+        done.appended += 1;
+        if self.compactor.due() {
+            self.take(notary, staged, done)?;
+        }
+        Ok(())
+    }
+
+    fn refuse_if_stopped(&self) -> Result<(), AppendError> {
+        match &self.head.stopped {
+            Some(why) => {
+                let (run_id, why) = (self.run_id.to_string(), why.clone());
+                Err(AppendError::Stopped { run_id, why })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Folds the events after the snapshot in force and takes what was due among them: a crash may
+    /// have come between an event and its snapshot, and thresholds may have changed since.
+    fn catch_up(
+        &mut self,
+        notary: &mut dyn Notary,
+        done: &mut Appended,
+    ) -> Result<(), AppendError> {
+        if self.caught_up || self.head.stopped.is_some() {
+            self.caught_up = true;
+            return Ok(());
+        }
+        let mut staged = Staged::default();
+        for (_, record) in batches_after(&self.log, &self.head, self.head.to_seq)? {
+            for text in lines_of(&self.log, record)? {
+                let event = parse_stored(record, &text)?;
+                if event.seq <= self.compactor.fold_state().seq {
+                    continue;
+                }
+                let event = self.admit(event.seq, event)?;
+                if self.compactor.due_before(&event) && !self.take(notary, &mut staged, done)? {
+                    return Ok(());
+                }
+                self.compactor.fold(&event).map_err(|error| FactError::damaged(record, error))?;
+                if self.compactor.due() && !self.take(notary, &mut staged, done)? {
+                    return Ok(());
+                }
+                if staged.is_full() {
+                    self.commit(notary, &mut staged, done)?;
+                }
+            }
+        }
+        self.commit(notary, &mut staged, done)?;
+        self.caught_up = true;
+        Ok(())
+    }
+
+    /// Recognizes an event that repeats an earlier one by the id its producer gave it.
+    fn admit(&mut self, line: u64, event: RunEvent) -> Result<RunEvent, AppendError> {
+        let Some(id) = event.given_id.clone() else { return Ok(event) };
+        if self.repeats.is_none() {
+            let mut repeats = Repeats::default();
+            for (_, record) in batches_after(&self.log, &self.head, 0)? {
+                for text in lines_of(&self.log, record)? {
+                    let earlier = parse_stored(record, &text)?;
+                    if earlier.seq < event.seq {
+                        let known = repeats.admit(earlier);
+                        known.map_err(|id| FactError::damaged(record, format!("id {id} twice")))?;
+                    }
+                }
+            }
+            repeats.count = 0;
+            self.repeats = Some(repeats);
+        }
+        let Some(repeats) = &mut self.repeats else { return Ok(event) };
+        repeats.admit(event).map_err(|_| AppendError::IdReused { line, id: id.to_string() })
+    }
+
+    /// An event that is there already must be the same event.
+    fn compare(&mut self, line: u64, event: &RunEvent, text: &str) -> Result<(), AppendError> {
+        let seq = event.seq;
+        let differs = || AppendError::Differs { line, run_id: self.run_id.to_string(), seq };
+        if self.batches.is_none() {
+            self.batches = Some(batches_after(&self.log, &self.head, 0)?);
+        }
+        let batches = self.batches.as_deref().unwrap_or_default();
+        let after = batches.partition_point(|(first, _)| *first <= seq);
+        let Some((first, record)) = after.checked_sub(1).map(|at| batches[at]) else {
+            return Err(differs());
+        };
+        if self.looked_at.as_ref().is_none_or(|(looked_at, _)| *looked_at != first) {
+            self.looked_at = Some((first, lines_of(&self.log, record)?));
+        }
+        let stored =
+            self.looked_at.as_ref().and_then(|(_, lines)| lines.get((seq - first) as usize));
+        let Some(stored) = stored else { return Err(differs()) };
+        if stored == text.trim_end() {
+            return Ok(());
+        }
+        if let Some(why) = &self.head.stopped
+            && seq + 1 >= self.head.last_seq
+        {
+            // The producer went on where the gate had ended the run.
+            let (run_id, why) = (self.run_id.to_string(), why.clone());
+            return Err(AppendError::Stopped { run_id, why });
+        }
+        let stored = parse_stored(record, stored)?;
+        let same = stored.event_id() == event.event_id()
+            && stored.content_digest() == event.content_digest();
+        if same { Ok(()) } else { Err(differs()) }
+    }
+
+    /// Takes a snapshot of this moment; false when the gate stopped the run instead.
+    fn take(
+        &mut self,
+        notary: &mut dyn Notary,
+        staged: &mut Staged,
+        done: &mut Appended,
+    ) -> Result<bool, AppendError> {
+        let Some(mut built) = self.compactor.build(Attempt::First, Form::Full) else {
+            return Ok(true);
+        };
+        let retried = !built.snapshot.passes();
+        if retried {
+            self.commit(notary, staged, done)?;
+            let again = self.reread()?;
+            let Some(second) = again.build(Attempt::Second, Form::Full) else { return Ok(true) };
+            self.compactor = again;
+            built = second;
+        }
+        if !built.snapshot.passes() {
+            self.stop(notary, &built, done)?;
+            return Ok(false);
+        }
+        let covered = staged.snapshots.last().map_or(self.head.to_seq, |(fact, _)| fact.to_seq);
+        let (head, hash) = self.log.head();
+        let log_head = Some(format!("{}:{}", head.0, hash.hex()));
+        let sidecar = sidecar(&self.compactor, &built, covered + 1, log_head);
+        let to_seq = self.compactor.fold_state().seq;
+        let body = SnapshotBody::of(&built, Some(sidecar)).to_bytes();
+        staged.bytes += body.len();
+        staged.snapshots.push((SnapshotTaken::of(&built, to_seq, Seq(0)), body));
+        done.snapshots.push(Taken {
+            snapshot_id: built.snapshot.snapshot_id.clone(),
+            sequence: built.snapshot.sequence,
+            to_seq,
+            bytes: built.bytes.len() as u64,
+            written: true,
+            retried,
+        });
+        self.compactor.adopt(built.previous);
+        Ok(true)
+    }
+
+    /// The run again from the log: every event, and every snapshot in force.
+    fn reread(&self) -> Result<Compactor, FactError> {
+        let thresholds = self.compactor.thresholds();
+        let until = self.compactor.fold_state().seq;
+        let mut cuts = snapshots_of(&self.log, &self.head)?.into_iter().peekable();
+        let mut again = Compactor::new(thresholds);
+        refold(&self.log, &self.head, &mut again, &mut |again| {
+            let here = again.fold_state().seq;
+            while let Some((record, _)) = cuts.next_if(|(_, fact)| fact.to_seq == here) {
+                again.adopt(Previous::of(&stored_snapshot(&self.log, record)?.0));
+            }
+            Ok(here < until)
+        })?;
+        Ok(again)
+    }
+
+    fn stop(
+        &mut self,
+        notary: &mut dyn Notary,
+        built: &Built,
+        done: &mut Appended,
+    ) -> Result<(), AppendError> {
+        let events = stop_events(&built.snapshot, self.compactor.fold_state());
+        let failed = built.snapshot.failed_checks();
+        let message: Vec<String> =
+            failed.map(|check| format!("{} ({})", check.name, check.message)).collect();
+        let fact = CompactionFailed {
+            run_id: self.run_id.to_string(),
+            sequence: built.snapshot.sequence,
+            after_seq: self.compactor.fold_state().seq,
+            message: format!("snapshot {} failed {}", built.snapshot.sequence, message.join(", ")),
+            covers: None,
+        };
+        let mut staged = Staged { failed: Some((fact, built.bytes.clone())), ..Staged::default() };
+        for event in &events {
+            staged.line(event.seq, event.to_line().trim_end());
+        }
+        let lines = staged.lines.lines().filter_map(|line| serde_json::from_str(line).ok());
+        let lines: Vec<Value> = lines.collect();
+        done.failed = Some(serde_json::json!({"snapshot": built.snapshot, "events": lines}));
+        self.commit(notary, &mut staged, done)
+    }
+
+    fn commit(
+        &mut self,
+        notary: &mut dyn Notary,
+        staged: &mut Staged,
+        done: &mut Appended,
+    ) -> Result<(), AppendError> {
+        if staged.is_empty() {
+            return Ok(());
+        }
+        let (facts, bodies) = std::mem::take(staged).into_parts(&self.run_id);
+        let (noted, head) = (facts.clone(), self.head.clone());
+        let make =
+            move |first| chained(noted, &head, first).into_iter().zip(bodies).map(note).collect();
+        let first = notary.note(Box::new(make)).map_err(AppendError::Commit)?;
+        for (at, fact) in (first.0..).zip(chained(facts, &self.head, first)) {
+            if let (RunFact::Appended(fact), Some(batches)) = (&fact, &mut self.batches) {
+                batches.push((fact.first_seq, Seq(at)));
+            }
+            if matches!(fact, RunFact::Taken(_)) {
+                done.noted = at;
+            }
+            self.head.apply(Seq(at), &fact);
+        }
+        Ok(())
+    }
+}
+
+/// A compactor right after a stored snapshot.
+fn restored(log: &Reader, at: Seq, thresholds: Thresholds) -> Result<Compactor, FactError> {
+    let (snapshot, fact, body) = stored_snapshot(log, at)?;
+    let missing = || FactError::damaged(at, "the snapshot has no sidecar");
+    let sidecar = body.sidecar.as_ref().ok_or_else(missing)?;
+    let spilled = spilled_chunks(log, &fact, &snapshot, &body)?;
+    restore(&snapshot, sidecar, spilled, thresholds).map_err(|error| FactError::damaged(at, error))
+}
+
+fn stored_snapshot(
+    log: &Reader,
+    at: Seq,
+) -> Result<(Snapshot, SnapshotTaken, SnapshotBody), FactError> {
+    let (fact, body) = snapshot_at(log, at)?;
+    let snapshot = serde_json::from_str(&body.snapshot);
+    Ok((snapshot.map_err(|error| FactError::damaged(at, error))?, fact, body))
+}
+
+/// The chunk ids of a chain of coverage artifacts, which lie with earlier snapshots of the run.
+fn spilled_chunks(
+    log: &Reader,
+    fact: &SnapshotTaken,
+    snapshot: &Snapshot,
+    body: &SnapshotBody,
+) -> Result<Vec<Text>, FactError> {
+    let spill = snapshot.ext.as_ref().and_then(|ext| ext.coverage_spill.clone());
+    let Some(spill) = spill else { return Ok(Vec::new()) };
+    let mut chunks = Vec::new();
+    let (mut wanted, mut file, mut earlier) = (Some(spill), body.coverage.clone(), fact.previous);
+    while let Some(link) = wanted {
+        let at = Seq(earlier);
+        let missing = || FactError::damaged(at, format!("{} is missing", link.artifact));
+        let found = loop {
+            match file.take().filter(|file| file.name == link.artifact) {
+                Some(found) => break found,
+                None if earlier == 0 => return Err(missing()),
+                None => {
+                    let (fact, body) = snapshot_at(log, Seq(earlier))?;
+                    (file, earlier) = (body.coverage, fact.previous);
+                }
+            }
+        };
+        if sha256(&found.text).hex() != link.sha256 {
+            return Err(FactError::damaged(at, format!("{} is another file", link.artifact)));
+        }
+        let artifact: CoverageArtifact =
+            serde_json::from_str(&found.text).map_err(|error| FactError::damaged(at, error))?;
+        chunks.extend(artifact.chunk_ids);
+        wanted = artifact.previous;
+    }
+    chunks.sort();
+    Ok(chunks)
+}
+
+/// The batches that hold events after a position, in order: first event and record.
+fn batches_after(log: &Reader, head: &RunHead, seq: u64) -> Result<Vec<(u64, Seq)>, FactError> {
+    let mut found = Vec::new();
+    let (mut at, mut last) = (head.batch, head.last_seq);
+    while at != 0 && last > seq {
+        let RunFact::Appended(fact) = fact_at(log, Seq(at))? else {
+            return Err(FactError::damaged(Seq(at), "not a batch of run events"));
+        };
+        found.push((fact.first_seq, Seq(at)));
+        (at, last) = (fact.previous, fact.first_seq.saturating_sub(1));
+    }
+    found.reverse();
+    Ok(found)
+}
+
+/// The snapshots in force, in order.
+fn snapshots_of(log: &Reader, head: &RunHead) -> Result<Vec<(Seq, SnapshotTaken)>, FactError> {
+    let mut found = Vec::new();
+    let mut at = head.snapshot;
+    while at != 0 {
+        let RunFact::Taken(fact) = fact_at(log, Seq(at))? else {
+            return Err(FactError::damaged(Seq(at), "not a snapshot"));
+        };
+        let previous = fact.previous;
+        found.push((Seq(at), fact));
+        at = previous;
+    }
+    found.reverse();
+    Ok(found)
+}
+
+fn lines_of(log: &Reader, record: Seq) -> Result<Vec<String>, FactError> {
+    let (_, body) = batch_at(log, record)?;
+    let text = String::from_utf8(body).map_err(|error| FactError::damaged(record, error))?;
+    Ok(text.lines().map(str::to_owned).collect())
+}
+
+fn parse_stored(record: Seq, text: &str) -> Result<RunEvent, FactError> {
+    RunEvent::parse(text.as_bytes()).map_err(|error| FactError::damaged(record, error))
+}
+
+/// Folds a run's events again from the first one on. `at` is asked before each event and at the
+/// end; it says whether to go on.
+fn refold(
+    log: &Reader,
+    head: &RunHead,
+    compactor: &mut Compactor,
+    at: &mut dyn FnMut(&mut Compactor) -> Result<bool, FactError>,
+) -> Result<(), FactError> {
+    let mut repeats = Repeats::default();
+    for (_, record) in batches_after(log, head, 0)? {
+        for text in lines_of(log, record)? {
+            if !at(compactor)? {
+                return Ok(());
+            }
+            let event = repeats.admit(parse_stored(record, &text)?);
+            let event = event.map_err(|id| FactError::damaged(record, format!("id {id} twice")))?;
+            compactor.fold(&event).map_err(|error| FactError::damaged(record, error))?;
+        }
+    }
+    at(compactor).map(|_| ())
+}
+
+/// Rebuilds every snapshot of a run from its events and compares bytes: what is built again, what
+/// the log holds, and the files.
+pub(super) fn verify(
+    log: &Reader,
+    head: &RunHead,
+    files: &SnapshotStore,
+) -> Result<(u64, Vec<Difference>), VerifyError> {
+    let snapshots = snapshots_of(log, head)?;
+    let count = snapshots.len() as u64;
+    let (mut differences, mut failure) = (Vec::new(), None);
+    let mut cuts = snapshots.into_iter().peekable();
+    let mut compactor = Compactor::new(Thresholds::default());
+    refold(log, head, &mut compactor, &mut |compactor| {
+        let here = compactor.fold_state().seq;
+        while let Some((record, fact)) = cuts.next_if(|(_, fact)| fact.to_seq == here) {
+            let (snapshot, _, body) = stored_snapshot(log, record)?;
+            let attempt = match snapshot.validation.failure_action_taken {
+                FailureAction::Retry => Attempt::Second,
+                FailureAction::None | FailureAction::SystemError => Attempt::First,
+            };
+            let again = compactor.build(attempt, Form::Full);
+            let again = again.map(|built| SnapshotBody::of(&built, None));
+            differences.extend(compared(fact.sequence, &body, again.as_ref()));
+            match files.differences(&fact, &body) {
+                Ok(found) => differences.extend(found),
+                Err(error) => {
+                    failure = Some(error);
+                    return Ok(false);
+                }
+            }
+            compactor.adopt(Previous::of(&snapshot));
+        }
+        Ok(true)
+    })?;
+    if let Some(error) = failure {
+        return Err(error.into());
+    }
+    for (_, fact) in cuts {
+        let problem = format!("it covers seq {}, which the run does not have", fact.to_seq);
+        let file = format!("{}.snapshot.json", fact.sequence);
+        differences.push(Difference { sequence: fact.sequence, file, problem });
+    }
+    Ok((count, differences))
+}
+
+/// Where a stored snapshot is not what it is built into again.
+pub(crate) fn compared(
+    sequence: u64,
+    stored: &SnapshotBody,
+    again: Option<&SnapshotBody>,
+) -> Vec<Difference> {
+    let parts = |body: Option<&SnapshotBody>| match body {
+        None => [None, None, None],
+        Some(body) => [
+            Some(body.snapshot.clone()),
+            Some(body.narrative.clone()),
+            body.coverage.as_ref().map(|file| file.text.clone()),
+        ],
+    };
+    let names = ["snapshot.json", "md", "coverage.json"];
+    let pairs = parts(Some(stored)).into_iter().zip(parts(again)).zip(names);
+    pairs
+        .filter(|((stored, again), _)| stored != again)
+        .map(|(_, name)| Difference {
+            sequence,
+            file: format!("{sequence}.{name}"),
+            problem: "its bytes are not what the log gives".to_owned(),
+        })
+        .collect()
+}

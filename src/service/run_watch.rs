@@ -1,0 +1,188 @@
+//! Watches a folder of run logs: what producers append there becomes part of the home's log.
+//!
+//! Contract. Every `*.jsonl` in the folder is one run, read in whole lines as it grows; a line
+//! without its end is left for later. How far a file was taken is noted with its events, with proof
+//! of the last line, so that a restart goes on there; a file that shrank or was replaced is read
+//! from its beginning and compared. A file with something wrong in it is set aside, reported, and
+//! looked at again when it changes; the others go on.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+
+use super::runs::{RunsDesk, described};
+use crate::compaction::book::facts::{FileMark, head_of};
+use crate::compaction::book::{AppendError, Lines};
+use crate::compaction::event::{LINE_BYTES_MAX, RunEvent};
+use crate::contract::hash::sha256;
+use crate::os::{Disk, DiskFile, Open, Stat};
+
+/// How often the folder is looked at.
+const EVERY: Duration = Duration::from_millis(500);
+/// Bytes read at once.
+const PAGE_BYTES: usize = 1 << 20;
+
+const _: () = assert!(LINE_BYTES_MAX < PAGE_BYTES);
+
+/// The thread.
+pub struct RunWatch {
+    stop: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl RunWatch {
+    /// Starts looking at a folder, which need not exist.
+    pub fn start(
+        disk: Arc<dyn Disk>,
+        dir: PathBuf,
+        desk: Arc<RunsDesk>,
+    ) -> std::io::Result<RunWatch> {
+        let (stop, stopped) = bounded::<()>(1);
+        let thread = std::thread::Builder::new().name("run-logs".to_owned());
+        let thread = thread.spawn(move || {
+            let mut folder = Folder { disk, dir, desk, files: BTreeMap::new() };
+            while matches!(stopped.recv_timeout(EVERY), Err(RecvTimeoutError::Timeout)) {
+                folder.look();
+            }
+        })?;
+        Ok(RunWatch { stop, thread })
+    }
+
+    /// Ends the thread. Whoever commits must have stopped taking notes before.
+    pub fn finish(self) {
+        drop(self.stop);
+        let _ = self.thread.join();
+    }
+}
+
+struct Folder {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    desk: Arc<RunsDesk>,
+    files: BTreeMap<String, Followed>,
+}
+
+/// How far a file was taken.
+#[derive(Default)]
+struct Followed {
+    inode: u64,
+    offset: u64,
+    lines: u64,
+    /// What the file was like when it was set aside.
+    set_aside: Option<(u64, i128)>,
+}
+
+impl Folder {
+    fn look(&mut self) {
+        let Ok(names) = self.disk.list(&self.dir) else { return };
+        self.files.retain(|name, _| names.binary_search(name).is_ok());
+        for name in names.iter().filter(|name| name.ends_with(".jsonl")) {
+            let Ok(Some(stat)) = self.disk.stat(&self.dir.join(name)) else { continue };
+            let mut file = self.files.remove(name).unwrap_or_default();
+            if file.set_aside != Some((stat.len, stat.modified_ns)) {
+                match self.follow(name, &mut file, &stat) {
+                    Ok(()) => {
+                        file.set_aside = None;
+                        self.desk.set_aside(name, None);
+                    }
+                    Err(why) => {
+                        tracing::warn!(file = name, why, "a run log is set aside until it changes");
+                        file = Followed::default();
+                        file.set_aside = Some((stat.len, stat.modified_ns));
+                        self.desk.set_aside(name, Some(why));
+                    }
+                }
+            }
+            self.files.insert(name.clone(), file);
+        }
+    }
+
+    /// Takes whole lines up to the end of the file.
+    fn follow(&self, name: &str, file: &mut Followed, stat: &Stat) -> Result<(), String> {
+        if file.inode == stat.inode && file.offset == stat.len {
+            return Ok(());
+        }
+        let text = |error: std::io::Error| error.to_string();
+        let open = self.disk.open(&self.dir.join(name), Open::Read).map_err(text)?;
+        if file.inode != stat.inode || file.offset > stat.len {
+            *file = self.begin(name, &*open)?;
+            file.inode = stat.inode;
+        }
+        loop {
+            let page = read_lines(&*open, file.offset)?;
+            if page.is_empty() {
+                return Ok(());
+            }
+            let text = std::str::from_utf8(&page)
+                .map_err(|_| format!("not UTF-8 after byte {}", file.offset))?;
+            let last = text.trim_end_matches('\n').rsplit('\n').next().unwrap_or_default();
+            let counted = text.bytes().filter(|byte| *byte == b'\n').count() as u64;
+            let mark = FileMark {
+                file: name.to_owned(),
+                end: file.offset + page.len() as u64,
+                lines: file.lines + counted,
+                line_bytes: last.len() as u64 + 1,
+                line_sha256: sha256(last).hex(),
+            };
+            let lines = Lines { text, first_line: file.lines + 1, source: Some(&mark) };
+            let (done, result) = self.desk.append(lines);
+            match result {
+                // The service is ending; the next one goes on from what the log says.
+                Err(AppendError::Commit(_)) => {
+                    *file = Followed::default();
+                    return Ok(());
+                }
+                result => result.map_err(|error| described(&error))?,
+            }
+            if done.failed.is_some() {
+                return Err(format!("run {} was stopped by its gate", done.run_id));
+            }
+            (file.offset, file.lines) = (mark.end, mark.lines);
+        }
+    }
+
+    /// Where to begin: after what the log says was taken, if the file still is what it was.
+    fn begin(&self, name: &str, file: &dyn DiskFile) -> Result<Followed, String> {
+        let page = read_lines(file, 0)?;
+        let first = page.split(|byte| *byte == b'\n').find(|line| !line.trim_ascii().is_empty());
+        let Some(Ok(event)) = first.map(RunEvent::parse) else { return Ok(Followed::default()) };
+        let head = head_of(self.desk.log(), &event.run_id).map_err(|error| described(&error))?;
+        let Some(mark) = head.source.filter(|mark| mark.file == name && mark.line_bytes > 0) else {
+            return Ok(Followed::default());
+        };
+        let Ok(length) = usize::try_from(mark.line_bytes - 1) else {
+            return Ok(Followed::default());
+        };
+        let mut line = vec![0; length.min(PAGE_BYTES)];
+        let at = mark.end.saturating_sub(mark.line_bytes);
+        let count = file.read_at(&mut line, at).map_err(|error| error.to_string())?;
+        let same = count == line.len() && sha256(&line).hex() == mark.line_sha256;
+        Ok(match same {
+            true => Followed { offset: mark.end, lines: mark.lines, ..Followed::default() },
+            false => Followed::default(),
+        })
+    }
+}
+
+/// Whole lines from an offset on, up to a page of them.
+fn read_lines(file: &dyn DiskFile, offset: u64) -> Result<Vec<u8>, String> {
+    let mut page = vec![0; PAGE_BYTES];
+    let mut filled = 0;
+    while filled < page.len() {
+        let count = file.read_at(&mut page[filled..], offset + filled as u64);
+        match count.map_err(|error| error.to_string())? {
+            0 => break,
+            count => filled += count,
+        }
+    }
+    let end = page[..filled].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    if end == 0 && filled == PAGE_BYTES {
+        return Err(format!("a line after byte {offset} is longer than {LINE_BYTES_MAX} bytes"));
+    }
+    page.truncate(end);
+    Ok(page)
+}

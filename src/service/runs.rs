@@ -1,0 +1,206 @@
+//! Runs of a home, asked for beside a running service or in process: the book of runs, and who
+//! commits its notes.
+//!
+//! Reading, folding and checking happen on the asker's thread; the sequencer only takes finished
+//! notes into its next commit, so a long run log never holds up a request.
+
+use std::collections::BTreeMap;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::control::Answer;
+use super::snapshot_files::Projected;
+use crate::compaction::book::{AppendError, Appended, Lines, MakeNotes, Notary, RunBook};
+use crate::compaction::files::SnapshotStore;
+use crate::compaction::trigger::Thresholds;
+use crate::config::Config;
+use crate::contract::ids::Seq;
+use crate::log::Reader;
+
+/// Orders that may wait for the sequencer.
+const WAITING_MAX: usize = 16;
+
+/// What can be asked of the runs of a home.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case", deny_unknown_fields)]
+pub enum RunQuestion {
+    /// Append lines of one run and take the snapshots that are due.
+    Append {
+        /// The lines.
+        text: String,
+        /// The number of the first one.
+        first_line: u64,
+        /// Thresholds to use instead of the configured ones.
+        #[serde(default)]
+        thresholds: Option<Thresholds>,
+    },
+    /// Take a snapshot now, due or not.
+    Snapshot {
+        /// The run.
+        run_id: String,
+    },
+    /// Rebuild every snapshot from the log and compare bytes.
+    Verify {
+        /// The run.
+        run_id: String,
+    },
+}
+
+/// Notes on their way to the sequencer.
+pub struct NoteOrder {
+    /// What to note.
+    pub make: MakeNotes,
+    /// Told the first record once it is committed.
+    pub reply: Sender<Seq>,
+}
+
+/// Hands notes to the sequencer of a running service.
+#[derive(Clone)]
+pub struct Orders(Sender<NoteOrder>);
+
+impl Orders {
+    /// The sending and the receiving end.
+    pub fn channel() -> (Orders, Receiver<NoteOrder>) {
+        let (sender, receiver) = bounded(WAITING_MAX);
+        (Orders(sender), receiver)
+    }
+}
+
+impl Notary for Orders {
+    fn note(&mut self, make: MakeNotes) -> Result<Seq, String> {
+        let (reply, answer) = bounded(1);
+        let ended = "the service is ending";
+        self.0.send(NoteOrder { make, reply }).map_err(|_| ended.to_owned())?;
+        answer.recv().map_err(|_| ended.to_owned())
+    }
+}
+
+/// The thresholds a configuration sets for run logs.
+pub fn thresholds(config: &Config) -> Thresholds {
+    Thresholds {
+        event_threshold: u64::from(config.event_threshold),
+        step_fallback: u64::from(config.step_fallback),
+    }
+}
+
+/// The runs of a running service.
+pub struct RunsDesk {
+    book: Mutex<RunBook>,
+    log: Reader,
+    store: SnapshotStore,
+    orders: Orders,
+    projected: Projected,
+    set_aside: Mutex<BTreeMap<String, String>>,
+}
+
+impl RunsDesk {
+    /// The runs in a log.
+    pub fn new(
+        log: &Reader,
+        config: &Config,
+        store: SnapshotStore,
+        orders: Orders,
+        projected: Projected,
+    ) -> RunsDesk {
+        let book = Mutex::new(RunBook::new(log, thresholds(config)));
+        let set_aside = Mutex::default();
+        RunsDesk { book, log: log.clone(), store, orders, projected, set_aside }
+    }
+
+    /// Notes that a watched file is set aside, or no longer.
+    pub fn set_aside(&self, file: &str, why: Option<String>) {
+        let mut set_aside = self.set_aside.lock();
+        match why {
+            Some(why) => drop(set_aside.insert(file.to_owned(), why)),
+            None => drop(set_aside.remove(file)),
+        }
+    }
+
+    /// Watched files that are set aside, and why.
+    pub fn all_set_aside(&self) -> BTreeMap<String, String> {
+        self.set_aside.lock().clone()
+    }
+
+    /// Puts another configuration in force.
+    pub fn retune(&self, config: &Config) {
+        self.book.lock().retune(thresholds(config));
+    }
+
+    /// Appends lines that come from a watched file.
+    pub fn append(&self, lines: Lines<'_>) -> (Appended, Result<(), AppendError>) {
+        self.book.lock().append(&mut self.orders.clone(), lines, None)
+    }
+
+    /// The log.
+    pub fn log(&self) -> &Reader {
+        &self.log
+    }
+
+    /// Answers; when it does, the files of new snapshots are there too.
+    pub fn answer(&self, question: RunQuestion) -> Answer {
+        let mut book = self.book.lock();
+        let (answer, noted) = answer(&mut book, &mut self.orders.clone(), &self.store, question);
+        drop(book);
+        self.projected.wait_for(noted);
+        answer
+    }
+}
+
+/// Answers a question about runs, and says which record the files of new snapshots follow.
+pub fn answer(
+    book: &mut RunBook,
+    notary: &mut dyn Notary,
+    store: &SnapshotStore,
+    question: RunQuestion,
+) -> (Answer, Seq) {
+    match question {
+        RunQuestion::Append { text, first_line, thresholds } => {
+            let lines = Lines { text: &text, first_line, source: None };
+            let (done, result) = book.append(notary, lines, thresholds);
+            let (noted, error) = (Seq(done.noted), result.err());
+            let input = error.as_ref().is_none_or(AppendError::is_input);
+            let stopped = matches!(error, Some(AppendError::Stopped { .. }));
+            let error = error.map(|error| described(&error));
+            let value = json!({"done": done, "error": error, "input": input, "stopped": stopped});
+            (Answer::Ok(value), noted)
+        }
+        RunQuestion::Snapshot { run_id } => match book.snapshot_now(notary, &run_id) {
+            Ok(done) => {
+                let noted = Seq(done.noted);
+                (Answer::Ok(json!({"done": done})), noted)
+            }
+            Err(error) => (Answer::Refused(described(&error)), Seq(0)),
+        },
+        RunQuestion::Verify { run_id } => (verify(book, store, &run_id), Seq(0)),
+    }
+}
+
+fn verify(book: &RunBook, store: &SnapshotStore, run_id: &str) -> Answer {
+    let verified = book.verify(run_id, store);
+    match verified {
+        Ok((0, _)) => Answer::NotFound(format!("no snapshot of run {run_id} in this home")),
+        Ok((checked, differences)) => Answer::Ok(json!({
+            "schema_version": "compaction_verdict.v1", "run_id": run_id, "checked": checked,
+            "differences": differences,
+        })),
+        Err(error) => Answer::Refused(described(&error)),
+    }
+}
+
+/// An error with its causes.
+pub fn described(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        // A transparent error says the same again.
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,154 @@
+//! The snapshot files of a home, kept true to the log: `run/snapshots/<run_id>/<sequence>…`.
+//!
+//! Contract. Every file is what the log holds of the snapshot; one that is missing or differs is
+//! written again when its record is looked at: as it is committed, or at the next start from the
+//! last checkpoint on. A snapshot is in force by its record; its file follows.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::engine;
+use super::home::Home;
+use super::projector::ProjectorError;
+use crate::compaction::book::facts::{FactError, RunFact, SNAPSHOT_TAKEN, scan_facts, snapshot_at};
+use crate::compaction::files::{SnapshotStore, StoreError};
+use crate::contract::ids::Seq;
+use crate::export::append_only::ProjectionError;
+use crate::log::Reader;
+use crate::log::codec::Cursor;
+use crate::os::Disk;
+use crate::state::event::Event;
+
+/// The name of their cursor.
+pub const SNAPSHOTS: &str = "snapshots";
+/// How long an asker waits for the files of what it had committed.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Writes the files.
+pub struct SnapshotFiles {
+    log: Reader,
+    store: SnapshotStore,
+    applied: Seq,
+    projected: Projected,
+}
+
+impl SnapshotFiles {
+    /// Brings the files below `dir` up to a position of the log, from a cursor on.
+    pub fn open(
+        disk: &Arc<dyn Disk>,
+        dir: PathBuf,
+        log: &Reader,
+        cursor: Cursor,
+        until: Option<Seq>,
+    ) -> Result<SnapshotFiles, ProjectionError> {
+        let head = log.head().0;
+        let applied = until.unwrap_or(head).min(head);
+        let mut files = SnapshotFiles {
+            log: log.clone(),
+            store: SnapshotStore::new(Arc::clone(disk), dir),
+            applied: cursor.applied,
+            projected: Projected::default(),
+        };
+        let mut due = Vec::new();
+        scan_facts(log, cursor.applied.next(), Some(applied), &mut |seq, _, fact| {
+            if matches!(fact, RunFact::Taken(_)) {
+                due.push(seq);
+            }
+            Ok(())
+        })
+        .map_err(fact_failed)?;
+        for seq in due {
+            files.write(seq)?;
+        }
+        files.reached(applied);
+        Ok(files)
+    }
+
+    /// Those of a home, from where its log says they are.
+    pub fn of_home(
+        disk: &Arc<dyn Disk>,
+        home: &Home,
+        log: &Reader,
+    ) -> Result<SnapshotFiles, ProjectorError> {
+        let cursor = engine::cursor(log, SNAPSHOTS)?;
+        Ok(SnapshotFiles::open(disk, home.snapshots(), log, cursor, None)?)
+    }
+
+    /// Whether an event brings a file.
+    pub fn concerns(event: &Event) -> bool {
+        matches!(event, Event::Noted { kind, .. } if kind == SNAPSHOT_TAKEN)
+    }
+
+    /// Writes the files of one record.
+    pub fn write(&mut self, seq: Seq) -> Result<(), ProjectionError> {
+        let (fact, body) = snapshot_at(&self.log, seq).map_err(fact_failed)?;
+        self.store.restore(&fact, &body).map_err(store_failed)
+    }
+
+    /// Everything up to a record is written.
+    pub fn reached(&mut self, applied: Seq) {
+        self.applied = applied;
+        self.projected.reach(applied);
+    }
+
+    /// How far they are; each write is durable when it returns.
+    pub fn cursor(&self) -> Cursor {
+        Cursor { applied: self.applied, bytes: 0 }
+    }
+
+    /// For whoever waits for files.
+    pub fn projected(&self) -> Projected {
+        self.projected.clone()
+    }
+}
+
+/// How far the files are, to wait for.
+#[derive(Clone, Default)]
+pub struct Projected(Arc<(Mutex<Seq>, Condvar)>);
+
+impl Projected {
+    fn reach(&self, seq: Seq) {
+        let (reached, changed) = &*self.0;
+        *reached.lock() = seq;
+        changed.notify_all();
+    }
+
+    /// Waits until the files of a record are written, for a while.
+    pub fn wait_for(&self, seq: Seq) {
+        let (reached, changed) = &*self.0;
+        let mut reached = reached.lock();
+        let deadline = std::time::Instant::now() + PATIENCE;
+        while *reached < seq {
+            if changed.wait_until(&mut reached, deadline).timed_out() {
+                return;
+            }
+        }
+    }
+}
+
+fn fact_failed(error: FactError) -> ProjectionError {
+    match error {
+        FactError::Log(error) => ProjectionError::Log(error),
+        FactError::Event { seq, source } => ProjectionError::Event { seq, source },
+        error @ FactError::Damaged { .. } => ProjectionError::File {
+            doing: "project snapshots to",
+            path: PathBuf::from("run/snapshots"),
+            source: std::io::Error::other(error),
+        },
+    }
+}
+
+fn store_failed(error: StoreError) -> ProjectionError {
+    match error {
+        StoreError::Io { what, path, source } => {
+            ProjectionError::File { doing: what, path, source }
+        }
+        StoreError::Damaged { ref path, .. } | StoreError::Taken { ref path } => {
+            let path = path.clone();
+            ProjectionError::File { doing: "write", path, source: std::io::Error::other(error) }
+        }
+    }
+}

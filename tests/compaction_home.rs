@@ -1,0 +1,522 @@
+//! Runs in a home's own log: bytes, idempotent appends, the gate, restarts at every event, a
+//! machine that loses power at every point, and the real process with its socket and its watched
+//! folder.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test stops at the first surprise and makes its own files"
+)]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use summarizer::compaction::book::facts::{head_of, snapshot_at};
+use summarizer::compaction::book::{AppendError, Appended, Lines, MakeNotes, Notary, RunBook};
+use summarizer::compaction::files::SnapshotStore;
+use summarizer::compaction::trigger::Thresholds;
+use summarizer::compaction::tuning::shapes;
+use summarizer::contract::ids::Seq;
+use summarizer::contract::schema;
+use summarizer::contract::time::Timestamp;
+use summarizer::log::codec::Cursor;
+use summarizer::log::{Options, Store};
+use summarizer::os::sim::{Faults, SimDisk};
+use summarizer::os::{Disk, real::HostDisk};
+use summarizer::service::engine::{self, CheckpointWhen, Engine, EngineOptions};
+use summarizer::service::snapshot_files::{SNAPSHOTS, SnapshotFiles};
+use summarizer::state::decide::RetryPolicy;
+use support::deep;
+use support::process::ProcessHome;
+
+const LOG: &str = include_str!("fixtures/compaction/worked_example.jsonl");
+const SNAPSHOT: &[u8] = include_bytes!("fixtures/compaction/worked_example.snapshot.json");
+const NARRATIVE: &[u8] = include_bytes!("fixtures/compaction/worked_example.md");
+const SIX: Thresholds = Thresholds { event_threshold: 6, step_fallback: 8 };
+const NOW: Timestamp = Timestamp(1_772_359_200_000);
+
+/// A home without a service: an engine, its runs, and the files behind them.
+struct Host {
+    disk: SimDisk,
+    engine: Engine,
+    files: SnapshotFiles,
+    cursors: Vec<(&'static str, Cursor)>,
+}
+
+impl Host {
+    fn open(disk: &SimDisk) -> Result<Host, String> {
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        shared.create_dir_all(Path::new("/home/run")).map_err(|error| error.to_string())?;
+        let path = Path::new("/home/run/summarizer.redb");
+        let options = Options::beside(path);
+        let store = Store::open(Arc::clone(&shared), path, options, [7; 16], &mut |_| {});
+        let store = store.map_err(|error| error.to_string())?;
+        let options = EngineOptions { retry: RetryPolicy::default(), checkpoint_every: 3 };
+        let engine = Engine::open(store, options, NOW, &mut |_| {});
+        let engine = engine.map_err(|error| error.to_string())?;
+        let cursor = engine::cursor(engine.log(), SNAPSHOTS).map_err(|error| error.to_string())?;
+        let dir = PathBuf::from("/home/run/snapshots");
+        let files = SnapshotFiles::open(&shared, dir, engine.log(), cursor, None);
+        let files = files.map_err(|error| error.to_string())?;
+        let cursors = vec![(SNAPSHOTS, files.cursor())];
+        Ok(Host { disk: disk.clone(), engine, files, cursors })
+    }
+
+    fn book(&self) -> RunBook {
+        RunBook::new(self.engine.log(), SIX)
+    }
+
+    fn store(&self) -> SnapshotStore {
+        SnapshotStore::new(Arc::new(self.disk.clone()), PathBuf::from("/home/run/snapshots"))
+    }
+
+    /// Every file of every run.
+    fn tree(&self) -> BTreeMap<String, Vec<u8>> {
+        let disk: &dyn Disk = &self.disk;
+        let root = Path::new("/home/run/snapshots");
+        let mut tree = BTreeMap::new();
+        for run in disk.list(root).unwrap_or_default() {
+            for name in disk.list(&root.join(&run)).unwrap() {
+                if !name.ends_with(".tmp") {
+                    let bytes = disk.read(&root.join(&run).join(&name)).unwrap();
+                    tree.insert(format!("{run}/{name}"), bytes);
+                }
+            }
+        }
+        tree
+    }
+
+    /// What the log says is in force, oldest first.
+    fn in_force(&self, run_id: &str) -> Vec<String> {
+        let log = self.engine.log();
+        let mut at = head_of(log, run_id).unwrap().snapshot;
+        let mut found = Vec::new();
+        while at != 0 {
+            let (fact, body) = snapshot_at(log, Seq(at)).unwrap();
+            found.push(body.snapshot);
+            at = fact.previous;
+        }
+        found.reverse();
+        found
+    }
+}
+
+impl Notary for Host {
+    fn note(&mut self, make: MakeNotes) -> Result<Seq, String> {
+        let first = self.engine.note_all(make, NOW).map_err(|error| error.to_string())?;
+        let committed = self.engine.commit(None, CheckpointWhen::Due, &self.cursors, NOW);
+        for one in committed.map_err(|error| error.to_string())?.iter() {
+            if SnapshotFiles::concerns(&one.event) {
+                self.files.write(one.seq).map_err(|error| error.to_string())?;
+            }
+            self.files.reached(one.seq);
+        }
+        self.cursors = vec![(SNAPSHOTS, self.files.cursor())];
+        Ok(first)
+    }
+}
+
+fn append(host: &mut Host, book: &mut RunBook, text: &str) -> Result<Appended, AppendError> {
+    let (done, result) = book.append(host, Lines { text, first_line: 1, source: None }, None);
+    result.map(|()| done)
+}
+
+/// A generated run as text.
+fn generated(index: u64, events: usize) -> String {
+    shapes::generate(7, index, events).iter().map(|event| event.to_line()).collect()
+}
+
+/// Lines with dense numbers.
+fn renumbered(lines: &[String]) -> String {
+    let number = |(line, seq): (&String, u64)| {
+        let mut value: Value = serde_json::from_str(line).unwrap();
+        value["seq"] = seq.into();
+        format!("{value}\n")
+    };
+    lines.iter().zip(1..).map(number).collect()
+}
+
+fn run_id(text: &str) -> String {
+    let first: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    first["run_id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_worked_example_is_the_same_bytes_in_a_home() {
+    let mut host = Host::open(&SimDisk::new()).unwrap();
+    let mut book = host.book();
+    let done = append(&mut host, &mut book, LOG).unwrap();
+    assert_eq!((done.appended, done.repeated, done.last_seq), (20, 0, 20));
+    assert_eq!(done.snapshots.len(), 1);
+    let tree = host.tree();
+    assert_eq!(tree["run_demo_01/1.snapshot.json"], SNAPSHOT);
+    assert_eq!(tree["run_demo_01/1.md"], NARRATIVE);
+    assert_eq!(tree.len(), 2);
+    // Again, from the same memory and from none: nothing new, nothing changed.
+    let head = host.engine.log().head();
+    for mut book in [book, host.book()] {
+        let done = append(&mut host, &mut book, LOG).unwrap();
+        assert_eq!((done.appended, done.repeated, done.snapshots.len()), (0, 20, 0));
+    }
+    assert_eq!(host.engine.log().head(), head);
+    assert_eq!(host.book().verify("run_demo_01", &host.store()).unwrap(), (1, vec![]));
+}
+
+#[test]
+fn verbose_events_anywhere_change_no_byte() {
+    let verbose = |step: Value| {
+        json!({
+            "schema": "run_event.v1", "run_id": "run_demo_01", "seq": 0,
+            "ts": "2026-01-14T09:00:01.000Z", "step_id": step, "phase": "ACT",
+            "type": "SOMETHING_NEW", "payload": {"any": "thing"},
+        })
+        .to_string()
+    };
+    let lines: Vec<String> = LOG.lines().map(str::to_owned).collect();
+    for place in 0..=lines.len() {
+        let mut more = lines.clone();
+        let several = if place % 7 == 0 { 500 } else { 1 };
+        for count in 0..several {
+            let step = if count % 2 == 0 { Value::Null } else { json!(90 + count) };
+            more.insert(place, verbose(step));
+        }
+        let mut host = Host::open(&SimDisk::new()).unwrap();
+        let mut book = host.book();
+        let done = append(&mut host, &mut book, &renumbered(&more)).unwrap();
+        assert_eq!(done.snapshots.len(), 1, "at {place}");
+        assert_eq!(host.tree()["run_demo_01/1.snapshot.json"], SNAPSHOT, "at {place}");
+        assert_eq!(host.tree()["run_demo_01/1.md"], NARRATIVE, "at {place}");
+    }
+}
+
+#[test]
+fn a_restart_after_any_event_gives_what_one_go_gives() {
+    for index in 0..4 {
+        let text = generated(index, 150);
+        let run = run_id(&text);
+        let mut one_go = Host::open(&SimDisk::new()).unwrap();
+        let mut book = one_go.book();
+        append(&mut one_go, &mut book, &text).unwrap();
+        let expected = one_go.in_force(&run);
+        assert!(index > 0 || expected.len() > 2, "{} snapshots", expected.len());
+        let mut host = Host::open(&SimDisk::new()).unwrap();
+        for line in text.lines() {
+            // A book of its own for every line knows nothing but the log.
+            let mut book = host.book();
+            append(&mut host, &mut book, line).unwrap();
+        }
+        assert!(host.in_force(&run) == expected, "run {index}");
+        assert_eq!(host.tree(), one_go.tree(), "run {index}");
+        let (count, differences) = host.book().verify(&run, &host.store()).unwrap();
+        assert_eq!((count, differences), (expected.len() as u64, vec![]));
+    }
+}
+
+#[test]
+fn spilled_coverage_survives_restarts() {
+    let mut lines: Vec<String> = vec![LOG.lines().next().unwrap().to_owned()];
+    let event = |step: u64, kind: &str, phase: &str, payload: Value| {
+        json!({
+            "schema": "run_event.v1", "run_id": "run_demo_01", "seq": 0,
+            "ts": "2026-01-14T09:00:01.000Z", "step_id": step, "phase": phase, "type": kind,
+            "payload": payload,
+        })
+        .to_string()
+    };
+    for step in 1..=8 {
+        let chunks: Vec<String> = (0..900)
+            .map(|chunk| format!("chunk_{step:03}_{chunk:04}_{}", "x".repeat(20)))
+            .collect();
+        lines.push(event(step, "PLAN_DONE", "PLAN", json!({"plan_id": "p", "action_type": "A"})));
+        lines.push(event(
+            step,
+            "CHUNKS_SEEN",
+            "ACT",
+            json!({"source_id": "s", "chunk_ids": chunks}),
+        ));
+        lines.push(event(step, "ACT_DONE", "ACT", json!({"plan_id": "p", "outcome": "ok"})));
+        lines.push(event(step, "OBSERVE_DONE", "OBSERVE", json!({"progress": true})));
+    }
+    let text = renumbered(&lines);
+    let mut one_go = Host::open(&SimDisk::new()).unwrap();
+    let mut book = one_go.book();
+    append(&mut one_go, &mut book, &text).unwrap();
+    assert!(one_go.tree().keys().filter(|name| name.ends_with("coverage.json")).count() >= 3);
+    let mut host = Host::open(&SimDisk::new()).unwrap();
+    for line in text.lines() {
+        let mut book = host.book();
+        append(&mut host, &mut book, line).unwrap();
+    }
+    assert!(host.tree() == one_go.tree());
+    assert_eq!(host.book().verify("run_demo_01", &host.store()).unwrap(), (4, vec![]));
+}
+
+#[test]
+fn bad_lines_keep_what_came_before_and_other_events_are_refused() {
+    let mut host = Host::open(&SimDisk::new()).unwrap();
+    let mut book = host.book();
+    let broken = LOG.replace("\"type\":\"CONFLICT_RECORDED\"", "\"type\":\"CLAIM_VERIFIED\"");
+    let lines = Lines { text: &broken, first_line: 1, source: None };
+    let (done, result) = book.append(&mut host, lines, None);
+    assert_eq!((done.appended, done.last_seq), (17, 17));
+    let error = result.unwrap_err();
+    assert!(error.is_input());
+    assert!(error.to_string().starts_with("line 18: "), "{error}");
+    // The log is put right: the rest follows.
+    assert_eq!(append(&mut host, &mut book, LOG).unwrap().appended, 3);
+    assert_eq!(host.tree()["run_demo_01/1.snapshot.json"], SNAPSHOT);
+    let changed = LOG.replace("raised liver enzymes.", "lowered liver enzymes.");
+    let error = append(&mut host, &mut book, &changed).unwrap_err();
+    assert!(matches!(error, AppendError::Differs { line: 7, seq: 7, .. }), "{error}");
+    let hole = LOG.lines().last().unwrap().replace("\"seq\":20", "\"seq\":22");
+    assert!(matches!(append(&mut host, &mut book, &hole), Err(AppendError::Input { .. })));
+    let other = LOG.lines().next().unwrap().replace("run_demo_01", "run_demo_02");
+    let mixed = format!("{}\n{other}\n", LOG.lines().next().unwrap());
+    assert!(matches!(append(&mut host, &mut book, &mixed), Err(AppendError::Input { .. })));
+    assert!(append(&mut host, &mut book, "\n \n").unwrap().run_id.is_empty());
+}
+
+#[test]
+fn an_event_id_names_one_event_across_restarts() {
+    let with_id = |line: &str, id: &str, seq: u64| {
+        let mut value: Value = serde_json::from_str(line).unwrap();
+        (value["event_id"], value["seq"]) = (id.into(), seq.into());
+        format!("{value}\n")
+    };
+    let lines: Vec<&str> = LOG.lines().collect();
+    let mut host = Host::open(&SimDisk::new()).unwrap();
+    let head: String = lines[..2].iter().map(|line| format!("{line}\n")).collect();
+    let mut book = host.book();
+    append(&mut host, &mut book, &head).unwrap();
+    append(&mut host, &mut book, &with_id(lines[2], "plan", 3)).unwrap();
+    // The same event under the next number keeps its place and counts for nothing.
+    for mut book in [book, host.book()] {
+        let next = head_of(host.engine.log(), "run_demo_01").unwrap().last_seq + 1;
+        let done = append(&mut host, &mut book, &with_id(lines[2], "plan", next)).unwrap();
+        assert_eq!(done.appended, 1);
+        assert!(done.warnings.iter().any(|one| one.contains("repeat an earlier event_id")));
+    }
+    let mut book = host.book();
+    let error = append(&mut host, &mut book, &with_id(lines[5], "plan", 6)).unwrap_err();
+    assert!(matches!(error, AppendError::IdReused { .. }), "{error}");
+}
+
+#[test]
+fn the_gate_stops_a_run_for_good_and_the_old_snapshot_stays() {
+    let again = LOG.lines().next().unwrap().replace("Find evidence", "Forget evidence");
+    let mut lines: Vec<String> = LOG.lines().map(str::to_owned).collect();
+    lines.push(again);
+    lines.extend(LOG.lines().skip(10).map(|line| {
+        line.replace("clm_002", "clm_003")
+            .replace("cnf_001", "cnf_002")
+            .replace("q_001", "q_002")
+            .replace("fail_001", "fail_002")
+            .replace("\"step_id\":2", "\"step_id\":3")
+    }));
+    // Six terminal events again, so that the trigger fires.
+    lines.extend(
+        LOG.lines()
+            .skip(10)
+            .filter(|line| line.contains("_DONE"))
+            .map(|line| line.replace("\"step_id\":2", "\"step_id\":4")),
+    );
+    let text = renumbered(&lines);
+    let disk = SimDisk::new();
+    let mut host = Host::open(&disk).unwrap();
+    let mut book = host.book();
+    let done = append(&mut host, &mut book, &text).unwrap();
+    let failed = done.failed.unwrap();
+    assert_eq!(failed["snapshot"]["validation"]["failure_action_taken"], "SYSTEM_ERROR");
+    assert_eq!(failed["events"][0]["type"], "COMPACTION_FAILED");
+    assert_eq!(failed["events"][1]["payload"]["stop_reason"], "SYSTEM_ERROR");
+    assert_eq!(host.in_force("run_demo_01").len(), 1);
+    assert_eq!(host.tree()["run_demo_01/1.snapshot.json"], SNAPSHOT);
+    assert_eq!(host.tree().len(), 2);
+    let overview = host.engine.runs().overview().clone();
+    assert_eq!((overview.snapshots, overview.failed), (1, 1));
+    assert!(overview.last_failure.unwrap().message.contains("objective_unchanged"));
+    drop(host);
+    // Neither memory nor time heals it; what is there already is still recognized.
+    let mut host = Host::open(&disk.reboot()).unwrap();
+    let mut book = host.book();
+    assert_eq!(append(&mut host, &mut book, &text).unwrap().repeated, lines.len() as u64);
+    let mut more = lines.clone();
+    more.push(lines.last().unwrap().replace("\"step_id\":4", "\"step_id\":5"));
+    let error = append(&mut host, &mut book, &renumbered(&more)).unwrap_err();
+    assert!(matches!(error, AppendError::Stopped { .. }), "{error}");
+    assert!(book.snapshot_now(&mut host, "run_demo_01").is_err());
+    assert_eq!(host.in_force("run_demo_01").len(), 1);
+}
+
+#[test]
+fn power_lost_anywhere_leaves_the_old_snapshot_or_the_new_one() {
+    let text = generated(1, 120);
+    let run = run_id(&text);
+    let lines: Vec<&str> = text.lines().collect();
+    let pages: Vec<String> = lines.chunks(17).map(|page| page.join("\n")).collect();
+    let live = |disk: &SimDisk| -> Result<(), String> {
+        let mut host = Host::open(disk)?;
+        let mut book = host.book();
+        for page in &pages {
+            append(&mut host, &mut book, page).map_err(|error| error.to_string())?;
+        }
+        host.engine.close().map_err(|error| error.to_string())
+    };
+    let clean = SimDisk::new();
+    live(&clean).unwrap();
+    let counts = clean.counts();
+    let host = Host::open(&clean.reboot()).unwrap();
+    let (expected, tree) = (host.in_force(&run), host.tree());
+    assert!(expected.len() > 3, "{} snapshots", expected.len());
+    let (writes, syncs) = (counts.writes, counts.syncs);
+    let points = if deep() { writes + syncs } else { 70 };
+    let mut seen = [0; 2];
+    for point in 0..points {
+        let at = 1 + point * (writes + syncs) / points;
+        let faults = match at.checked_sub(writes) {
+            Some(sync) if sync > 0 => Faults { crash_at_sync: Some(sync), ..Faults::default() },
+            _ => Faults { crash_at_write: Some(at), ..Faults::default() },
+        };
+        let disk = SimDisk::new();
+        disk.set_faults(faults);
+        let told = live(&disk);
+        assert!(disk.has_crashed() || told.is_ok(), "{at}: {told:?}");
+        let disk = disk.crash(at);
+        let mut host = Host::open(&disk).unwrap_or_else(|error| panic!("{at}: {error}"));
+        let left = host.in_force(&run);
+        assert!(expected.starts_with(&left), "{at}: another snapshot is in force");
+        seen[usize::from(left.len() == expected.len())] += 1;
+        // Files are those of the log, all of them, whatever the crash left.
+        assert_eq!(host.tree().keys().filter(|name| name.ends_with(".json")).count(), left.len());
+        let mut book = host.book();
+        append(&mut host, &mut book, &text).unwrap_or_else(|error| panic!("{at}: {error}"));
+        assert!(host.in_force(&run) == expected, "{at}: the rest gives other snapshots");
+        assert!(host.tree() == tree, "{at}: other files");
+    }
+    assert!(seen[0] > 10, "{seen:?}");
+}
+
+struct Serving(Child);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn serve(home: &ProcessHome) -> Serving {
+    let child = home.command(&["--quiet", "serve"]).spawn().unwrap();
+    let serving = Serving(child);
+    wait_until("the socket answers", || home.path("run/summarizer.sock").exists());
+    serving
+}
+
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "waited for: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn json_of(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn the_command_with_a_home_beside_a_service_and_without_one() {
+    let home = ProcessHome::new();
+    std::fs::write(home.path("run.jsonl"), LOG).unwrap();
+    let log = home.path("run.jsonl").display().to_string();
+    let report = home.expect(0, &["--json", "compact", &log, "--event-threshold", "6"]);
+    let report = json_of(&report.out);
+    assert_eq!(schema::check("compaction_report.v1", &report), []);
+    assert_eq!((&report["events"], &report["resumed_after"]), (&json!(20), &json!(0)));
+    assert_eq!(home.read("run/snapshots/run_demo_01/1.snapshot.json"), SNAPSHOT);
+    home.expect(0, &["compact", &log, "--verify"]);
+    // A service holds the home: the same commands ask it.
+    let serving = serve(&home);
+    let watched = home.path("run/run_logs");
+    std::fs::create_dir_all(&watched).unwrap();
+    std::fs::write(watched.join("bad.jsonl"), "not an event\n").unwrap();
+    let text = generated(2, 150);
+    let run = run_id(&text);
+    let half = text.lines().count() / 2;
+    let cut: usize = text.lines().take(half).map(|line| line.len() + 1).sum();
+    // The file grows in pieces that do not end at a line's end.
+    std::fs::write(watched.join("other.jsonl"), &text[..cut + 10]).unwrap();
+    let status = || json_of(&home.expect(0, &["--json", "status"]).out);
+    wait_until("half of the run", || status()["compaction"]["latest"]["run_id"] == run.as_str());
+    assert!(status()["compaction"]["set_aside"]["bad.jsonl"].is_string());
+    std::fs::write(watched.join("other.jsonl"), &text).unwrap();
+    let report = home.expect(0, &["--json", "compact", &log]);
+    let report = json_of(&report.out);
+    assert_eq!((&report["resumed_after"], &report["snapshots"]), (&json!(1), &json!([])));
+    let files = home.path("run/snapshots").join(&run);
+    let compacted = tempfile::tempdir().unwrap();
+    let (source, out) = (watched.join("other.jsonl"), compacted.path().display().to_string());
+    home.expect(0, &["compact", &source.display().to_string(), "--out", &out]);
+    let expected = tree_of(&compacted.path().join(&run));
+    assert!(expected.len() >= 2, "{expected:?}");
+    wait_until("all of the run", || tree_of(&files) == expected);
+    home.expect(0, &["compact", "--run", &run, "--verify"]);
+    let now = home.expect(0, &["--json", "compact", "--run", &run, "--now"]);
+    let taken = json_of(&now.out)["snapshots"].as_array().unwrap().len();
+    assert_eq!(tree_of(&files).len(), expected.len() + 2 * taken);
+    std::fs::write(files.join("1.md"), "edited").unwrap();
+    let verdict = home.expect(1, &["--json", "compact", "--run", &run, "--verify"]);
+    let verdict = json_of(&verdict.out);
+    assert_eq!(schema::check("compaction_verdict.v1", &verdict), []);
+    assert_eq!(verdict["differences"][0]["file"], "1.md");
+    // Killed and started again, it goes on where it was, reads nothing twice, and the files it had
+    // not recorded as written are what the log says.
+    let head = status()["log"]["head"].as_u64().unwrap();
+    drop(serving);
+    let serving = serve(&home);
+    std::thread::sleep(Duration::from_millis(1200));
+    let dump = home.expect(0, &["log", "dump", "--from", &(head + 1).to_string()]);
+    assert!(!dump.out.contains("run_events_appended"), "{}", dump.out);
+    home.expect(0, &["compact", "--run", &run, "--verify"]);
+    drop(serving);
+    // Everything again from the log alone.
+    let exported = home.path("exported");
+    home.expect(0, &["export", "--to", &exported.display().to_string()]);
+    assert_eq!(tree_of(&exported.join("run/snapshots").join(&run)), tree_of(&files));
+}
+
+fn tree_of(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let disk: &dyn Disk = &HostDisk;
+    let names = disk.list(dir).unwrap_or_default();
+    let names = names.into_iter().filter(|name| !name.ends_with(".tmp"));
+    names.map(|name| (name.clone(), disk.read(&dir.join(&name)).unwrap_or_default())).collect()
+}
+
+#[test]
+fn the_command_says_what_is_wrong() {
+    let home = ProcessHome::new();
+    let missing = home.expect(5, &["compact", "nowhere.jsonl"]);
+    assert!(missing.err.contains("name an existing run_event.v1 file"), "{}", missing.err);
+    std::fs::write(home.path("empty.jsonl"), "\n").unwrap();
+    let empty = home.path("empty.jsonl").display().to_string();
+    home.expect(5, &["compact", &empty]);
+    home.expect(5, &["compact", "--run", "nobody", "--verify"]);
+    home.expect(2, &["compact"]);
+    home.expect(2, &["compact", &empty, "--strict-v1"]);
+    let hole = LOG.replace("\"seq\":5", "\"seq\":6");
+    std::fs::write(home.path("hole.jsonl"), hole).unwrap();
+    let hole = home.path("hole.jsonl").display().to_string();
+    let refused = home.expect(5, &["compact", &hole]);
+    assert!(refused.err.contains("line 5"), "{}", refused.err);
+    let torn = format!("{}{{\"schema\":", LOG.replace("run_demo_01", "run_torn"));
+    std::fs::write(home.path("torn.jsonl"), torn).unwrap();
+    let torn = home.path("torn.jsonl").display().to_string();
+    let left = home.expect(0, &["compact", &torn, "--now"]);
+    assert!(left.err.contains("unfinished last line"), "{}", left.err);
+    assert!(left.out.contains("run_torn/1.snapshot.json"), "{}", left.out);
+}
