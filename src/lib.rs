@@ -39,6 +39,7 @@ pub mod cli;
 pub mod compaction;
 pub mod config;
 pub mod contract;
+pub mod digest;
 pub mod export;
 pub mod flow;
 pub mod import;

@@ -10,6 +10,7 @@ use super::failure::{Exit, Failure};
 use super::session::flows_used;
 use super::ui::{green, red, yellow};
 use crate::contract::hash::Digest;
+use crate::digest::selector::{Selector, Selectors};
 use crate::flow::lint::{self, Severity};
 use crate::flow::scaffold;
 use crate::registry::{
@@ -36,9 +37,9 @@ enum Action {
         #[arg(long)]
         variant: Option<String>,
     },
-    /// Verify and lint packs; exits 1 when one has an error
+    /// Verify and lint packs and selectors; exits 1 when one has an error
     Check {
-        /// Only this flow
+        /// Only this flow or selector
         flow_id: Option<String>,
     },
     /// Print the hash of a pack folder or of a registered flow
@@ -159,7 +160,13 @@ fn check(context: &Context, registry: &Registry, only: Option<&str>) -> Result<E
         .iter()
         .filter(|record| only.is_none_or(|id| record.flow_id == id))
         .collect();
-    if let (Some(flow_id), true) = (only, wanted.is_empty()) {
+    let selectors = selectors(context)?;
+    let selectors: Vec<&Selector> = selectors
+        .all()
+        .iter()
+        .filter(|selector| only.is_none_or(|id| selector.selector_id == id))
+        .collect();
+    if let (Some(flow_id), true) = (only, wanted.is_empty() && selectors.is_empty()) {
         find(registry, flow_id, None)?;
     }
     let mutated = FlowDirectory::mutations(registry, &flows_used(context)?);
@@ -188,19 +195,43 @@ fn check(context: &Context, registry: &Registry, only: Option<&str>) -> Result<E
             context.ui.json(&json!({"flow_id": record.flow_id, "variant": record.variant, "findings": findings}));
             continue;
         }
-        if findings.is_empty() {
-            context.ui.out(format!("{} {name}", green("ok")));
-        }
-        for finding in findings {
-            let word = match finding.severity {
-                Severity::Error => red("error"),
-                Severity::Warning => yellow("warning"),
-            };
-            context.ui.out(format!("{word} {name}: {}: {}", finding.place, finding.message));
-        }
+        say(context, &name, &findings);
     }
     bar.finish_and_clear();
+    for selector in selectors {
+        // What makes a selector unusable was refused when the dataset was read.
+        let findings = selector.lint();
+        match context.ui.json {
+            true => {
+                context.ui.json(&json!({"selector_id": selector.selector_id, "findings": findings}))
+            }
+            false => say(context, &format!("selector {}", selector.selector_id), &findings),
+        }
+    }
     Ok(if errors > 0 { Exit::Wrong } else { Exit::Done })
+}
+
+/// What was found about one record, for people.
+fn say(context: &Context, name: &str, findings: &[lint::Finding]) {
+    if findings.is_empty() {
+        context.ui.out(format!("{} {name}", green("ok")));
+    }
+    for finding in findings {
+        let word = match finding.severity {
+            Severity::Error => red("error"),
+            Severity::Warning => yellow("warning"),
+        };
+        context.ui.out(format!("{word} {name}: {}: {}", finding.place, finding.message));
+    }
+}
+
+/// The selectors in force: the home's own, else the embedded ones.
+pub fn selectors(context: &Context) -> Result<Selectors, Failure> {
+    Selectors::of_home(&*context.machine.disk, &context.home).map_err(|error| {
+        Failure::new(Exit::Config, "the selectors cannot be used")
+            .because(&error)
+            .hint("`summarizer schema selector.v1` is what a line must be")
+    })
 }
 
 fn hash(

@@ -247,6 +247,10 @@ impl<C> Decode<C> for Open {
 
 /// The tag of [`Event::LineQuarantined`], for scans that look for nothing else.
 pub const LINE_QUARANTINED: u16 = 3;
+/// The tag of [`Event::SummaryProduced`].
+pub const SUMMARY_PRODUCED: u16 = 15;
+/// The tag of [`Event::Noted`].
+pub const NOTED: u16 = 26;
 
 /// The tag of [`Event::Noted`], likewise.
 pub const NOTED: u16 = 26;

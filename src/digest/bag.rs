@@ -1,0 +1,681 @@
+//! One bag: its id, what is known of it, and the files it consists of.
+//!
+//! Contract. The id follows from the type, the window, the selector with its hash, the group and the
+//! ordered list of summary ids; nothing else, so whoever has `bag.json` and `trace.json` can compute
+//! it again. The files follow from the draft, the items and the stamp of the build.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chrono_tz::Tz;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::choose::{Draft, Group};
+use super::markdown::one_line;
+use super::memo::{self, Told};
+use super::pairs::PairScore;
+use super::selector::{BagType, Channel, Export, PublishRule, Selector};
+use super::window::{Window, WindowType};
+use crate::contract::hash::sha256;
+use crate::contract::json::{jcs, to_file};
+use crate::contract::stable_id::{Part, list_hash, stable_id};
+use crate::contract::time::Day;
+use crate::contract::vocabulary::Stream;
+
+/// The folder of digests, relative to the bus home.
+pub const DIGESTS_DIR: &str = "digests";
+/// The only level there is so far.
+pub const LEVEL: &str = "L2";
+/// Source ids that are listed; more are told by their hash alone.
+const SOURCE_IDS_LISTED_MAX: usize = 10_000;
+/// Longest memo slug.
+const SLUG_CHARS_MAX: usize = 120;
+
+/// The version of `bag.json`.
+pub const BAG_VERSION: &str = "digest_bag.v1";
+/// The version of `trace.json`.
+pub const TRACE_VERSION: &str = "digest_trace.v1";
+/// The version of a memo's sidecar.
+pub const MEMO_META_VERSION: &str = "digest_memo_meta.v1";
+/// The version of `memo/index.json`.
+pub const MEMO_INDEX_VERSION: &str = "bag_memo_index.v1";
+
+/// What a bag id is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct BagIdentity<'a> {
+    /// The type.
+    pub bag_type: &'a str,
+    /// The type of the window.
+    pub window_type: &'a str,
+    /// The zone of the window.
+    pub tz: &'a str,
+    /// The label of the window.
+    pub label: &'a str,
+    /// The selector.
+    pub selector_id: &'a str,
+    /// Its hash, bare hex.
+    pub selector_hash: &'a str,
+    /// What the bag is about, when the selector groups.
+    pub group: Option<&'a str>,
+    /// Hash of the ordered summary ids.
+    pub summaries_hash: &'a str,
+}
+
+/// The id of a bag.
+pub fn bag_id(identity: &BagIdentity<'_>) -> String {
+    let BagIdentity { window_type, tz, label, .. } = identity;
+    let window = format!("{window_type}/{tz}/{label}");
+    // Byte for byte: two projects that differ in a blank are two.
+    let group = format!("group:{}", identity.group.unwrap_or("none"));
+    stable_id(
+        "bag",
+        &[
+            Part::Text("bag"),
+            Part::Labelled("type", identity.bag_type),
+            Part::Labelled("window", &window),
+            Part::Labelled("selector", identity.selector_id),
+            Part::Labelled("selector_hash", identity.selector_hash),
+            Part::Opaque(&group),
+            Part::Labelled("summaries_hash", identity.summaries_hash),
+        ],
+    )
+}
+
+/// A window as records spell it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WindowFacts {
+    /// How long.
+    pub window_type: WindowType,
+    /// First local day.
+    pub start_day: Option<String>,
+    /// Last local day.
+    pub end_day: Option<String>,
+    /// Its name.
+    pub label: String,
+    /// The zone its days begin in.
+    pub tz: String,
+}
+
+impl WindowFacts {
+    /// The facts of a window in a zone.
+    pub fn of(window: &Window, zone: Tz) -> WindowFacts {
+        let text = |day: Option<Day>| day.map(|day| day.to_string());
+        WindowFacts {
+            window_type: window.kind,
+            start_day: text(window.start),
+            end_day: text(window.end),
+            label: window.label(),
+            tz: zone.name().to_owned(),
+        }
+    }
+}
+
+/// What a bag is about, as records spell it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupFacts {
+    /// By what summaries were grouped.
+    pub by: String,
+    /// The key.
+    pub key: String,
+}
+
+/// A pair, as records spell it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the words of the pair statistics")]
+pub struct PairFacts {
+    pub count: u64,
+    pub lift: f64,
+    pub npmi: f64,
+    pub edge_score: f64,
+}
+
+impl PairFacts {
+    fn of(score: PairScore) -> PairFacts {
+        // Six decimals are more than the counts support and the same on every machine.
+        let round = |number: f64| (number * 1e6).round() / 1e6;
+        let PairScore { count, lift, npmi, edge } = score;
+        PairFacts { count, lift: round(lift), npmi: round(npmi), edge_score: round(edge) }
+    }
+}
+
+/// A memo of a bag.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoFacts {
+    /// Its slug.
+    pub memo_slug: String,
+    /// What it is about.
+    pub channel: Channel,
+}
+
+/// Everything the indexes say about a bag.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields are those of bag.json")]
+pub struct BagFacts {
+    pub bag_id: String,
+    pub bag_type: BagType,
+    pub window: WindowFacts,
+    pub group: Option<GroupFacts>,
+    pub selector_id: String,
+    pub selector_version: String,
+    pub selector_hash: String,
+    pub summaries_hash: String,
+    pub title: String,
+    pub tags: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pair: Option<PairFacts>,
+    pub candidate: u64,
+    pub selected: u64,
+    pub memos: Vec<MemoFacts>,
+    pub bag_meta_sha256: String,
+    pub trace_sha256: String,
+    pub created_at: String,
+    pub run_id: String,
+}
+
+/// Which bags stand for the same thing: a newer one supersedes an older one.
+pub type BagKey = (String, String, Option<String>);
+
+impl BagFacts {
+    /// Its folder, relative to the bus home.
+    pub fn path(&self) -> String {
+        bag_path(self.bag_type, &self.bag_id)
+    }
+
+    /// What it stands for: selector, window and group.
+    pub fn key(&self) -> BagKey {
+        let group = self.group.as_ref().map(|group| group.key.clone());
+        (self.selector_id.clone(), self.window.label.clone(), group)
+    }
+}
+
+/// The folder of a bag, relative to the bus home.
+pub fn bag_path(bag_type: BagType, bag_id: &str) -> String {
+    format!("{DIGESTS_DIR}/{LEVEL}/{}/{bag_id}", bag_type.as_str())
+}
+
+/// The files of a bag, by their path in its folder.
+pub type BagFiles = BTreeMap<String, String>;
+
+/// What is the same for all bags of one build.
+#[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "the fields are those of bag.json and trace.json")]
+pub struct BuildStamp {
+    pub run_id: String,
+    pub created_at: String,
+    pub registry_hash: String,
+    pub engine_version: String,
+    /// Hash of the published manifest of a partition of the Summary Bus.
+    pub manifests: BTreeMap<(Stream, Day), String>,
+}
+
+/// A summary of a bag, with all that its files need.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BagItem {
+    /// For memos.
+    pub told: Told,
+    /// The version of its record.
+    pub schema_version: String,
+    /// What it was made from.
+    pub source_ids: Vec<String>,
+}
+
+impl BagItem {
+    /// Reads an item's line.
+    pub fn read(
+        line: &[u8],
+        tags: Vec<String>,
+        project: Option<String>,
+    ) -> Result<BagItem, String> {
+        let item: Value = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+        let (title, text, tasks, achievements) = memo::words(&item, &tags);
+        let text_of = |name: &str| item[name].as_str().unwrap_or_default();
+        let day = text_of("day").parse().map_err(|error| format!("day: {error}"))?;
+        let schema_version = text_of("schema_version").to_owned();
+        let of_version = |stream: &&Stream| stream.item_version() == schema_version;
+        let stream = *Stream::ALL
+            .iter()
+            .find(of_version)
+            .ok_or_else(|| format!("{schema_version:?} is no version of a summary"))?;
+        let at = item["ts_abs_ms"].as_i64().ok_or("it has no source time")?;
+        let sources = item["source_ids"].as_array().into_iter().flatten();
+        Ok(BagItem {
+            source_ids: sources.filter_map(Value::as_str).map(str::to_owned).collect(),
+            told: Told {
+                summary_id: text_of("summary_id").to_owned(),
+                stream,
+                day,
+                at: crate::contract::time::Timestamp(at),
+                title,
+                text,
+                project,
+                tags,
+                tasks,
+                achievements,
+            },
+            schema_version,
+        })
+    }
+}
+
+/// The hash of an ordered list of summary ids.
+pub fn summaries_hash(ids: &[String]) -> String {
+    list_hash(ids)
+}
+
+/// The id a draft would get.
+pub fn draft_id(
+    selector: &Selector,
+    selector_hash: &str,
+    window: &WindowFacts,
+    group: Option<&Group>,
+    ids: &[String],
+) -> (String, String) {
+    let hash = summaries_hash(ids);
+    let id = bag_id(&BagIdentity {
+        bag_type: selector.bag_type.as_str(),
+        window_type: window.window_type.as_str(),
+        tz: &window.tz,
+        label: &window.label,
+        selector_id: &selector.selector_id,
+        selector_hash,
+        group: group.map(|group| group.key.as_str()),
+        summaries_hash: &hash,
+    });
+    (id, hash)
+}
+
+/// A bag about to be written.
+pub struct NewBag<'a> {
+    /// Its selector.
+    pub selector: &'a Selector,
+    /// The hash of the selector.
+    pub selector_hash: &'a str,
+    /// The zone of its window.
+    pub zone: Tz,
+    /// Its window.
+    pub window: &'a Window,
+    /// What was chosen.
+    pub draft: &'a Draft,
+    /// Its summaries, in the order of the selector.
+    pub items: &'a [BagItem],
+}
+
+impl NewBag<'_> {
+    /// Its facts and its files.
+    pub fn render(&self, stamp: &BuildStamp) -> serde_json::Result<(BagFacts, BagFiles)> {
+        let window = WindowFacts::of(self.window, self.zone);
+        let ids: Vec<String> = self.items.iter().map(|one| one.told.summary_id.clone()).collect();
+        let group = self.draft.group.as_ref();
+        let (bag_id, summaries_hash) =
+            draft_id(self.selector, self.selector_hash, &window, group, &ids);
+        let title =
+            one_line(&self.selector.title_of(group.map(spoken).as_deref(), &self.window.title()));
+        let dropped: u64 = self.draft.dropped.values().sum();
+        let mut facts = BagFacts {
+            bag_id,
+            bag_type: self.selector.bag_type,
+            window,
+            group: group.map(|group| GroupFacts {
+                by: group.by.as_str().to_owned(),
+                key: group.key.clone(),
+            }),
+            selector_id: self.selector.selector_id.clone(),
+            selector_version: self.selector.selector_version.clone(),
+            selector_hash: self.selector_hash.to_owned(),
+            summaries_hash,
+            title,
+            tags: group.map(|group| group.tags.clone()).unwrap_or_default(),
+            pair: group.and_then(|group| group.pair).map(PairFacts::of),
+            candidate: dropped + self.items.len() as u64,
+            selected: self.items.len() as u64,
+            memos: Vec::new(),
+            bag_meta_sha256: String::new(),
+            trace_sha256: String::new(),
+            created_at: stamp.created_at.clone(),
+            run_id: stamp.run_id.clone(),
+        };
+        let mut files = BagFiles::new();
+        self.memos(&mut facts, &mut files)?;
+        self.exports(&mut files);
+        let meta = to_file(&self.bag_json(&facts, stamp))?;
+        facts.bag_meta_sha256 = sha256(&meta).hex();
+        files.insert("meta/bag.json".to_owned(), meta);
+        let trace = to_file(&self.trace_json(&facts, stamp, &ids, &files))?;
+        facts.trace_sha256 = sha256(&trace).hex();
+        files.insert("meta/trace.json".to_owned(), trace);
+        Ok((facts, files))
+    }
+
+    fn memos(&self, facts: &mut BagFacts, files: &mut BagFiles) -> serde_json::Result<()> {
+        let rule = &self.selector.memo;
+        let mut told: Vec<&Told> =
+            self.items.iter().take(rule.max_items).map(|item| &item.told).collect();
+        told.sort_by(|a, b| (a.at, &a.summary_id).cmp(&(b.at, &b.summary_id)));
+        let ids: Vec<&str> = told.iter().map(|told| told.summary_id.as_str()).collect();
+        let mut memos = Vec::new();
+        for channel in &rule.channels {
+            let slug = memo_slug(facts, *channel);
+            let title = match channel {
+                Channel::Digest => facts.title.clone(),
+                other => format!("{} ({})", facts.title, other.as_str()),
+            };
+            let window = self.window.title();
+            let text = memo::render(&self.frame(facts, *channel, &title, &window), &told);
+            let (path, meta_path) = (format!("memo/{slug}.md"), format!("memo/{slug}.meta.json"));
+            let md_sha256 = sha256(&text).hex();
+            let mut sidecar = json!({
+                "schema_version": MEMO_META_VERSION,
+                "bag_id": facts.bag_id,
+                "memo_slug": slug,
+                "title": title,
+                "bag_type": facts.bag_type,
+                "level": LEVEL,
+                "summary_ids": ids,
+                "selector_id": facts.selector_id,
+                "selector_hash": facts.selector_hash,
+                "created_at": facts.created_at,
+                "integrity": {"md_sha256": md_sha256},
+                "category": channel.as_str(),
+                "tags": facts.tags,
+            });
+            if !rule.audience.is_empty() {
+                sidecar["audience"] = json!(rule.audience);
+            }
+            files.insert(meta_path.clone(), to_file(&sidecar)?);
+            files.insert(path.clone(), text);
+            memos.push(json!({
+                "memo_slug": slug, "title": title, "path": path, "meta_path": meta_path,
+                "md_sha256": md_sha256, "tags": facts.tags,
+            }));
+            facts.memos.push(MemoFacts { memo_slug: slug, channel: *channel });
+        }
+        let index = json!({
+            "schema_version": MEMO_INDEX_VERSION,
+            "bag_id": facts.bag_id,
+            "updated_at": facts.created_at,
+            "memos": memos,
+        });
+        files.insert("memo/index.json".to_owned(), to_file(&index)?);
+        Ok(())
+    }
+
+    fn frame<'b>(
+        &'b self,
+        facts: &'b BagFacts,
+        channel: Channel,
+        title: &'b str,
+        window_title: &'b str,
+    ) -> memo::Frame<'b> {
+        memo::Frame {
+            channel,
+            title,
+            description: self.selector.description.as_deref(),
+            tags: &facts.tags,
+            created_at: &facts.created_at,
+            publish: self.selector.matching.publish == PublishRule::Public,
+            bag_id: &facts.bag_id,
+            bag_type: facts.bag_type,
+            window_label: &facts.window.label,
+            window_title,
+            selector_id: &facts.selector_id,
+            candidates: facts.candidate,
+            selected: self.items.len(),
+            zone: self.zone,
+        }
+    }
+
+    fn exports(&self, files: &mut BagFiles) {
+        for export in &self.selector.exports {
+            let (name, text) = match export {
+                Export::ItemsJsonl => ("data/items.jsonl", self.items_jsonl()),
+                Export::ItemsCsv => ("data/items.csv", self.items_csv()),
+            };
+            files.insert(name.to_owned(), text);
+        }
+    }
+
+    fn items_jsonl(&self) -> String {
+        let mut lines = String::new();
+        for item in self.items {
+            let told = &item.told;
+            lines.push_str(&jcs(&json!({
+                "summary_id": told.summary_id, "stream": told.stream, "day": told.day.to_string(),
+                "ts_abs": told.at.to_string(), "title": told.title, "project": told.project,
+                "tags": told.tags, "text": told.text, "tasks": told.tasks,
+                "source_ids": item.source_ids, "path": told.path(),
+            })));
+            lines.push('\n');
+        }
+        lines
+    }
+
+    fn items_csv(&self) -> String {
+        let mut lines = "summary_id,stream,day,ts_abs,project,title,tags,tasks,path\n".to_owned();
+        for BagItem { told, .. } in self.items {
+            let cells = [
+                told.summary_id.clone(),
+                told.stream.to_string(),
+                told.day.to_string(),
+                told.at.to_string(),
+                told.project.clone().unwrap_or_default(),
+                told.title.clone(),
+                told.tags.join(" "),
+                told.tasks.len().to_string(),
+                told.path(),
+            ];
+            lines.push_str(&cells.map(|cell| csv_cell(&cell)).join(","));
+            lines.push('\n');
+        }
+        lines
+    }
+
+    fn bag_json(&self, facts: &BagFacts, stamp: &BuildStamp) -> Value {
+        let partitions: BTreeSet<(Stream, Day)> =
+            self.items.iter().map(|item| (item.told.stream, item.told.day)).collect();
+        let refs = partitions.iter().filter_map(|key| {
+            let sha256 = stamp.manifests.get(key)?;
+            Some(json!({"day": key.1.to_string(), "sha256": sha256, "stream": key.0}))
+        });
+        let versions: BTreeSet<&str> =
+            self.items.iter().map(|item| item.schema_version.as_str()).collect();
+        let mut bag = json!({
+            "schema_version": BAG_VERSION,
+            "bag_id": facts.bag_id,
+            "bag_type": facts.bag_type,
+            "level": LEVEL,
+            "title": facts.title,
+            "window": facts.window,
+            "group": facts.group,
+            "selector": {
+                "selector_id": facts.selector_id,
+                "selector_version": facts.selector_version,
+                "selector_hash": facts.selector_hash,
+            },
+            "tags": facts.tags,
+            "inputs": {
+                "summary_bus_manifest_refs": refs.collect::<Vec<Value>>(),
+                "summary_schema_versions": versions,
+            },
+            "counts": {
+                "candidate": facts.candidate,
+                "selected": facts.selected,
+                "published_memos": facts.memos.len(),
+            },
+            "identity": {"scheme": "stable_id:v1", "summaries_hash": facts.summaries_hash},
+            "producer": {
+                "name": "summarizer",
+                "digest_engine_version": stamp.engine_version,
+                "run_id": facts.run_id,
+            },
+            "created_at": facts.created_at,
+        });
+        if let Some(pair) = &facts.pair {
+            bag["pair"] = json!(pair);
+        }
+        bag
+    }
+
+    fn trace_json(
+        &self,
+        facts: &BagFacts,
+        stamp: &BuildStamp,
+        ids: &[String],
+        files: &BagFiles,
+    ) -> Value {
+        let sources: BTreeSet<&String> =
+            self.items.iter().flat_map(|item| &item.source_ids).collect();
+        let sources: Vec<&String> = sources.into_iter().collect();
+        let mut upstream = json!({"summary_ids": ids});
+        if sources.len() <= SOURCE_IDS_LISTED_MAX {
+            upstream["source_ids_union"] = json!(sources);
+        }
+        upstream["source_ids_union_hash"] = list_hash(&sources).into();
+        let reasons: BTreeMap<&str, u64> =
+            self.draft.dropped.iter().map(|(reason, count)| (reason.as_str(), *count)).collect();
+        json!({
+            "schema_version": TRACE_VERSION,
+            "bag_id": facts.bag_id,
+            "upstream": upstream,
+            "rules": {
+                "selector_id": facts.selector_id,
+                "selector_hash": facts.selector_hash,
+                "selector": self.selector.record,
+                "registry_hash": stamp.registry_hash,
+            },
+            "coverage": {
+                "selected_summary_ids": facts.selected,
+                "dropped_summary_ids": facts.candidate - facts.selected,
+                "drop_reasons": reasons,
+            },
+            "integrity": {"bag_dir_sha256": bag_dir_sha256(files)},
+        })
+    }
+}
+
+/// A group as people say it.
+fn spoken(group: &Group) -> String {
+    let plain = |tag: &String| tag.strip_prefix("free:").unwrap_or(tag).replace('_', " ");
+    match group.tags.as_slice() {
+        [] => group.key.clone(),
+        tags => tags.iter().map(plain).collect::<Vec<_>>().join(" + "),
+    }
+}
+
+/// The hash over all files of a bag but its trace, which holds the hash.
+pub fn bag_dir_sha256(files: &BagFiles) -> String {
+    let hashed = files.iter().filter(|(path, _)| *path != "meta/trace.json");
+    let lines: String = hashed.map(|(path, text)| format!("{}  {path}\n", sha256(text))).collect();
+    sha256(lines).hex()
+}
+
+/// A file name that every system takes, the same for the same memo.
+fn memo_slug(facts: &BagFacts, channel: Channel) -> String {
+    let about = match &facts.group {
+        Some(group) => group.key.replace('+', "__"),
+        None => facts.selector_id.clone(),
+    };
+    let mut slug = format!("{}__{}", facts.bag_type.as_str(), file_word(&about));
+    if channel != Channel::Digest {
+        slug.push_str(&format!("__{}", channel.as_str()));
+    }
+    slug
+}
+
+/// Only `a-z 0-9 _ -`; where that loses more than case and punctuation, a checksum tells.
+fn file_word(text: &str) -> String {
+    let mut word = String::new();
+    let mut lossy = false;
+    for c in text.chars() {
+        match c.to_ascii_lowercase() {
+            plain @ ('a'..='z' | '0'..='9' | '_' | '-') => {
+                lossy |= plain != c;
+                word.push(plain);
+            }
+            ':' | '.' => word.push('_'),
+            _ => {
+                lossy = true;
+                if !word.ends_with('-') {
+                    word.push('-');
+                }
+            }
+        }
+    }
+    let room = SLUG_CHARS_MAX - 48;
+    if !lossy && word.len() <= room {
+        return word;
+    }
+    word.truncate(room);
+    format!("{}__chk_{}", word.trim_matches('-'), &sha256(text).hex()[..8])
+}
+
+/// A quoted cell. A leading sign that spreadsheets take for a formula gets an apostrophe.
+fn csv_cell(text: &str) -> String {
+    let formula = text.starts_with(['=', '+', '-', '@']);
+    let guard = if formula { "'" } else { "" };
+    format!("\"{guard}{}\"", text.replace('"', "\"\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frozen_bag_id() {
+        let identity = BagIdentity {
+            bag_type: "tagbag",
+            window_type: "iso_week",
+            tz: "UTC",
+            label: "2026-W07",
+            selector_id: "tags.weekly",
+            selector_hash: &sha256("selector").hex(),
+            group: Some("free:automation"),
+            summaries_hash: &list_hash(&["sum_a", "sum_b"]),
+        };
+        let id = bag_id(&identity);
+        assert_eq!(id, "bag_777f43e5bebbe5bb53cb1d46947ef8c1");
+        let others = [
+            BagIdentity { bag_type: "cohort", ..identity },
+            BagIdentity { window_type: "day", ..identity },
+            BagIdentity { tz: "Europe/Paris", ..identity },
+            BagIdentity { label: "2026-W08", ..identity },
+            BagIdentity { selector_id: "other", ..identity },
+            BagIdentity { selector_hash: "0", ..identity },
+            BagIdentity { group: None, ..identity },
+            BagIdentity { group: Some("free:automation "), ..identity },
+            BagIdentity { summaries_hash: "0", ..identity },
+        ];
+        let ids: BTreeSet<String> = others.iter().map(bag_id).chain([id]).collect();
+        assert_eq!(ids.len(), 10);
+    }
+
+    #[test]
+    fn names_of_files_are_harmless_and_do_not_collide() {
+        let hostile = [
+            "../../etc",
+            "..",
+            "a/b",
+            "A",
+            "a",
+            "a b",
+            "a-b",
+            "",
+            "é",
+            "e",
+            &"x".repeat(500),
+            "con\u{0}",
+        ];
+        let words: BTreeSet<String> = hostile.iter().map(|text| file_word(text)).collect();
+        assert_eq!(words.len(), hostile.len(), "{words:?}");
+        for word in &words {
+            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-".contains(c);
+            assert!(word.chars().all(plain) && word.len() < 100, "{word}");
+        }
+        assert_eq!(file_word("free:knowledge_management"), "free_knowledge_management");
+    }
+
+    #[test]
+    fn cells_are_no_formulas() {
+        assert_eq!(csv_cell("=1+\"x\""), "\"'=1+\"\"x\"\"\"");
+        assert_eq!(csv_cell("plain, text"), "\"plain, text\"");
+    }
+}

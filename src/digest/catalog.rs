@@ -1,0 +1,370 @@
+//! What the log says about bags: which are published, which retired, and what every build did.
+//!
+//! Contract. A fold over the notes of the log. The notes of one build count only once its
+//! `digest.published` is there, so a build that was cut short leaves nothing but notes nobody
+//! reads. Every note carries what a projection of it needs; nothing here looks at the disk.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+use serde::{Deserialize, Serialize};
+
+use super::bag::{BagFacts, BagKey};
+use super::library::LibraryError;
+use super::selector::BagType;
+use crate::contract::ids::Seq;
+use crate::contract::time::Timestamp;
+use crate::log::Reader;
+use crate::log::codec;
+use crate::state::event::Event;
+
+/// A build began.
+pub const STARTED: &str = "digest.started";
+/// A bag was written; its files are the body.
+pub const BAG: &str = "digest.bag";
+/// A build is valid: its bags count from here on.
+pub const PUBLISHED: &str = "digest.published";
+/// Retired bags were removed for good.
+pub const COLLECTED: &str = "digest.collected";
+/// A build ended; its run record is the body.
+pub const FINISHED: &str = "digest.finished";
+
+/// The facts of [`STARTED`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Started {
+    /// The run.
+    pub run_id: String,
+    /// What asked for it.
+    pub trigger: String,
+}
+
+/// Why a bag left the indexes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// A newer bag stands for the same selector, window and group.
+    Superseded,
+    /// Its selector is gone or disabled.
+    SelectorGone,
+    /// Its selector no longer makes a bag of that window and group.
+    NoLongerSelected,
+}
+
+impl Reason {
+    /// As records spell it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::Superseded => "superseded",
+            Reason::SelectorGone => "selector_gone",
+            Reason::NoLongerSelected => "no_longer_selected",
+        }
+    }
+}
+
+/// A bag that leaves the indexes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retirement {
+    /// Which.
+    pub bag_id: String,
+    /// Why.
+    pub reason: Reason,
+    /// By which newer bag, if by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub superseded_by: Option<String>,
+}
+
+/// The facts of [`PUBLISHED`]; the lists are its body.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Published {
+    /// The run.
+    pub run_id: String,
+    /// How many bags it brings.
+    pub bags: u64,
+    /// Whether the rows of the former format are written too.
+    pub legacy_rows: bool,
+}
+
+/// The body of [`PUBLISHED`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changes {
+    /// Bags that leave the indexes.
+    pub retired: Vec<Retirement>,
+    /// Retired bags that are wanted again as they are.
+    pub restored: Vec<String>,
+}
+
+/// The facts of [`COLLECTED`]; the bag ids are its body.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Collected {
+    /// The run.
+    pub run_id: String,
+    /// How many bags.
+    pub bags: u64,
+}
+
+/// The facts of [`FINISHED`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finished {
+    /// The run.
+    pub run_id: String,
+    /// Whether the build did what was asked.
+    pub ok: bool,
+    /// Up to where in the log every summary was considered, after a build without restriction.
+    #[serde(default)]
+    pub considered: Option<u64>,
+    /// The selectors of that build, each with its hash and the zone of its windows.
+    #[serde(default)]
+    pub selectors: BTreeMap<String, String>,
+}
+
+/// A retired bag.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Retired {
+    /// Why.
+    pub reason: Reason,
+    /// By which newer bag, if by one.
+    pub superseded_by: Option<String>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// A bag that has files.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// The event that holds its files.
+    pub seq: Seq,
+    /// What is known of it.
+    pub facts: BagFacts,
+    /// Set when it left the indexes.
+    pub retired: Option<Retired>,
+}
+
+/// A build that has not ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenBuild {
+    /// What it said.
+    pub started: Started,
+    /// When.
+    pub at: Timestamp,
+    /// Whether its bags count already.
+    pub published: bool,
+}
+
+/// The event that changed the indexes last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Which.
+    pub seq: Seq,
+    /// When.
+    pub at: Timestamp,
+    /// The log's head there.
+    pub log_head: String,
+}
+
+/// Everything the log says about bags.
+#[derive(Debug, Clone, Default)]
+pub struct Catalog {
+    read_to: Seq,
+    entries: BTreeMap<String, Entry>,
+    live: BTreeMap<BagKey, String>,
+    waiting: Vec<(String, Seq, BagFacts)>,
+    removed: BTreeMap<String, BagType>,
+    open: Option<OpenBuild>,
+    change: Option<Change>,
+    legacy_rows: bool,
+    runs: BTreeMap<String, Seq>,
+    failed: BTreeSet<String>,
+    considered: Seq,
+    selectors: BTreeMap<String, String>,
+}
+
+impl Catalog {
+    /// Takes in what the log has more, up to an event.
+    pub fn read(&mut self, log: &Reader, until: Option<Seq>) -> Result<(), LibraryError> {
+        let mut failure = None;
+        log.scan(self.read_to.next(), until, &mut |entry| {
+            self.read_to = entry.seq;
+            if entry.tag != codec::NOTED {
+                return ControlFlow::Continue(());
+            }
+            match codec::decode(entry.tag, entry.version, entry.payload) {
+                Ok(Event::Noted { kind, facts }) if kind.starts_with("digest.") => {
+                    let change =
+                        || Change { seq: entry.seq, at: entry.at, log_head: entry.hash().hex() };
+                    let taken = self.take(log, &kind, &facts, change());
+                    if let Err(error) = taken {
+                        failure = Some(error);
+                        return ControlFlow::Break(());
+                    }
+                    ControlFlow::Continue(())
+                }
+                Ok(_) => ControlFlow::Continue(()),
+                Err(source) => {
+                    failure = Some(LibraryError::Event { seq: entry.seq, source });
+                    ControlFlow::Break(())
+                }
+            }
+        })?;
+        failure.map_or(Ok(()), Err)
+    }
+
+    fn take(
+        &mut self,
+        log: &Reader,
+        kind: &str,
+        facts: &str,
+        change: Change,
+    ) -> Result<(), LibraryError> {
+        let seq = change.seq;
+        match kind {
+            STARTED => {
+                self.waiting.clear();
+                let started = parsed(seq, facts)?;
+                self.open = Some(OpenBuild { started, at: change.at, published: false });
+            }
+            BAG => {
+                let bag: BagFacts = parsed(seq, facts)?;
+                self.waiting.push((bag.run_id.clone(), seq, bag));
+            }
+            PUBLISHED => {
+                let published: Published = parsed(seq, facts)?;
+                let changes: Changes = body(log, seq)?;
+                let bags = std::mem::take(&mut self.waiting);
+                let own = bags.into_iter().filter(|(run_id, ..)| *run_id == published.run_id);
+                let own: Vec<(Seq, BagFacts)> = own.map(|(_, seq, bag)| (seq, bag)).collect();
+                if let Some(open) = &mut self.open {
+                    open.published = true;
+                }
+                self.apply(own, changes, published.legacy_rows, change);
+            }
+            COLLECTED => {
+                let ids: Vec<String> = body(log, seq)?;
+                self.collect(&ids, change);
+            }
+            FINISHED => {
+                let finished: Finished = parsed(seq, facts)?;
+                if self.open.as_ref().is_some_and(|open| open.started.run_id == finished.run_id) {
+                    self.open = None;
+                    self.waiting.clear();
+                }
+                if !finished.ok {
+                    self.failed.insert(finished.run_id.clone());
+                }
+                if let Some(considered) = finished.considered {
+                    self.considered = Seq(considered);
+                    self.selectors = finished.selectors;
+                }
+                self.runs.insert(finished.run_id, seq);
+            }
+            // A later version may note more; what it does not change here it need not explain.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Makes a build count.
+    pub fn apply(
+        &mut self,
+        bags: Vec<(Seq, BagFacts)>,
+        changes: Changes,
+        legacy_rows: bool,
+        change: Change,
+    ) {
+        for retirement in changes.retired {
+            let Retirement { bag_id, reason, superseded_by } = retirement;
+            if let Some(entry) = self.entries.get_mut(&bag_id) {
+                entry.retired = Some(Retired { reason, superseded_by, at: change.at });
+                let key = entry.facts.key();
+                if self.live.get(&key) == Some(&bag_id) {
+                    self.live.remove(&key);
+                }
+            }
+        }
+        for bag_id in changes.restored {
+            if let Some(entry) = self.entries.get_mut(&bag_id) {
+                entry.retired = None;
+                self.live.insert(entry.facts.key(), bag_id);
+            }
+        }
+        for (seq, facts) in bags {
+            self.removed.remove(&facts.bag_id);
+            self.live.insert(facts.key(), facts.bag_id.clone());
+            self.entries.insert(facts.bag_id.clone(), Entry { seq, facts, retired: None });
+        }
+        self.legacy_rows = legacy_rows;
+        self.change = Some(change);
+    }
+
+    fn collect(&mut self, bag_ids: &[String], change: Change) {
+        for bag_id in bag_ids {
+            if let Some(entry) = self.entries.remove(bag_id) {
+                self.removed.insert(bag_id.clone(), entry.facts.bag_type);
+            }
+        }
+        self.change = Some(change);
+    }
+
+    /// Every bag that has files, by id.
+    pub fn entries(&self) -> &BTreeMap<String, Entry> {
+        &self.entries
+    }
+
+    /// The bags in the indexes, by id.
+    pub fn live(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values().filter(|entry| entry.retired.is_none())
+    }
+
+    /// The bag that stands for a selector, window and group.
+    pub fn standing(&self, key: &BagKey) -> Option<&Entry> {
+        self.live.get(key).and_then(|bag_id| self.entries.get(bag_id))
+    }
+
+    /// Bags that were removed for good.
+    pub fn removed(&self) -> &BTreeMap<String, BagType> {
+        &self.removed
+    }
+
+    /// The build that has not ended.
+    pub fn open(&self) -> Option<&OpenBuild> {
+        self.open.as_ref()
+    }
+
+    /// The event that changed the indexes last.
+    pub fn change(&self) -> Option<&Change> {
+        self.change.as_ref()
+    }
+
+    /// Whether the rows of the former format are written too.
+    pub fn legacy_rows(&self) -> bool {
+        self.legacy_rows
+    }
+
+    /// The events that hold the run records of builds, by run.
+    pub fn runs(&self) -> &BTreeMap<String, Seq> {
+        &self.runs
+    }
+
+    /// Builds that failed: their staged files are kept.
+    pub fn failed(&self) -> &BTreeSet<String> {
+        &self.failed
+    }
+
+    /// Up to where in the log every summary was considered.
+    pub fn considered(&self) -> Seq {
+        self.considered
+    }
+
+    /// The selectors of the last build without restriction.
+    pub fn selectors(&self) -> &BTreeMap<String, String> {
+        &self.selectors
+    }
+}
+
+fn parsed<'a, T: Deserialize<'a>>(seq: Seq, facts: &'a str) -> Result<T, LibraryError> {
+    serde_json::from_str(facts).map_err(|source| LibraryError::Item { seq, source })
+}
+
+fn body<T: serde::de::DeserializeOwned>(log: &Reader, seq: Seq) -> Result<T, LibraryError> {
+    let bytes = log.body(seq)?.ok_or(LibraryError::NoItem(seq))?;
+    serde_json::from_slice(&bytes).map_err(|source| LibraryError::Item { seq, source })
+}

@@ -1,0 +1,642 @@
+//! From a selector and a window to the bags it makes: pure, and the same for every order in which
+//! the summaries came in.
+//!
+//! Everything in the window is a candidate, and every candidate that a bag does not hold was
+//! dropped for exactly one reason.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
+
+use chrono_tz::Tz;
+
+use super::library::{Library, Publish, Unit, scalar};
+use super::pairs::{self, PairScore};
+use super::selector::{GroupBy, GroupRule, OrderKey, PublishRule, Selector};
+use super::tags::{canonical, lexeme};
+use super::window::{Window, WindowType};
+use crate::contract::time::Day;
+use crate::contract::vocabulary::Stream;
+
+/// Why a candidate is not in a bag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the words are the reason codes")]
+pub enum Drop {
+    StreamNotMatched,
+    PublishNotMatched,
+    ProjectNotMatched,
+    TagMissing,
+    TagNotMatched,
+    TagExcluded,
+    MetaNotMatched,
+    ConfidenceTooLow,
+    NoTasks,
+    OtherGroup,
+    CapPerTag,
+    CapPerProject,
+    CapTotal,
+}
+
+impl Drop {
+    /// The reason code.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Drop::StreamNotMatched => "stream_not_matched",
+            Drop::PublishNotMatched => "publish_not_matched",
+            Drop::ProjectNotMatched => "project_not_matched",
+            Drop::TagMissing => "tag_missing",
+            Drop::TagNotMatched => "tag_not_matched",
+            Drop::TagExcluded => "tag_excluded",
+            Drop::MetaNotMatched => "meta_not_matched",
+            Drop::ConfidenceTooLow => "confidence_too_low",
+            Drop::NoTasks => "no_tasks",
+            Drop::OtherGroup => "other_group",
+            Drop::CapPerTag => "cap_per_tag",
+            Drop::CapPerProject => "cap_per_project",
+            Drop::CapTotal => "cap_total",
+        }
+    }
+}
+
+/// How many candidates were dropped, by reason.
+pub type Dropped = BTreeMap<Drop, u64>;
+
+/// What makes one bag of a window different from the others.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group {
+    /// By what summaries were grouped.
+    pub by: GroupBy,
+    /// The key: part of the bag id.
+    pub key: String,
+    /// The tags that define it.
+    pub tags: Vec<String>,
+    /// For a pair, how strongly it belongs together.
+    pub pair: Option<PairScore>,
+}
+
+/// A bag that is chosen but not written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Draft {
+    /// What it is about, when the selector groups.
+    pub group: Option<Group>,
+    /// Its units, by their place in the library, in the order of the selector.
+    pub units: Vec<u32>,
+    /// Everything that was in the window and is not in the bag.
+    pub dropped: Dropped,
+}
+
+/// What a selector makes of a window.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Choice {
+    /// Units in the window.
+    pub candidates: u64,
+    /// Units that match the selector, before grouping and caps.
+    pub matched: u64,
+    /// What did not match.
+    pub dropped: Dropped,
+    /// The bags.
+    pub drafts: Vec<Draft>,
+}
+
+/// A selector with its words looked up in a library.
+pub struct Matcher<'a> {
+    library: &'a Library,
+    selector: &'a Selector,
+    group: GroupRule,
+    zone: Tz,
+    projects: Numbers,
+    tags_all: Vec<Numbers>,
+    tags_any: Numbers,
+    tags_none: Numbers,
+    metas: Vec<Numbers>,
+}
+
+/// Numbers of words, sorted.
+#[derive(Default)]
+struct Numbers(Vec<u32>);
+
+impl FromIterator<u32> for Numbers {
+    fn from_iter<I: IntoIterator<Item = u32>>(numbers: I) -> Numbers {
+        let mut numbers: Vec<u32> = numbers.into_iter().collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        Numbers(numbers)
+    }
+}
+
+impl Numbers {
+    fn contains(&self, number: &u32) -> bool {
+        self.0.binary_search(number).is_ok()
+    }
+}
+
+impl<'a> Matcher<'a> {
+    /// Looks the words of a selector up.
+    pub fn new(library: &'a Library, selector: &'a Selector, home: Tz) -> Matcher<'a> {
+        let rule = &selector.matching;
+        let tags = |wanted: &String| tag_numbers(library, wanted);
+        let metas = rule.meta.iter().map(|(name, values)| {
+            values
+                .iter()
+                .filter_map(scalar)
+                .filter_map(|value| library.metas.find(&format!("{name}\u{0}{value}")))
+                .collect()
+        });
+        Matcher {
+            library,
+            selector,
+            group: selector.group(),
+            zone: selector.zone(home).unwrap_or(home),
+            projects: rule.projects.iter().filter_map(|one| library.projects.find(one)).collect(),
+            tags_all: rule.tags_all.iter().map(|tag| tags(tag).into_iter().collect()).collect(),
+            tags_any: rule.tags_any.iter().flat_map(tags).collect(),
+            tags_none: rule.tags_none.iter().flat_map(tags).collect(),
+            metas: metas.collect(),
+        }
+    }
+
+    /// The zone its days begin in.
+    pub fn zone(&self) -> Tz {
+        self.zone
+    }
+
+    /// The windows that hold any of some units, by their bounds.
+    pub fn windows(&self, units: &[Unit]) -> Vec<Window> {
+        let kind = self.selector.window.kind;
+        let mut windows: Vec<Window> = Vec::new();
+        let mut last: Option<(Day, Window)> = None;
+        for unit in units {
+            let day = unit.at.day_in(self.zone);
+            if last.is_some_and(|(_, window)| window.holds(day)) {
+                continue;
+            }
+            let window = Window::of(kind, day);
+            windows.push(window);
+            last = Some((day, window));
+        }
+        windows.sort_unstable();
+        windows.dedup();
+        windows
+    }
+
+    /// The bags of one window.
+    pub fn choose(&self, window: &Window) -> Choice {
+        let (from, until) = window.instants(self.zone);
+        let range = self.library.between(from, until);
+        let mut choice = Choice { candidates: range.len() as u64, ..Choice::default() };
+        let mut matched = Vec::new();
+        for place in range {
+            match self.refuses(&self.library.units()[place]) {
+                Some(reason) => *choice.dropped.entry(reason).or_default() += 1,
+                None => matched.push(place as u32),
+            }
+        }
+        choice.matched = matched.len() as u64;
+        self.order(&mut matched);
+        for (group, units) in self.groups(&matched) {
+            let mut dropped = choice.dropped.clone();
+            let others = choice.matched - units.len() as u64;
+            if others > 0 {
+                dropped.insert(Drop::OtherGroup, others);
+            }
+            let units = self.cap(units, &mut dropped);
+            choice.drafts.push(Draft { group, units, dropped });
+        }
+        choice
+    }
+
+    fn unit(&self, place: u32) -> &'a Unit {
+        &self.library.units()[place as usize]
+    }
+
+    /// The first reason why a unit does not match.
+    fn refuses(&self, unit: &Unit) -> Option<Drop> {
+        let rule = &self.selector.matching;
+        if !rule.streams.is_empty() && !rule.streams.contains(&unit.stream) {
+            return Some(Drop::StreamNotMatched);
+        }
+        let shown = match rule.publish {
+            PublishRule::Any => true,
+            PublishRule::Public => unit.publish != Publish::No,
+            PublishRule::Private => unit.publish == Publish::No,
+        };
+        if !shown {
+            return Some(Drop::PublishNotMatched);
+        }
+        let wanted = |project: u32| self.projects.contains(&project);
+        if !rule.projects.is_empty() && !unit.project.is_some_and(wanted) {
+            return Some(Drop::ProjectNotMatched);
+        }
+        let tags = self.library.tags_of(unit);
+        let has = |set: &Numbers| tags.iter().any(|tag| set.contains(tag));
+        if !self.tags_all.iter().all(has) {
+            return Some(Drop::TagMissing);
+        }
+        if !rule.tags_any.is_empty() && !has(&self.tags_any) {
+            return Some(Drop::TagNotMatched);
+        }
+        if has(&self.tags_none) {
+            return Some(Drop::TagExcluded);
+        }
+        let metas = self.library.metas_of(unit);
+        if !self.metas.iter().all(|set| metas.iter().any(|meta| set.contains(meta))) {
+            return Some(Drop::MetaNotMatched);
+        }
+        // Without a confidence it is not known to be high enough.
+        let sure = |least: f64| unit.confidence >= least;
+        if !rule.min_confidence.is_none_or(sure) {
+            return Some(Drop::ConfidenceTooLow);
+        }
+        (rule.has_tasks && unit.tasks == 0).then_some(Drop::NoTasks)
+    }
+
+    fn order(&self, units: &mut [u32]) {
+        if self.selector.order.is_empty() {
+            // The library is in the order of time and id already.
+            return;
+        }
+        units.sort_by(|a, b| {
+            let (a, b) = (self.unit(*a), self.unit(*b));
+            let keys = self.selector.order.iter().map(|key| match key {
+                OrderKey::Time => a.at.cmp(&b.at),
+                OrderKey::TimeDown => b.at.cmp(&a.at),
+                OrderKey::Confidence => a.confidence.total_cmp(&b.confidence),
+                OrderKey::ConfidenceDown => known(b.confidence).total_cmp(&known(a.confidence)),
+                OrderKey::Tasks => a.tasks.cmp(&b.tasks),
+                OrderKey::TasksDown => b.tasks.cmp(&a.tasks),
+            });
+            let mut decided = keys.filter(|order| order.is_ne());
+            decided.next().unwrap_or_else(|| (a.at, a.id).cmp(&(b.at, b.id)))
+        });
+    }
+
+    fn cap(&self, units: Vec<u32>, dropped: &mut Dropped) -> Vec<u32> {
+        let caps = &self.selector.caps;
+        let mut per_tag: HashMap<Option<u32>, usize> = HashMap::new();
+        let mut per_project: HashMap<Option<u32>, usize> = HashMap::new();
+        let mut kept = Vec::new();
+        for place in units {
+            let unit = self.unit(place);
+            let tag = self.library.tags_of(unit).first().copied();
+            let full = |counts: &HashMap<Option<u32>, usize>, key, cap: Option<usize>| {
+                cap.is_some_and(|cap| counts.get(&key).copied().unwrap_or(0) >= cap)
+            };
+            let reason = if full(&per_tag, tag, caps.per_tag) {
+                Drop::CapPerTag
+            } else if full(&per_project, unit.project, caps.per_project) {
+                Drop::CapPerProject
+            } else if kept.len() >= caps.total {
+                Drop::CapTotal
+            } else {
+                *per_tag.entry(tag).or_default() += 1;
+                *per_project.entry(unit.project).or_default() += 1;
+                kept.push(place);
+                continue;
+            };
+            *dropped.entry(reason).or_default() += 1;
+        }
+        kept
+    }
+
+    fn groups(&self, matched: &[u32]) -> Vec<(Option<Group>, Vec<u32>)> {
+        let enough = |units: &[u32]| units.len() >= self.group.min_items;
+        match self.group.by {
+            GroupBy::None => match enough(matched) {
+                true => vec![(None, matched.to_vec())],
+                false => Vec::new(),
+            },
+            GroupBy::Project => self.by_key(matched, |unit| {
+                unit.project.map(|project| self.library.projects.word(project))
+            }),
+            GroupBy::Stream => self.by_key(matched, |unit| Some(stream_word(unit.stream))),
+            GroupBy::Meta => {
+                let prefix = format!("{}\u{0}", self.group.field.as_deref().unwrap_or_default());
+                self.by_key(matched, |unit| {
+                    let metas = self.library.metas_of(unit).iter();
+                    let mut values = metas
+                        .filter_map(|meta| self.library.metas.word(*meta).strip_prefix(&prefix));
+                    values.next()
+                })
+            }
+            GroupBy::Tag => self.by_tag(matched),
+            GroupBy::Pair => self.by_pair(matched),
+            GroupBy::Combo => self.by_combo(matched),
+        }
+    }
+
+    /// The largest groups by a key; ties by the key.
+    fn by_key(
+        &self,
+        matched: &[u32],
+        key: impl Fn(&'a Unit) -> Option<&'a str>,
+    ) -> Vec<(Option<Group>, Vec<u32>)> {
+        let mut groups: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+        for place in matched {
+            if let Some(key) = key(self.unit(*place)) {
+                groups.entry(key).or_default().push(*place);
+            }
+        }
+        let by = self.group.by;
+        let make = |key: &str| Group { by, key: key.to_owned(), tags: Vec::new(), pair: None };
+        self.largest(groups).into_iter().map(|(key, units)| (Some(make(key)), units)).collect()
+    }
+
+    fn largest<K: Ord>(&self, groups: BTreeMap<K, Vec<u32>>) -> Vec<(K, Vec<u32>)> {
+        let mut groups: Vec<(K, Vec<u32>)> =
+            groups.into_iter().filter(|(_, units)| units.len() >= self.group.min_items).collect();
+        // Stable: equal sizes stay in the order of their keys.
+        groups.sort_by_key(|(_, units)| std::cmp::Reverse(units.len()));
+        groups.truncate(self.group.top);
+        groups
+    }
+
+    fn by_tag(&self, matched: &[u32]) -> Vec<(Option<Group>, Vec<u32>)> {
+        let tags = &self.library.tags;
+        let wanted: HashSet<u32> =
+            self.group.keys.iter().flat_map(|tag| tag_numbers(self.library, tag)).collect();
+        let mut groups: HashMap<u32, Vec<u32>> = HashMap::new();
+        for place in matched {
+            for tag in self.library.tags_of(self.unit(*place)) {
+                if self.group.keys.is_empty() || wanted.contains(tag) {
+                    groups.entry(*tag).or_default().push(*place);
+                }
+            }
+        }
+        let groups = groups.into_iter().map(|(tag, units)| (tags.word(tag), units)).collect();
+        let make = |tag: &str| Group {
+            by: GroupBy::Tag,
+            key: tag.to_owned(),
+            tags: vec![tag.to_owned()],
+            pair: None,
+        };
+        self.largest(groups).into_iter().map(|(tag, units)| (Some(make(tag)), units)).collect()
+    }
+
+    fn by_pair(&self, matched: &[u32]) -> Vec<(Option<Group>, Vec<u32>)> {
+        let tags = &self.library.tags;
+        let documents = matched.iter().map(|place| self.library.tags_of(self.unit(*place)));
+        let same = |a: u32, b: u32| lexeme(tags.word(a)) == lexeme(tags.word(b));
+        let (rule, top) = (&self.selector.pairs, self.group.top);
+        let best = pairs::best(documents, rule, top, |tag| tags.word(tag), same);
+        let mut groups = Vec::with_capacity(best.len());
+        for pair in best {
+            let units = self.having(matched, &[pair.first, pair.second]);
+            if units.len() < self.group.min_items {
+                continue;
+            }
+            let words = [tags.word(pair.first), tags.word(pair.second)].map(str::to_owned);
+            let group = Group {
+                by: GroupBy::Pair,
+                key: words.join("+"),
+                tags: words.to_vec(),
+                pair: Some(pair.score),
+            };
+            groups.push((Some(group), units));
+        }
+        groups
+    }
+
+    fn by_combo(&self, matched: &[u32]) -> Vec<(Option<Group>, Vec<u32>)> {
+        let tags = &self.library.tags;
+        let mut counts: HashMap<u32, u64> = HashMap::new();
+        for place in matched {
+            for tag in self.library.tags_of(self.unit(*place)) {
+                *counts.entry(*tag).or_default() += 1;
+            }
+        }
+        // Combinations of the most frequent tags only, or there would be no end to them.
+        let mut frequent: Vec<(&str, u32, u64)> =
+            counts.into_iter().map(|(tag, count)| (tags.word(tag), tag, count)).collect();
+        frequent.retain(|(_, _, count)| *count >= self.group.min_items as u64);
+        frequent.sort_unstable_by(|a, b| b.2.cmp(&a.2).then(a.0.cmp(b.0)));
+        frequent.truncate(self.group.top.min(100));
+        let frequent: HashSet<u32> = frequent.into_iter().map(|(_, tag, _)| tag).collect();
+        let mut groups: BTreeMap<Vec<&str>, Vec<u32>> = BTreeMap::new();
+        for place in matched {
+            let own = self.library.tags_of(self.unit(*place)).iter();
+            let mut own: Vec<&str> =
+                own.filter(|tag| frequent.contains(tag)).map(|tag| tags.word(*tag)).collect();
+            own.sort_unstable();
+            combinations(&own, self.group.combo_size, &mut Vec::new(), &mut |combo| {
+                groups.entry(combo.to_vec()).or_default().push(*place);
+            });
+        }
+        let make = |combo: &[&str]| Group {
+            by: GroupBy::Combo,
+            key: combo.join("+"),
+            tags: combo.iter().map(|tag| (*tag).to_owned()).collect(),
+            pair: None,
+        };
+        self.largest(groups).into_iter().map(|(tags, units)| (Some(make(&tags)), units)).collect()
+    }
+
+    fn having(&self, matched: &[u32], tags: &[u32]) -> Vec<u32> {
+        let has_all = |place: &&u32| {
+            let own = self.library.tags_of(self.unit(**place));
+            tags.iter().all(|tag| own.contains(tag))
+        };
+        matched.iter().filter(has_all).copied().collect()
+    }
+
+    /// The units that a range of the library holds.
+    pub fn slice(&self, range: Range<usize>) -> &'a [Unit] {
+        &self.library.units()[range]
+    }
+
+    /// How long its windows are.
+    pub fn window_type(&self) -> WindowType {
+        self.selector.window.kind
+    }
+}
+
+/// A confidence for descending order: what has none comes last.
+fn known(confidence: f64) -> f64 {
+    if confidence.is_nan() { -1.0 } else { confidence }
+}
+
+fn stream_word(stream: Stream) -> &'static str {
+    stream.as_str()
+}
+
+/// The tags a selector means: one with a namespace is that tag, one without is its value in every
+/// namespace.
+fn tag_numbers(library: &Library, wanted: &str) -> Vec<u32> {
+    let tag = canonical(wanted);
+    if wanted.contains(':') {
+        return library.tags.find(&tag).into_iter().collect();
+    }
+    let value = lexeme(&tag);
+    let same = library.tags.iter().filter(|(_, word)| lexeme(word) == value);
+    same.map(|(number, _)| number).collect()
+}
+
+/// Every combination of some words, in the order of the words.
+fn combinations<'w>(
+    words: &[&'w str],
+    size: usize,
+    chosen: &mut Vec<&'w str>,
+    found: &mut impl FnMut(&[&'w str]),
+) {
+    if chosen.len() == size {
+        found(chosen);
+        return;
+    }
+    for (index, word) in words.iter().enumerate() {
+        chosen.push(word);
+        combinations(&words[index + 1..], size, chosen, found);
+        chosen.pop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::digest::library::tests::library;
+    use crate::digest::selector::Selectors;
+
+    fn selector(change: Value) -> Selector {
+        let mut record = json!({
+            "schema_version": "selector.v1", "selector_id": "s", "selector_version": "1",
+            "bag_type": "cohort", "window": {"type": "day"}, "caps": {"total": 100},
+        });
+        for (key, value) in change.as_object().unwrap() {
+            record[key] = value.clone();
+        }
+        Selectors::parse(record.to_string().as_bytes()).unwrap().all()[0].clone()
+    }
+
+    fn item(ms: i64, tags: &[&str], more: Value) -> Value {
+        let mut item = json!({"ts_abs_ms": ms, "outputs": {"tags": tags}, "meta": {"k": "v"}});
+        for (key, value) in more.as_object().unwrap() {
+            for (inner, value) in value.as_object().unwrap() {
+                item[key][inner] = value.clone();
+            }
+        }
+        item
+    }
+
+    fn day(choice: &Choice) -> Vec<(Option<String>, Vec<u32>)> {
+        let key = |draft: &Draft| draft.group.as_ref().map(|group| group.key.clone());
+        choice.drafts.iter().map(|draft| (key(draft), draft.units.clone())).collect()
+    }
+
+    const DAY: &str = "1970-01-01";
+
+    fn choose(library: &Library, selector: &Selector) -> Choice {
+        let matcher = Matcher::new(library, selector, chrono_tz::UTC);
+        let choice = matcher.choose(&Window::of(selector.window.kind, DAY.parse().unwrap()));
+        for draft in &choice.drafts {
+            let dropped: u64 = draft.dropped.values().sum();
+            assert_eq!(choice.candidates, draft.units.len() as u64 + dropped, "all accounted for");
+        }
+        choice
+    }
+
+    #[test]
+    fn every_rule_refuses_for_its_own_reason() {
+        let items: Vec<(u64, Value)> = vec![
+            (1, item(1, &["a"], json!({}))),
+            (2, item(2, &["a"], json!({"meta": {"publish": false}}))),
+            (3, item(3, &["a"], json!({"meta": {"project": "P"}}))),
+            (4, item(4, &["b"], json!({"outputs": {"confidence": 0.4}}))),
+            (5, item(5, &["a", "b"], json!({"outputs": {"actions": ["x"], "confidence": 0.9}}))),
+            (6, item(86_400_000, &["a"], json!({}))),
+        ];
+        let library = library(&items);
+        for (rule, kept, reason) in [
+            (json!({}), vec![0, 2, 3, 4], Drop::PublishNotMatched),
+            (json!({"publish": "private"}), vec![1], Drop::PublishNotMatched),
+            (json!({"streams": ["events"]}), vec![], Drop::StreamNotMatched),
+            (json!({"projects": ["P"]}), vec![2], Drop::ProjectNotMatched),
+            (json!({"projects": ["p"]}), vec![], Drop::ProjectNotMatched),
+            (json!({"tags_all": ["a", "free:b"]}), vec![4], Drop::TagMissing),
+            (json!({"tags_any": ["B"]}), vec![3, 4], Drop::TagNotMatched),
+            (json!({"tags_none": ["b"]}), vec![0, 2], Drop::TagExcluded),
+            (json!({"meta": {"project": ["P", "Q"]}}), vec![2], Drop::MetaNotMatched),
+            (json!({"min_confidence": 0.5}), vec![4], Drop::ConfidenceTooLow),
+            (json!({"has_tasks": true}), vec![4], Drop::NoTasks),
+        ] {
+            let choice = choose(&library, &selector(json!({"match": rule})));
+            assert_eq!(choice.candidates, 5, "the last is of another day");
+            let units: Vec<u32> = choice.drafts.iter().flat_map(|d| d.units.clone()).collect();
+            assert_eq!(units, kept, "{rule}");
+            assert!(choice.dropped.contains_key(&reason), "{rule}: {:?}", choice.dropped);
+        }
+        let any = choose(&library, &selector(json!({"match": {"publish": "any"}})));
+        assert_eq!(any.matched, 5);
+    }
+
+    #[test]
+    fn groups_are_the_largest_with_ties_by_name() {
+        let items: Vec<(u64, Value)> = vec![
+            (1, item(1, &["z", "a", "m"], json!({"meta": {"project": "two"}}))),
+            (2, item(2, &["z", "a"], json!({"meta": {"project": "one"}}))),
+            (3, item(3, &["b", "z"], json!({"meta": {"project": "one"}}))),
+            (4, item(4, &["b"], json!({}))),
+        ];
+        let library = library(&items);
+        let tags = selector(
+            json!({"bag_type": "tagbag", "group": {"by": "tag", "top": 2, "min_items": 2}}),
+        );
+        let key = |text: &str| Some(text.to_owned());
+        assert_eq!(
+            day(&choose(&library, &tags)),
+            [(key("free:z"), vec![0, 1, 2]), (key("free:a"), vec![0, 1])]
+        );
+        let named = selector(json!({"bag_type": "tagbag", "group": {"by": "tag", "keys": ["M"]}}));
+        assert_eq!(day(&choose(&library, &named)), [(key("free:m"), vec![0])]);
+        let projects = selector(json!({"group": {"by": "project"}}));
+        assert_eq!(
+            day(&choose(&library, &projects)),
+            [(key("one"), vec![1, 2]), (key("two"), vec![0])]
+        );
+        let meta = selector(json!({"group": {"by": "meta", "field": "k"}}));
+        assert_eq!(day(&choose(&library, &meta)), [(key("v"), vec![0, 1, 2, 3])]);
+        let combos = selector(json!({"group": {"by": "combo", "min_items": 2}}));
+        assert_eq!(day(&choose(&library, &combos)), [(key("free:a+free:z"), vec![0, 1])]);
+        let pairs = selector(json!({"bag_type": "pairbag", "group": {"by": "pair"},
+                                    "pairs": {"min_count": 2, "min_npmi": 0.0}}));
+        let found = choose(&library, &pairs);
+        assert_eq!(found.drafts[0].group.as_ref().unwrap().tags, ["free:a", "free:z"]);
+        assert_eq!(found.drafts[0].group.as_ref().unwrap().pair.unwrap().count, 2);
+    }
+
+    #[test]
+    fn caps_follow_the_order() {
+        let items: Vec<(u64, Value)> = (0..6)
+            .map(|n| {
+                let project = if n < 4 { "p" } else { "q" };
+                let confidence = f64::from(6 - n as i32) / 10.0;
+                let more =
+                    json!({"meta": {"project": project}, "outputs": {"confidence": confidence}});
+                (n, item(n as i64, &["a"], more))
+            })
+            .collect();
+        let library = library(&items);
+        let newest = selector(json!({"caps": {"total": 3, "per_project": 2}, "order": ["-time"]}));
+        let choice = choose(&library, &newest);
+        assert_eq!(choice.drafts[0].units, [5, 4, 3]);
+        assert_eq!(choice.drafts[0].dropped[&Drop::CapTotal], 3);
+        let choice = choose(
+            &library,
+            &selector(json!({"caps": {"total": 9, "per_tag": 1},
+                                                       "order": ["-confidence"]})),
+        );
+        assert_eq!(choice.drafts[0].units, [0]);
+        assert_eq!(choice.drafts[0].dropped[&Drop::CapPerTag], 5);
+    }
+
+    #[test]
+    fn windows_are_found_from_units() {
+        let items: Vec<(u64, Value)> =
+            (0..400).map(|n| (n, item(n as i64 * 86_400_000, &["a"], json!({})))).collect();
+        let library = library(&items);
+        let month = selector(json!({"window": {"type": "month"}}));
+        let matcher = Matcher::new(&library, &month, chrono_tz::UTC);
+        assert_eq!(matcher.windows(library.units()).len(), 14);
+        let west = selector(json!({"window": {"type": "day", "tz": "America/Lima"}}));
+        let matcher = Matcher::new(&library, &west, chrono_tz::UTC);
+        assert_eq!(matcher.windows(&library.units()[..1])[0].label(), "1969-12-31");
+    }
+}

@@ -1,0 +1,500 @@
+//! The summaries as selection sees them: a few dozen bytes each, in memory.
+//!
+//! Contract. A pure fold over the log: what was produced, when, with which tags, in which project.
+//! Texts stay in the log and are read when a memo needs them. Reading goes on where it stopped, so
+//! one new summary costs one record. The order in which summaries came in reaches nothing: units
+//! are kept by source time and id, and words are compared as words.
+
+use std::collections::HashMap;
+use std::ops::{ControlFlow, Range};
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::tags;
+use crate::contract::ids::Seq;
+use crate::contract::time::{Day, Timestamp};
+use crate::contract::vocabulary::Stream;
+use crate::log::codec::{self, CodecError};
+use crate::log::{LogError, Reader};
+use crate::state::event::Event;
+
+/// Items read from the log before they are taken in.
+const PAGE: usize = 4096;
+/// Most tags of one summary that count.
+const TAGS_MAX: usize = 200;
+/// Columns of a record that count as tags.
+const COLUMNS: &[&str] =
+    &["stage", "msg_type", "domain", "note_type", "format_type", "category", "subtopic"];
+
+/// The log could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LibraryError {
+    /// The store.
+    #[error("read the log")]
+    Log(#[from] LogError),
+    /// A record that does not read.
+    #[error("read event {seq}")]
+    Event {
+        /// Which one.
+        seq: Seq,
+        /// Why.
+        source: CodecError,
+    },
+    /// An item that is not in the log any more.
+    #[error("find the item of event {0}")]
+    NoItem(Seq),
+    /// An item that does not read.
+    #[error("read the item of event {seq}")]
+    Item {
+        /// Which one.
+        seq: Seq,
+        /// Why.
+        source: serde_json::Error,
+    },
+}
+
+/// Words that were seen, each with a number.
+#[derive(Default)]
+pub struct Words {
+    words: Vec<Box<str>>,
+    numbers: HashMap<Box<str>, u32>,
+}
+
+impl Words {
+    fn number(&mut self, word: &str) -> u32 {
+        if let Some(number) = self.numbers.get(word) {
+            return *number;
+        }
+        let number = self.words.len() as u32;
+        self.words.push(word.into());
+        self.numbers.insert(word.into(), number);
+        number
+    }
+
+    /// The number of a word, if it was ever seen.
+    pub fn find(&self, word: &str) -> Option<u32> {
+        self.numbers.get(word).copied()
+    }
+
+    /// The word of a number.
+    pub fn word(&self, number: u32) -> &str {
+        &self.words[number as usize]
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// All of them with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &str)> {
+        self.words.iter().enumerate().map(|(number, word)| (number as u32, &**word))
+    }
+}
+
+/// Whether a summary may be shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Publish {
+    /// It does not say.
+    Unsaid,
+    /// It may.
+    Yes,
+    /// It may not.
+    No,
+}
+
+/// One summary.
+#[derive(Debug, Clone, Copy)]
+pub struct Unit {
+    /// The event that holds its item.
+    pub seq: Seq,
+    /// The id behind `sum_`.
+    pub id: [u8; 16],
+    /// Source time.
+    pub at: Timestamp,
+    /// Its confidence; not a number when it has none.
+    pub confidence: f64,
+    terms: u32,
+    /// Its partition day.
+    pub day: Day,
+    /// Its project.
+    pub project: Option<u32>,
+    /// Things left to do.
+    pub tasks: u16,
+    tags: u16,
+    metas: u16,
+    /// Its stream.
+    pub stream: Stream,
+    /// Whether it may be shown.
+    pub publish: Publish,
+}
+
+impl Unit {
+    /// Its summary id.
+    pub fn summary_id(&self) -> String {
+        let mut text = String::with_capacity(36);
+        text.push_str("sum_");
+        crate::contract::hash::push_hex(&mut text, &self.id);
+        text
+    }
+}
+
+/// A summary id as 16 bytes; `None` when it is not one of ours.
+pub fn parse_summary_id(text: &str) -> Option<[u8; 16]> {
+    let hex = text.strip_prefix("sum_").filter(|hex| hex.len() == 32)?.as_bytes();
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let mut id = [0; 16];
+    for (byte, pair) in id.iter_mut().zip(hex.chunks_exact(2)) {
+        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+    }
+    Some(id)
+}
+
+/// All summaries.
+#[derive(Default)]
+pub struct Library {
+    /// Tags that were seen.
+    pub tags: Words,
+    /// Projects that were seen.
+    pub projects: Words,
+    /// Fields of `meta` that were seen, as `name\0value`.
+    pub metas: Words,
+    units: Vec<Unit>,
+    terms: Vec<u32>,
+    read_to: Seq,
+    /// Events whose item has no id of ours or no source time: they enter no bag.
+    malformed: Vec<Seq>,
+}
+
+/// What selection needs to know of an item.
+struct Facts {
+    tags: Vec<String>,
+    metas: Vec<String>,
+    project: Option<String>,
+    confidence: Option<f64>,
+    tasks: usize,
+    publish: Publish,
+    at: Option<i64>,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    #[serde(default)]
+    ts_abs_ms: Option<i64>,
+    #[serde(default)]
+    outputs: Outputs,
+    #[serde(default)]
+    meta: Map<String, Value>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Outputs {
+    tags: Vec<Value>,
+    topics: Vec<Value>,
+    category: Option<Value>,
+    format_type: Option<Value>,
+    confidence: Option<f64>,
+    actions: Vec<serde::de::IgnoredAny>,
+}
+
+struct Taken {
+    seq: Seq,
+    id: [u8; 16],
+    day: Day,
+    stream: Stream,
+}
+
+impl Library {
+    /// Takes in what the log has more, up to an event. `threads` read items at once.
+    pub fn read(
+        &mut self,
+        log: &Reader,
+        until: Option<Seq>,
+        threads: usize,
+        progress: &mut dyn FnMut(usize),
+    ) -> Result<usize, LibraryError> {
+        let before = self.units.len();
+        let (head, _) = log.head();
+        let until = until.unwrap_or(head).min(head);
+        while self.read_to < until {
+            let page = self.next_page(log, until)?;
+            for (taken, facts) in items(log, &page, threads)? {
+                self.add(&taken, &facts);
+            }
+            progress(self.units.len());
+        }
+        if self.units.len() > before {
+            self.units.sort_unstable_by_key(|unit| (unit.at, unit.id));
+        }
+        Ok(self.units.len() - before)
+    }
+
+    fn next_page(&mut self, log: &Reader, until: Seq) -> Result<Vec<Taken>, LibraryError> {
+        let mut page = Vec::with_capacity(PAGE);
+        let mut failure = None;
+        let mut read_to = self.read_to;
+        let malformed = &mut self.malformed;
+        log.scan(self.read_to.next(), Some(until), &mut |entry| {
+            read_to = entry.seq;
+            if entry.tag != codec::SUMMARY_PRODUCED {
+                return ControlFlow::Continue(());
+            }
+            match codec::decode(entry.tag, entry.version, entry.payload) {
+                Ok(Event::SummaryProduced { summary, .. }) => {
+                    match parse_summary_id(&summary.summary_id) {
+                        Some(id) => {
+                            let (day, stream) = (summary.day, summary.stream);
+                            page.push(Taken { seq: entry.seq, id, day, stream });
+                        }
+                        None => malformed.push(entry.seq),
+                    }
+                }
+                Ok(_) => {}
+                Err(source) => {
+                    failure = Some(LibraryError::Event { seq: entry.seq, source });
+                    return ControlFlow::Break(());
+                }
+            }
+            if page.len() == PAGE { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        self.read_to = if page.len() < PAGE { until } else { read_to };
+        Ok(page)
+    }
+
+    fn add(&mut self, taken: &Taken, facts: &Facts) {
+        let Some(at) = facts.at else {
+            self.malformed.push(taken.seq);
+            return;
+        };
+        let terms = self.terms.len() as u32;
+        for tag in &facts.tags {
+            let number = self.tags.number(tag);
+            self.terms.push(number);
+        }
+        for meta in &facts.metas {
+            let number = self.metas.number(meta);
+            self.terms.push(number);
+        }
+        let project = facts.project.as_deref().map(|project| self.projects.number(project));
+        self.units.push(Unit {
+            seq: taken.seq,
+            id: taken.id,
+            at: Timestamp(at),
+            confidence: facts.confidence.unwrap_or(f64::NAN),
+            terms,
+            day: taken.day,
+            project,
+            tasks: u16::try_from(facts.tasks).unwrap_or(u16::MAX),
+            tags: facts.tags.len() as u16,
+            metas: facts.metas.len() as u16,
+            stream: taken.stream,
+            publish: facts.publish,
+        });
+    }
+
+    /// How far into the log it is.
+    pub fn read_to(&self) -> Seq {
+        self.read_to
+    }
+
+    /// All units, by source time and id.
+    pub fn units(&self) -> &[Unit] {
+        &self.units
+    }
+
+    /// Events whose item has no id of ours or no source time.
+    pub fn malformed(&self) -> &[Seq] {
+        &self.malformed
+    }
+
+    /// The units whose source time lies in a range of instants.
+    pub fn between(&self, from: Option<Timestamp>, until: Option<Timestamp>) -> Range<usize> {
+        let at = |bound: Timestamp| self.units.partition_point(|unit| unit.at < bound);
+        from.map_or(0, at)..until.map_or(self.units.len(), at)
+    }
+
+    /// The tags of a unit, the best namespace first.
+    pub fn tags_of(&self, unit: &Unit) -> &[u32] {
+        let start = unit.terms as usize;
+        &self.terms[start..start + usize::from(unit.tags)]
+    }
+
+    /// The fields of `meta` of a unit.
+    pub fn metas_of(&self, unit: &Unit) -> &[u32] {
+        let start = unit.terms as usize + usize::from(unit.tags);
+        &self.terms[start..start + usize::from(unit.metas)]
+    }
+}
+
+/// The facts of a page of items, in its order.
+fn items(
+    log: &Reader,
+    page: &[Taken],
+    threads: usize,
+) -> Result<Vec<(Taken, Facts)>, LibraryError> {
+    let share = page.len().div_ceil(threads.max(1)).max(64);
+    let read = |part: &[Taken]| -> Result<Vec<Facts>, LibraryError> {
+        part.iter().map(|taken| item(log, taken.seq)).collect()
+    };
+    let read = &read;
+    let parts: Vec<Result<Vec<Facts>, LibraryError>> = std::thread::scope(|scope| {
+        let running: Vec<_> =
+            page.chunks(share).map(|part| scope.spawn(move || read(part))).collect();
+        running.into_iter().map(join).collect()
+    });
+    let mut facts = Vec::with_capacity(page.len());
+    for part in parts {
+        facts.extend(part?);
+    }
+    let again = |taken: &Taken| Taken { ..*taken };
+    Ok(page.iter().map(again).zip(facts).collect())
+}
+
+/// What a thread gave; its panic is this thread's panic.
+pub(super) fn join<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn item(log: &Reader, seq: Seq) -> Result<Facts, LibraryError> {
+    let body = log.body(seq)?.ok_or(LibraryError::NoItem(seq))?;
+    facts(&body).map_err(|source| LibraryError::Item { seq, source })
+}
+
+fn facts(body: &[u8]) -> serde_json::Result<Facts> {
+    let line: Line = serde_json::from_slice(body)?;
+    let (outputs, meta) = (&line.outputs, &line.meta);
+    let texts = |values: &[Value]| -> Vec<String> {
+        values.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let mut raw = texts(&outputs.tags);
+    raw.extend(texts(&outputs.topics).iter().map(|topic| format!("topic:{topic}")));
+    let columns = [("category", &outputs.category), ("format_type", &outputs.format_type)];
+    for (name, value) in columns {
+        let value = value.as_ref().and_then(Value::as_str);
+        raw.extend(value.map(|value| format!("{name}:{value}")));
+    }
+    for name in COLUMNS {
+        raw.extend(meta.get(*name).and_then(scalar).map(|value| format!("{name}:{value}")));
+    }
+    raw.retain(|tag| !tag.trim().is_empty());
+    let mut tags = tags::of_record(raw.iter().map(String::as_str));
+    tags.truncate(TAGS_MAX);
+    let metas = meta
+        .iter()
+        .filter_map(|(name, value)| Some(format!("{name}\u{0}{}", scalar(value)?)))
+        .take(TAGS_MAX)
+        .collect();
+    let project = meta.get("project").and_then(scalar);
+    Ok(Facts {
+        tags,
+        metas,
+        project: project.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()),
+        confidence: outputs.confidence,
+        tasks: outputs.actions.len(),
+        publish: publish(meta.get("publish")),
+        at: line.ts_abs_ms,
+    })
+}
+
+/// A scalar as text, as selectors compare it.
+pub(super) fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(flag) => Some(flag.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// What does not clearly say yes or nothing is private.
+fn publish(flag: Option<&Value>) -> Publish {
+    match flag {
+        None | Some(Value::Null) => Publish::Unsaid,
+        Some(Value::Bool(true)) => Publish::Yes,
+        Some(Value::String(text)) => match text.trim().to_ascii_lowercase().as_str() {
+            "" => Publish::Unsaid,
+            "true" | "yes" | "1" => Publish::Yes,
+            _ => Publish::No,
+        },
+        Some(_) => Publish::No,
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A library of hand-made items, for tests of selection.
+    pub fn library(items: &[(u64, Value)]) -> Library {
+        let mut library = Library::default();
+        for (number, body) in items {
+            let mut id = [0; 16];
+            id[8..].copy_from_slice(&number.to_be_bytes());
+            let facts = facts(body.to_string().as_bytes()).unwrap();
+            let day = Timestamp(facts.at.unwrap_or(0)).day_in(chrono_tz::UTC);
+            let taken = Taken { seq: Seq(*number), id, day, stream: Stream::Sessions };
+            library.add(&taken, &facts);
+        }
+        library.units.sort_unstable_by_key(|unit| (unit.at, unit.id));
+        library
+    }
+
+    #[test]
+    fn ids_of_ours_only() {
+        let id = "sum_0123456789abcdef0123456789abcdef";
+        let bytes = parse_summary_id(id).unwrap();
+        assert_eq!(bytes[..2], [0x01, 0x23]);
+        for bad in ["sum_0123", "SUM_0123456789abcdef0123456789abcdef", "", "sum_é"] {
+            assert_eq!(parse_summary_id(bad), None, "{bad}");
+        }
+        assert_eq!(parse_summary_id(&id.to_uppercase()), None);
+    }
+
+    #[test]
+    fn facts_of_an_item() {
+        let body = json!({
+            "ts_abs_ms": 5,
+            "outputs": {"tags": ["AI", "free:x", 7], "topics": ["ai"], "category": "Ops",
+                        "confidence": 0.5, "actions": ["a", {"text": "b"}]},
+            "meta": {"project": " P ", "stage": "plan", "actionable": true, "list": []},
+        });
+        let facts = facts(body.to_string().as_bytes()).unwrap();
+        assert_eq!(facts.tags, ["topic:ai", "category:ops", "stage:plan", "free:x"]);
+        assert_eq!(facts.metas, ["project\u{0} P ", "stage\u{0}plan", "actionable\u{0}true"]);
+        assert_eq!((facts.project.as_deref(), facts.tasks), (Some("P"), 2));
+        assert_eq!((facts.confidence, facts.at), (Some(0.5), Some(5)));
+    }
+
+    #[test]
+    fn only_a_clear_word_publishes() {
+        for (flag, expected) in [
+            (json!(null), Publish::Unsaid),
+            (json!(true), Publish::Yes),
+            (json!("Yes"), Publish::Yes),
+            (json!(false), Publish::No),
+            (json!("false"), Publish::No),
+            (json!("maybe"), Publish::No),
+            (json!(0), Publish::No),
+        ] {
+            assert_eq!(publish(Some(&flag)), expected, "{flag}");
+        }
+        assert_eq!(publish(None), Publish::Unsaid);
+        assert!(size_of::<Unit>() <= 64, "{}", size_of::<Unit>());
+    }
+}

@@ -1,0 +1,135 @@
+//! Words of strangers inside our Markdown: they stay words.
+//!
+//! Contract. What comes out of [`inline`] is one line that starts no block, opens no tag, no brace
+//! expression and no link, and reads the same as Markdown and as MDX. Front matter values are
+//! quoted JSON strings, which every YAML reader takes as text.
+
+use serde_json::Value;
+
+/// Characters that turn text around or end a line without being control characters.
+fn is_invisible(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+/// The text on one line: blanks and line ends become single spaces, invisible characters vanish.
+pub fn one_line(text: &str) -> String {
+    let visible = text.chars().map(|c| if c.is_whitespace() { ' ' } else { c });
+    let mut line = String::with_capacity(text.len());
+    for c in visible {
+        if is_invisible(c) || (c == ' ' && (line.is_empty() || line.ends_with(' '))) {
+            continue;
+        }
+        line.push(c);
+    }
+    line.truncate(line.trim_end().len());
+    line
+}
+
+/// At most some characters of a text, cut between words where that is near.
+pub fn shorten(text: &str, chars: usize) -> String {
+    let Some((end, _)) = text.char_indices().nth(chars) else { return text.to_owned() };
+    let cut = &text[..end];
+    let word = cut.rfind(' ').filter(|at| *at > end * 3 / 4).unwrap_or(end);
+    format!("{}…", cut[..word].trim_end_matches([' ', ',', ';', ':', '.']))
+}
+
+/// A text as inline Markdown.
+pub fn inline(text: &str) -> String {
+    let line = one_line(text);
+    let mut safe = String::with_capacity(line.len() + 16);
+    let number = line.chars().take_while(char::is_ascii_digit).count();
+    for (at, c) in line.char_indices() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '{' => safe.push_str("&#123;"),
+            '}' => safe.push_str("&#125;"),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '#' | '|' | '~' | '!' | '$' => {
+                safe.push('\\');
+                safe.push(c);
+            }
+            '-' | '+' | '=' | ':' if at == 0 => {
+                safe.push('\\');
+                safe.push(c);
+            }
+            '.' | ')' if number > 0 && at == number => {
+                safe.push('\\');
+                safe.push(c);
+            }
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// A text in a cell or a link: never empty.
+pub fn label(text: &str, chars: usize) -> String {
+    match shorten(&one_line(text), chars) {
+        empty if empty.is_empty() => "untitled".to_owned(),
+        short => inline(&short),
+    }
+}
+
+/// A value of the front matter.
+pub fn front(value: &str) -> String {
+    Value::String(one_line(value)).to_string()
+}
+
+/// Markdown reduced to its words: headings, fences and marks of lists and emphasis are left out.
+pub fn plain(markdown: &str) -> String {
+    let mut words = String::new();
+    for line in markdown.lines().map(str::trim) {
+        let is_mark = line.starts_with('#')
+            || line.starts_with("```")
+            || line.starts_with("~~~")
+            || (line.len() > 2
+                && line.chars().all(|c| matches!(c, '-' | '=' | '*' | '_' | '|' | ':')));
+        if is_mark {
+            continue;
+        }
+        let line = line.trim_start_matches(['-', '*', '>', '+', ' ']);
+        words.push_str(&line.replace("**", "").replace("__", "").replace('`', ""));
+        words.push(' ');
+    }
+    one_line(&words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_stranger_is_markup() {
+        for (text, safe) in [
+            ("a <b>{c}</b> & d", "a &lt;b&gt;&#123;c&#125;&lt;/b&gt; &amp; d"),
+            ("# head\n- item", "\\# head - item"),
+            ("- x", "\\- x"),
+            ("12. x", "12\\. x"),
+            ("1.5 x", "1\\.5 x"),
+            ("[a](b) ![c](d)", "\\[a\\](b) \\!\\[c\\](d)"),
+            ("`x` ~~y~~ *z* _u_ a|b", "\\`x\\` \\~\\~y\\~\\~ \\*z\\* \\_u\\_ a\\|b"),
+            (":::danger", "\\:::danger"),
+            ("a\u{0}b\u{202e}c\r\n\td", "abc d"),
+            ("$x$", "\\$x\\$"),
+        ] {
+            assert_eq!(inline(text), safe);
+        }
+        assert_eq!(label(" \u{200b} ", 10), "untitled");
+        assert_eq!(front("a\"b\n---\nc: d"), "\"a\\\"b --- c: d\"");
+    }
+
+    #[test]
+    fn texts_are_cut_between_words() {
+        assert_eq!(shorten("one two three", 100), "one two three");
+        assert_eq!(shorten("one two three, four", 14), "one two three…");
+        assert_eq!(shorten(&"é".repeat(50), 10), format!("{}…", "é".repeat(10)));
+    }
+
+    #[test]
+    fn marks_are_not_words() {
+        let text = "### Goal\nDo **it** now.\n\n- first `x`\n* second\n```\ncode\n```\n---\n> said";
+        assert_eq!(plain(text), "Do it now. first x second code said");
+    }
+}

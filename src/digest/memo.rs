@@ -1,0 +1,457 @@
+//! Memos: a bag told for people, by a fixed template and no model.
+//!
+//! Contract. The text is a function of the bag and of the items it is given. Front matter, overview,
+//! then what the channel is about, then the sources with their ids. Every word that comes from an
+//! item goes through [`super::markdown`].
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use chrono_tz::Tz;
+use serde_json::Value;
+
+use super::markdown::{front, inline, label, one_line, plain, shorten};
+use super::selector::{BagType, Channel};
+use crate::contract::time::{Day, Timestamp};
+use crate::contract::vocabulary::Stream;
+use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
+
+/// Characters of one summary that a timeline tells.
+const TOLD_CHARS: usize = 300;
+/// Characters of a title or a task.
+const LABEL_CHARS: usize = 160;
+/// Tasks and achievements taken from one summary.
+const PER_ITEM_MAX: usize = 50;
+/// From the folder of memos to the bus home.
+const BUS_HOME: &str = "../../../../../";
+/// Values of tags that mark something as finished.
+const FINISHED: &[&str] = &["done", "landed", "shipped", "achievement"];
+
+/// What a memo knows of one summary.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Told {
+    /// Its id.
+    pub summary_id: String,
+    /// Its stream.
+    pub stream: Stream,
+    /// Its partition day.
+    pub day: Day,
+    /// Source time.
+    pub at: Timestamp,
+    /// Its title.
+    pub title: String,
+    /// What it says, short.
+    pub text: String,
+    /// Its project.
+    pub project: Option<String>,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// What is left to do.
+    pub tasks: Vec<String>,
+    /// What was finished.
+    pub achievements: Vec<String>,
+}
+
+impl Told {
+    /// The file that holds it, relative to the bus home.
+    pub fn path(&self) -> String {
+        let key = PartitionKey { stream: self.stream, day: self.day };
+        format!("{SUMMARIES_DIR}/{}", key.data_file())
+    }
+}
+
+/// Reads title, text, tasks and achievements of an item.
+pub fn words(item: &Value, tags: &[String]) -> (String, String, Vec<String>, Vec<String>) {
+    let outputs = &item["outputs"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let title = shorten(&one_line(&text(&item["title"])), LABEL_CHARS);
+    let short = one_line(&text(&outputs["rendered_short"]));
+    let told = match short.is_empty() {
+        true => plain(&shorten(&text(&outputs["summary_text"]), 8 * TOLD_CHARS)),
+        false => short,
+    };
+    let structured = &outputs["structured"];
+    let mut tasks = list(&outputs["actions"]);
+    if tasks.is_empty() {
+        tasks = list(&structured["pending_tasks"]);
+    }
+    let mut achievements = list(&structured["achievements"]);
+    let finished = |tag: &String| FINISHED.contains(&super::tags::lexeme(tag));
+    if achievements.is_empty() && tags.iter().any(finished) && !title.is_empty() {
+        achievements.push(title.clone());
+    }
+    (title, shorten(&told, TOLD_CHARS), tasks, achievements)
+}
+
+fn list(value: &Value) -> Vec<String> {
+    let names = ["text", "task", "title", "name", "action"];
+    let text = |one: &Value| match one {
+        Value::String(text) => Some(text.clone()),
+        Value::Object(_) => names.iter().find_map(|name| one[*name].as_str()).map(str::to_owned),
+        _ => None,
+    };
+    let texts = value.as_array().into_iter().flatten().filter_map(text);
+    let texts = texts.map(|text| shorten(&one_line(&text), LABEL_CHARS));
+    texts.filter(|text| !text.is_empty()).take(PER_ITEM_MAX).collect()
+}
+
+/// What a memo says about its bag.
+#[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "the fields are those of the bag")]
+pub struct Frame<'a> {
+    pub channel: Channel,
+    pub title: &'a str,
+    pub description: Option<&'a str>,
+    pub tags: &'a [String],
+    pub created_at: &'a str,
+    pub publish: bool,
+    pub bag_id: &'a str,
+    pub bag_type: BagType,
+    pub window_label: &'a str,
+    pub window_title: &'a str,
+    pub selector_id: &'a str,
+    pub candidates: u64,
+    pub selected: usize,
+    pub zone: Tz,
+}
+
+/// The memo of one channel. `items` are those it tells, in the order of time.
+pub fn render(frame: &Frame<'_>, items: &[&Told]) -> String {
+    let mut memo = head(frame, items.len());
+    overview(&mut memo, frame, items);
+    match frame.channel {
+        Channel::Digest => {
+            timeline(&mut memo, frame, items);
+            achievements(&mut memo, items);
+            tasks(&mut memo, frame, items);
+        }
+        Channel::Tasks => tasks(&mut memo, frame, items),
+        Channel::Achievements => achievements(&mut memo, items),
+        Channel::Portfolio => portfolio(&mut memo, frame, items),
+    }
+    sources(&mut memo, frame, items);
+    memo
+}
+
+/// Writing into a string cannot fail.
+macro_rules! line {
+    ($memo:expr $(, $($arg:tt)*)?) => {{
+        $(let _ = write!($memo, $($arg)*);)?
+        $memo.push('\n');
+    }};
+}
+
+fn head(frame: &Frame<'_>, told: usize) -> String {
+    let mut memo = String::with_capacity(4096);
+    line!(memo, "---");
+    line!(memo, "title: {}", front(frame.title));
+    let tags: Vec<String> = frame.tags.iter().map(|tag| front(tag)).collect();
+    line!(memo, "tags: [{}]", tags.join(", "));
+    line!(memo, "created: {}", front(frame.created_at));
+    line!(memo, "publish: {}", frame.publish);
+    line!(memo, "bag_id: {}", front(frame.bag_id));
+    line!(memo, "bag_type: {}", front(frame.bag_type.as_str()));
+    line!(memo, "window_label: {}", front(frame.window_label));
+    line!(memo, "selector_id: {}", front(frame.selector_id));
+    line!(memo, "channel: {}", front(frame.channel.as_str()));
+    line!(memo, "summary_ids_count: {told}");
+    line!(memo, "---");
+    line!(memo);
+    line!(memo, "# {}", label(frame.title, 2 * LABEL_CHARS));
+    memo
+}
+
+fn overview(memo: &mut String, frame: &Frame<'_>, items: &[&Told]) {
+    line!(memo);
+    line!(memo, "## Overview");
+    line!(memo);
+    if let Some(description) = frame.description {
+        line!(memo, "{}", inline(description));
+        line!(memo);
+    }
+    line!(memo, "- Window: {}", inline(frame.window_title));
+    let plural = if frame.selected == 1 { "summary" } else { "summaries" };
+    line!(memo, "- {} {plural}, of {} in the window", frame.selected, frame.candidates);
+    if items.len() < frame.selected {
+        line!(memo, "- Told here: {}; the others are listed in `meta/trace.json`", items.len());
+    }
+    if let (Some(first), Some(last)) = (items.first(), items.last()) {
+        let day = |told: &Told| told.at.day_in(frame.zone).to_string();
+        match day(first) == day(last) {
+            true => line!(memo, "- On {}", day(first)),
+            false => line!(memo, "- From {} to {}", day(first), day(last)),
+        }
+    }
+    let projects = counted(items.iter().filter_map(|told| told.project.as_deref()));
+    if !projects.is_empty() {
+        line!(memo, "- Projects: {}", spelled(&projects, 20));
+    }
+    let tags = counted(items.iter().flat_map(|told| told.tags.iter().map(String::as_str)));
+    if !tags.is_empty() {
+        line!(memo, "- Tags: {}", spelled(&tags, 12));
+    }
+}
+
+/// Words by how often they occur, then by themselves.
+fn counted<'a>(words: impl Iterator<Item = &'a str>) -> Vec<(&'a str, u64)> {
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for word in words {
+        *counts.entry(word).or_default() += 1;
+    }
+    let mut counts: Vec<(&str, u64)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    counts
+}
+
+fn spelled(counts: &[(&str, u64)], most: usize) -> String {
+    let mut words: Vec<String> = counts
+        .iter()
+        .take(most)
+        .map(|(word, count)| format!("{} ({count})", label(word, LABEL_CHARS)))
+        .collect();
+    if counts.len() > most {
+        words.push(format!("and {} more", counts.len() - most));
+    }
+    words.join(", ")
+}
+
+fn timeline(memo: &mut String, frame: &Frame<'_>, items: &[&Told]) {
+    line!(memo);
+    line!(memo, "## Timeline");
+    let mut last = None;
+    for told in items {
+        let day = told.at.day_in(frame.zone);
+        if last != Some(day) {
+            line!(memo);
+            line!(memo, "### {}", day.0.format("%Y-%m-%d, %A"));
+            line!(memo);
+            last = Some(day);
+        }
+        let _ = write!(memo, "- **{}**", link(told));
+        if let Some(project) = &told.project {
+            let _ = write!(memo, " · {}", label(project, LABEL_CHARS));
+        }
+        if !told.text.is_empty() && told.text != told.title {
+            let _ = write!(memo, ": {}", inline(&told.text));
+        }
+        line!(memo);
+    }
+}
+
+fn link(told: &Told) -> String {
+    format!("[{}](#{})", label(&told.title, LABEL_CHARS), told.summary_id)
+}
+
+fn achievements(memo: &mut String, items: &[&Told]) {
+    let done: Vec<(&Told, &String)> = items
+        .iter()
+        .flat_map(|told| told.achievements.iter().map(move |done| (*told, done)))
+        .collect();
+    line!(memo);
+    line!(memo, "## Achievements");
+    line!(memo);
+    if done.is_empty() {
+        line!(memo, "None recorded.");
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    for (told, done) in done {
+        if seen.insert(done.to_lowercase()) {
+            line!(memo, "- {} ({})", inline(done), link(told));
+        }
+    }
+}
+
+/// A task and who asked for it.
+struct Task<'a> {
+    text: &'a str,
+    first: &'a Told,
+    again: usize,
+}
+
+fn tasks(memo: &mut String, frame: &Frame<'_>, items: &[&Told]) {
+    let mut found: Vec<Task<'_>> = Vec::new();
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    for told in items {
+        for text in &told.tasks {
+            let folded = text.to_lowercase();
+            let folded = folded.trim_end_matches(['.', ' ']);
+            match places.get(folded) {
+                Some(place) => found[*place].again += 1,
+                None => {
+                    places.insert(folded.to_owned(), found.len());
+                    found.push(Task { text, first: told, again: 0 });
+                }
+            }
+        }
+    }
+    line!(memo);
+    line!(memo, "## Pending tasks");
+    line!(memo);
+    if found.is_empty() {
+        line!(memo, "None recorded.");
+    }
+    for task in found {
+        let day = task.first.at.day_in(frame.zone);
+        let _ = write!(memo, "- [ ] {} ({day}, {}", inline(task.text), link(task.first));
+        if let Some(project) = &task.first.project {
+            let _ = write!(memo, ", {}", label(project, LABEL_CHARS));
+        }
+        if task.again > 0 {
+            let _ = write!(memo, "; named {} times", task.again + 1);
+        }
+        line!(memo, ")");
+    }
+}
+
+fn portfolio(memo: &mut String, frame: &Frame<'_>, items: &[&Told]) {
+    let mut projects: BTreeMap<&str, Vec<&Told>> = BTreeMap::new();
+    for told in items {
+        projects.entry(told.project.as_deref().unwrap_or_default()).or_default().push(told);
+    }
+    for (project, mut items) in projects {
+        line!(memo);
+        match project {
+            "" => line!(memo, "## Without a project"),
+            project => line!(memo, "## {}", label(project, LABEL_CHARS)),
+        }
+        line!(memo);
+        items.reverse();
+        for told in items {
+            line!(memo, "- {}: {}", told.at.day_in(frame.zone), link(told));
+        }
+    }
+}
+
+fn sources(memo: &mut String, frame: &Frame<'_>, items: &[&Told]) {
+    line!(memo);
+    line!(memo, "## Sources");
+    line!(memo);
+    line!(memo, "<details>");
+    let plural = if items.len() == 1 { "summary" } else { "summaries" };
+    line!(memo, "<summary>{} {plural} of bag {}</summary>", items.len(), frame.bag_id);
+    line!(memo);
+    for told in items {
+        let (id, stream) = (&told.summary_id, told.stream);
+        let path = told.path();
+        line!(memo, "- <a id=\"{id}\"></a>[{id}]({BUS_HOME}{path}) {stream}, {}", told.day);
+    }
+    line!(memo);
+    line!(memo, "</details>");
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn told(number: u8, ms: i64, item: Value) -> Told {
+        let (title, text, tasks, achievements) = words(&item, &[]);
+        Told {
+            summary_id: format!("sum_{}", format!("{number:02x}").repeat(16)),
+            stream: Stream::Sessions,
+            day: "2026-02-10".parse().unwrap(),
+            at: Timestamp(ms),
+            title,
+            text,
+            project: Some("Site & {shop}".to_owned()),
+            tags: vec!["free:web".to_owned()],
+            tasks,
+            achievements,
+        }
+    }
+
+    fn frame(channel: Channel) -> Frame<'static> {
+        Frame {
+            channel,
+            title: "Site, week 7 of 2026",
+            description: None,
+            tags: &[],
+            created_at: "2026-02-16T03:00:00.000Z",
+            publish: true,
+            bag_id: "bag_515cf20752d7a7550c1d2e3f4a5b6c7d",
+            bag_type: BagType::Cohort,
+            window_label: "2026-W07",
+            window_title: "week 7 of 2026",
+            selector_id: "project.weekly",
+            candidates: 9,
+            selected: 2,
+            zone: chrono_tz::UTC,
+        }
+    }
+
+    #[test]
+    fn a_digest_reads_like_this() {
+        let first = json!({"title": "Fix <b>login</b>", "outputs": {
+            "summary_text": "### Goal\nMake {login} work.\n\n- done", "actions": ["Write tests.", "1. ship"],
+            "structured": {"achievements": ["Login works"]}}});
+        let second = json!({"title": "Plan", "outputs": {
+            "rendered_short": "A plan.", "actions": [{"text": "write tests"}]}});
+        let items = [told(1, 1_770_681_600_000, first), told(2, 1_770_768_000_000, second)];
+        let memo = render(&frame(Channel::Digest), &[&items[0], &items[1]]);
+        let expected = r##"---
+title: "Site, week 7 of 2026"
+tags: []
+created: "2026-02-16T03:00:00.000Z"
+publish: true
+bag_id: "bag_515cf20752d7a7550c1d2e3f4a5b6c7d"
+bag_type: "cohort"
+window_label: "2026-W07"
+selector_id: "project.weekly"
+channel: "digest"
+summary_ids_count: 2
+---
+
+# Site, week 7 of 2026
+
+## Overview
+
+- Window: week 7 of 2026
+- 2 summaries, of 9 in the window
+- From 2026-02-10 to 2026-02-11
+- Projects: Site &amp; &#123;shop&#125; (2)
+- Tags: free:web (2)
+
+## Timeline
+
+### 2026-02-10, Tuesday
+
+- **[Fix &lt;b&gt;login&lt;/b&gt;](#sum_01010101010101010101010101010101)** · Site &amp; &#123;shop&#125;: Make &#123;login&#125; work. done
+
+### 2026-02-11, Wednesday
+
+- **[Plan](#sum_02020202020202020202020202020202)** · Site &amp; &#123;shop&#125;: A plan.
+
+## Achievements
+
+- Login works ([Fix &lt;b&gt;login&lt;/b&gt;](#sum_01010101010101010101010101010101))
+
+## Pending tasks
+
+- [ ] Write tests. (2026-02-10, [Fix &lt;b&gt;login&lt;/b&gt;](#sum_01010101010101010101010101010101), Site &amp; &#123;shop&#125;; named 2 times)
+- [ ] 1\. ship (2026-02-10, [Fix &lt;b&gt;login&lt;/b&gt;](#sum_01010101010101010101010101010101), Site &amp; &#123;shop&#125;)
+
+## Sources
+
+<details>
+<summary>2 summaries of bag bag_515cf20752d7a7550c1d2e3f4a5b6c7d</summary>
+
+- <a id="sum_01010101010101010101010101010101"></a>[sum_01010101010101010101010101010101](../../../../../summaries/sessions/2026-02-10.sessions.summary.jsonl) sessions, 2026-02-10
+- <a id="sum_02020202020202020202020202020202"></a>[sum_02020202020202020202020202020202](../../../../../summaries/sessions/2026-02-10.sessions.summary.jsonl) sessions, 2026-02-10
+
+</details>
+"##;
+        assert_eq!(memo, expected);
+    }
+
+    #[test]
+    fn every_channel_names_its_sources() {
+        let item = told(3, 1_770_681_600_000, json!({"title": null, "outputs": {}}));
+        for channel in [Channel::Digest, Channel::Tasks, Channel::Achievements, Channel::Portfolio]
+        {
+            let memo = render(&frame(channel), &[&item]);
+            assert!(memo.contains(&format!("<a id=\"{}\">", item.summary_id)), "{memo}");
+            assert!(memo.contains("Told here: 1"), "{memo}");
+        }
+    }
+}

@@ -1,0 +1,620 @@
+//! Selectors: the records that say which summaries become which bags.
+//!
+//! Contract. The dataset `registry.selectors.v1.jsonl` is the only truth: the home's own, else the
+//! embedded one. A selector is identified by its id and by the hash of its whole record, so any
+//! edit of a record makes other bags. Members this version does not know are kept in the hash and
+//! otherwise ignored; `registry check` points them out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use chrono_tz::Tz;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::tags::canonical;
+use super::window::WindowType;
+use crate::contract::hash::{Digest, sha256};
+use crate::contract::json::jcs_hash;
+use crate::contract::schema;
+use crate::contract::vocabulary::Stream;
+use crate::flow::lint::{Finding, Severity};
+use crate::os::Disk;
+use crate::registry::HOME_FOLDER;
+
+/// The record's schema and version.
+pub const SELECTOR_VERSION: &str = "selector.v1";
+/// File name of the dataset inside a registry.
+pub const SELECTORS: &str = "registry.selectors.v1.jsonl";
+/// Most selectors in one dataset.
+pub const SELECTORS_MAX: usize = 1000;
+
+/// What kind of bag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BagType {
+    /// Summaries that have one tag.
+    Tagbag,
+    /// Summaries that have two tags which occur together.
+    Pairbag,
+    /// Summaries that share a window and perhaps a project, a field or a set of tags.
+    Cohort,
+}
+
+impl BagType {
+    /// Every type.
+    pub const ALL: [BagType; 3] = [BagType::Cohort, BagType::Pairbag, BagType::Tagbag];
+
+    /// As records and folders spell it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            BagType::Tagbag => "tagbag",
+            BagType::Pairbag => "pairbag",
+            BagType::Cohort => "cohort",
+        }
+    }
+}
+
+/// Whether a selector is in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SelectorStatus {
+    /// It makes bags.
+    #[default]
+    Active,
+    /// It makes none, and the ones it made retire.
+    Disabled,
+}
+
+/// The windows of a selector.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct WindowRule {
+    /// How long they are.
+    #[serde(rename = "type")]
+    pub kind: WindowType,
+    /// The zone their days begin in; the home's own when absent.
+    #[serde(default)]
+    pub tz: Option<String>,
+}
+
+/// What a selector wants to know of the publish flag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PublishRule {
+    /// Leave out what is marked `publish: false`.
+    #[default]
+    Public,
+    /// Do not look.
+    Any,
+    /// Only what is marked `publish: false`.
+    Private,
+}
+
+/// Which summaries match.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs, reason = "the fields are those of the schema, which explains them")]
+pub struct MatchRule {
+    pub streams: Vec<Stream>,
+    pub tags_all: Vec<String>,
+    pub tags_any: Vec<String>,
+    pub tags_none: Vec<String>,
+    pub projects: Vec<String>,
+    pub meta: BTreeMap<String, Vec<Value>>,
+    pub min_confidence: Option<f64>,
+    pub has_tasks: bool,
+    pub publish: PublishRule,
+}
+
+/// By what summaries are grouped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "the words of the schema")]
+pub enum GroupBy {
+    None,
+    Tag,
+    Pair,
+    Combo,
+    Project,
+    Stream,
+    Meta,
+}
+
+impl GroupBy {
+    /// As records spell it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            GroupBy::None => "none",
+            GroupBy::Tag => "tag",
+            GroupBy::Pair => "pair",
+            GroupBy::Combo => "combo",
+            GroupBy::Project => "project",
+            GroupBy::Stream => "stream",
+            GroupBy::Meta => "meta",
+        }
+    }
+}
+
+/// How the summaries of a window become bags.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[allow(missing_docs, reason = "the fields are those of the schema, which explains them")]
+pub struct GroupRule {
+    pub by: GroupBy,
+    #[serde(default)]
+    pub field: Option<String>,
+    #[serde(default)]
+    pub keys: Vec<String>,
+    #[serde(default = "two")]
+    pub combo_size: usize,
+    #[serde(default = "fifty")]
+    pub top: usize,
+    #[serde(default = "one")]
+    pub min_items: usize,
+}
+
+fn one() -> usize {
+    1
+}
+
+fn two() -> usize {
+    2
+}
+
+fn fifty() -> usize {
+    50
+}
+
+/// Which pairs count.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs, reason = "the fields are those of the schema, which explains them")]
+pub struct PairRule {
+    pub vocabulary: usize,
+    pub min_count: u64,
+    pub min_npmi: f64,
+}
+
+impl Default for PairRule {
+    fn default() -> PairRule {
+        PairRule { vocabulary: 300, min_count: 5, min_npmi: 0.05 }
+    }
+}
+
+/// How many at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[allow(missing_docs, reason = "the fields are those of the schema, which explains them")]
+pub struct Caps {
+    pub total: usize,
+    #[serde(default)]
+    pub per_tag: Option<usize>,
+    #[serde(default)]
+    pub per_project: Option<usize>,
+}
+
+/// By what the summaries of a bag are ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[allow(missing_docs, reason = "the words of the schema")]
+pub enum OrderKey {
+    #[serde(rename = "time")]
+    Time,
+    #[serde(rename = "-time")]
+    TimeDown,
+    #[serde(rename = "confidence")]
+    Confidence,
+    #[serde(rename = "-confidence")]
+    ConfidenceDown,
+    #[serde(rename = "tasks")]
+    Tasks,
+    #[serde(rename = "-tasks")]
+    TasksDown,
+}
+
+/// What a memo is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Channel {
+    /// Overview, timeline, achievements, pending tasks.
+    Digest,
+    /// Pending tasks, oldest first.
+    Tasks,
+    /// What was finished.
+    Achievements,
+    /// One line for each summary, newest first.
+    Portfolio,
+}
+
+impl Channel {
+    /// As records spell it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Channel::Digest => "digest",
+            Channel::Tasks => "tasks",
+            Channel::Achievements => "achievements",
+            Channel::Portfolio => "portfolio",
+        }
+    }
+}
+
+/// Which memos are written.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs, reason = "the fields are those of the schema, which explains them")]
+pub struct MemoRule {
+    pub channels: Vec<Channel>,
+    pub max_items: usize,
+    pub audience: Vec<String>,
+}
+
+impl Default for MemoRule {
+    fn default() -> MemoRule {
+        MemoRule { channels: vec![Channel::Digest], max_items: 100, audience: Vec::new() }
+    }
+}
+
+/// A file under `data/`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[allow(missing_docs, reason = "the words of the schema")]
+pub enum Export {
+    #[serde(rename = "items.jsonl")]
+    ItemsJsonl,
+    #[serde(rename = "items.csv")]
+    ItemsCsv,
+}
+
+/// A selector.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[allow(missing_docs, reason = "the fields are those of the schema, which explains them")]
+pub struct Selector {
+    pub selector_id: String,
+    pub selector_version: String,
+    #[serde(default)]
+    pub status: SelectorStatus,
+    #[serde(default)]
+    pub title: Option<String>,
+    #[serde(default)]
+    pub description: Option<String>,
+    pub bag_type: BagType,
+    pub window: WindowRule,
+    #[serde(default, rename = "match")]
+    pub matching: MatchRule,
+    #[serde(default)]
+    group: Option<GroupRule>,
+    #[serde(default)]
+    pub pairs: PairRule,
+    pub caps: Caps,
+    #[serde(default)]
+    pub order: Vec<OrderKey>,
+    #[serde(default)]
+    pub memo: MemoRule,
+    #[serde(default)]
+    pub exports: Vec<Export>,
+    /// The record as it is written.
+    #[serde(skip)]
+    pub record: Value,
+}
+
+impl Selector {
+    /// The hash of the record without its own hash.
+    pub fn hash(&self) -> Digest {
+        let mut record = self.record.clone();
+        if let Value::Object(members) = &mut record {
+            members.shift_remove("selector_hash");
+        }
+        jcs_hash(&record)
+    }
+
+    /// How its summaries become bags.
+    pub fn group(&self) -> GroupRule {
+        self.group.clone().unwrap_or(GroupRule {
+            by: match self.bag_type {
+                BagType::Tagbag => GroupBy::Tag,
+                BagType::Pairbag => GroupBy::Pair,
+                BagType::Cohort => GroupBy::None,
+            },
+            field: None,
+            keys: Vec::new(),
+            combo_size: two(),
+            top: fifty(),
+            min_items: one(),
+        })
+    }
+
+    /// The zone its days begin in.
+    pub fn zone(&self, home: Tz) -> Result<Tz, String> {
+        match &self.window.tz {
+            None => Ok(home),
+            Some(name) => name.parse().map_err(|_| format!("{name} is no IANA time zone")),
+        }
+    }
+
+    /// The title of a bag for people.
+    pub fn title_of(&self, group: Option<&str>, window: &str) -> String {
+        let pattern = self.title.as_deref().unwrap_or("{group}, {window}");
+        let group = group.unwrap_or("All");
+        pattern.replace("{group}", group).replace("{window}", window)
+    }
+
+    /// What is wrong with it, and what is probably not meant.
+    pub fn lint(&self) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        let mut say = |severity, place: &str, message: String| {
+            findings.push(Finding { severity, place: place.to_owned(), message });
+        };
+        let (error, warning) = (Severity::Error, Severity::Warning);
+        if let Err(message) = self.zone(chrono_tz::UTC) {
+            say(error, "window.tz", message);
+        }
+        if let Some(given) = self.record.get("selector_hash").and_then(Value::as_str)
+            && given.parse() != Ok(self.hash())
+        {
+            say(error, "selector_hash", format!("the hash of this record is {}", self.hash()));
+        }
+        let group = self.group();
+        let fits = match self.bag_type {
+            BagType::Tagbag => group.by == GroupBy::Tag,
+            BagType::Pairbag => group.by == GroupBy::Pair,
+            BagType::Cohort => !matches!(group.by, GroupBy::Tag | GroupBy::Pair),
+        };
+        if !fits {
+            let (kind, by) = (self.bag_type.as_str(), group.by.as_str());
+            say(error, "group.by", format!("a {kind} is not grouped by {by}"));
+        }
+        if (group.by == GroupBy::Meta) != group.field.is_some() {
+            say(error, "group.field", "grouping by meta names a field, nothing else does".into());
+        }
+        if !group.keys.is_empty() && group.by != GroupBy::Tag {
+            say(error, "group.keys", "only grouping by tag has keys".into());
+        }
+        let rule = &self.matching;
+        let tags = |list: &[String]| -> BTreeSet<String> {
+            list.iter().map(|tag| canonical(tag)).collect()
+        };
+        let none = tags(&rule.tags_none);
+        if let Some(tag) = tags(&rule.tags_all).intersection(&none).next() {
+            say(error, "match.tags_none", format!("{tag} is wanted and refused: nothing matches"));
+        }
+        let any = tags(&rule.tags_any);
+        if !any.is_empty() && any.is_subset(&none) {
+            say(error, "match.tags_any", "every tag is refused too: nothing matches".into());
+        }
+        let spelled = [
+            ("match.tags_all", &rule.tags_all),
+            ("match.tags_any", &rule.tags_any),
+            ("match.tags_none", &rule.tags_none),
+            ("group.keys", &group.keys),
+        ];
+        for (place, list) in spelled {
+            for tag in list.iter().filter(|tag| tag.contains(':')) {
+                let read = canonical(tag);
+                if read != **tag {
+                    say(warning, place, format!("{tag:?} is read as {read:?}"));
+                }
+            }
+        }
+        if group.min_items > self.caps.total {
+            say(error, "group.min_items", "no bag may be that large (caps.total)".into());
+        }
+        for (place, cap) in
+            [("caps.per_tag", self.caps.per_tag), ("caps.per_project", self.caps.per_project)]
+        {
+            if cap.is_some_and(|cap| cap > self.caps.total) {
+                say(warning, place, "has no effect above caps.total".into());
+            }
+        }
+        if self.memo.max_items > self.caps.total {
+            say(warning, "memo.max_items", "has no effect above caps.total".into());
+        }
+        if self.memo.channels.is_empty() && self.exports.is_empty() {
+            say(warning, "memo.channels", "the bags have neither memos nor data".into());
+        }
+        unknown_members(&self.record, &mut say);
+        findings
+    }
+}
+
+/// Members the schema does not know, which a reader would think have an effect.
+fn unknown_members(record: &Value, say: &mut impl FnMut(Severity, &str, String)) {
+    let text = schema::text(SELECTOR_VERSION).unwrap_or("{}");
+    let known: Value = serde_json::from_str(text).unwrap_or_default();
+    let properties = &known["properties"];
+    for (name, value) in record.as_object().into_iter().flatten() {
+        let Some(declared) = properties.get(name) else {
+            say(Severity::Warning, name, "is not known here and has no effect".into());
+            continue;
+        };
+        let Some(inner) = declared["properties"].as_object() else { continue };
+        for member in value.as_object().into_iter().flatten().map(|(member, _)| member) {
+            if !inner.contains_key(member) {
+                let place = format!("{name}.{member}");
+                say(Severity::Warning, &place, "is not known here and has no effect".into());
+            }
+        }
+    }
+}
+
+/// A dataset that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SelectorsError {
+    /// It could not be read.
+    #[error("read {}", path.display())]
+    Read {
+        /// The dataset.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A line is no selector.
+    #[error("read line {line} of the selectors: {reason}")]
+    Line {
+        /// 1-based line.
+        line: usize,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// The selectors in force.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Selectors {
+    selectors: Vec<Selector>,
+    hash: Digest,
+}
+
+impl Selectors {
+    /// Those built into the binary.
+    pub fn embedded() -> Result<Selectors, SelectorsError> {
+        let found = schema::REGISTRY.iter().find(|(path, _)| *path == SELECTORS);
+        Selectors::parse(found.map_or(&[][..], |(_, bytes)| bytes))
+    }
+
+    /// Those of a home: its own dataset, else the embedded one.
+    pub fn of_home(disk: &dyn Disk, home: &Path) -> Result<Selectors, SelectorsError> {
+        let path = home.join(HOME_FOLDER).join(SELECTORS);
+        match disk.read_if_present(&path) {
+            Ok(Some(bytes)) => Selectors::parse(&bytes),
+            Ok(None) => Selectors::embedded(),
+            Err(source) => Err(SelectorsError::Read { path, source }),
+        }
+    }
+
+    /// Reads a dataset.
+    pub fn parse(bytes: &[u8]) -> Result<Selectors, SelectorsError> {
+        let mut selectors: Vec<Selector> = Vec::new();
+        for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
+            if line.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            let bad = |reason: String| SelectorsError::Line { line: index + 1, reason };
+            if selectors.len() == SELECTORS_MAX {
+                return Err(bad(format!("there are more than {SELECTORS_MAX}")));
+            }
+            let record: Value =
+                serde_json::from_slice(line).map_err(|error| bad(error.to_string()))?;
+            if let Some(first) = schema::check(SELECTOR_VERSION, &record).first() {
+                return Err(bad(format!("at `{}`: {}", first.pointer, first.message)));
+            }
+            let mut selector: Selector =
+                serde_json::from_value(record.clone()).map_err(|error| bad(error.to_string()))?;
+            selector.record = record;
+            if selectors.iter().any(|known| known.selector_id == selector.selector_id) {
+                return Err(bad(format!("{} is there twice", selector.selector_id)));
+            }
+            let findings = selector.lint();
+            if let Some(first) = findings.iter().find(|one| one.severity == Severity::Error) {
+                return Err(bad(format!("{}: {}", first.place, first.message)));
+            }
+            selectors.push(selector);
+        }
+        selectors.sort_by(|a, b| a.selector_id.cmp(&b.selector_id));
+        Ok(Selectors { selectors, hash: sha256(bytes) })
+    }
+
+    /// All of them, by id.
+    pub fn all(&self) -> &[Selector] {
+        &self.selectors
+    }
+
+    /// Those that make bags.
+    pub fn active(&self) -> impl Iterator<Item = &Selector> {
+        self.selectors.iter().filter(|selector| selector.status == SelectorStatus::Active)
+    }
+
+    /// One of them.
+    pub fn find(&self, selector_id: &str) -> Option<&Selector> {
+        self.selectors.iter().find(|selector| selector.selector_id == selector_id)
+    }
+
+    /// The hash of the dataset.
+    pub fn hash(&self) -> Digest {
+        self.hash
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn record(change: impl FnOnce(&mut Value)) -> Value {
+        let mut record = json!({
+            "schema_version": "selector.v1", "selector_id": "s", "selector_version": "1",
+            "bag_type": "cohort", "window": {"type": "day"}, "caps": {"total": 10},
+            "memo": {"max_items": 10},
+        });
+        change(&mut record);
+        record
+    }
+
+    fn parse(record: &Value) -> Result<Selectors, SelectorsError> {
+        Selectors::parse(record.to_string().as_bytes())
+    }
+
+    #[test]
+    fn the_embedded_selectors_are_sound() {
+        let selectors = Selectors::embedded().unwrap();
+        assert!(selectors.all().len() >= 9);
+        for selector in selectors.all() {
+            assert_eq!(selector.lint(), [], "{}", selector.selector_id);
+        }
+        let types: BTreeSet<&str> =
+            selectors.all().iter().map(|selector| selector.bag_type.as_str()).collect();
+        assert_eq!(types.len(), 3);
+    }
+
+    #[test]
+    fn the_hash_is_of_the_record_whatever_its_order() {
+        let plain = parse(&record(|_| {})).unwrap();
+        let hash = plain.all()[0].hash();
+        let text = r#"{"window":{"type":"day"},"selector_version":"1","selector_id":"s","schema_version":"selector.v1","memo":{"max_items":10},"caps":{"total":10},"bag_type":"cohort"}"#;
+        assert_eq!(Selectors::parse(text.as_bytes()).unwrap().all()[0].hash(), hash);
+        let sealed = record(|r| r["selector_hash"] = hash.hex().into());
+        assert_eq!(parse(&sealed).unwrap().all()[0].hash(), hash);
+        let later = record(|r| r["later"] = 1.into());
+        assert_ne!(parse(&later).unwrap().all()[0].hash(), hash);
+        let wrong = record(|r| r["selector_hash"] = "0".repeat(64).into());
+        assert!(parse(&wrong).unwrap_err().to_string().contains("the hash of this record is"));
+    }
+
+    #[test]
+    fn mistakes_are_found() {
+        for (change, place) in [
+            (json!({"window": {"type": "day", "tz": "Mars/Base"}}), "window.tz"),
+            (json!({"bag_type": "tagbag", "group": {"by": "project"}}), "group.by"),
+            (json!({"group": {"by": "meta"}}), "group.field"),
+            (json!({"group": {"by": "none", "min_items": 11}}), "group.min_items"),
+            (json!({"match": {"tags_all": ["A"], "tags_none": ["a"]}}), "match.tags_none"),
+            (json!({"match": {"tags_any": ["a"], "tags_none": ["a"]}}), "match.tags_any"),
+        ] {
+            let bad = record(|r| {
+                for (key, value) in change.as_object().unwrap() {
+                    r[key] = value.clone();
+                }
+            });
+            let error = parse(&bad).unwrap_err().to_string();
+            assert!(
+                error.starts_with(&format!("read line 1 of the selectors: {place}:")),
+                "{error}"
+            );
+        }
+        let error = parse(&record(|r| r["window"]["type"] = "year".into())).unwrap_err();
+        assert!(error.to_string().contains("/window/type"), "{error}");
+        let twice = format!("{0}\n{0}\n", record(|_| {}));
+        let error = Selectors::parse(twice.as_bytes()).unwrap_err();
+        assert_eq!(error.to_string(), "read line 2 of the selectors: s is there twice");
+    }
+
+    #[test]
+    fn what_has_no_effect_is_pointed_out() {
+        let loose = record(|r| {
+            r["typo"] = 1.into();
+            r["match"] = json!({"tag_any": ["x"], "tags_any": ["Topics: AI"]});
+            r["caps"]["per_tag"] = 11.into();
+        });
+        let findings = parse(&loose).unwrap().all()[0].lint();
+        let places: Vec<&str> = findings.iter().map(|finding| finding.place.as_str()).collect();
+        assert_eq!(places, ["match.tags_any", "caps.per_tag", "typo", "match.tag_any"]);
+    }
+}

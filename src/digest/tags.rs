@@ -1,0 +1,151 @@
+//! Tags in one spelling: `namespace:value`, folded so that the same word written twice is one tag.
+//!
+//! Contract. A value is decomposed, kept to ASCII, trimmed and lowered; space, `-` and `/` become
+//! `_`. Where the fold would lose more than accents and case (other scripts, emoji, control
+//! characters, endless text) a checksum of the original is appended, so two different tags never
+//! become one in silence. A blank tag is `unknown`; one without namespace is `free`.
+
+use unicode_normalization::UnicodeNormalization as _;
+use unicode_normalization::char::is_combining_mark;
+
+use crate::contract::hash::sha256;
+
+/// Longest folded value; the rest of a longer one is told by a checksum.
+const VALUE_CHARS_MAX: usize = 80;
+
+/// Namespaces in the order in which they win when one record spells a value several ways.
+const RANKS: &[&str] = &[
+    "topic",
+    "category",
+    "domain",
+    "stage",
+    "msg_type",
+    "format_type",
+    "note_type",
+    "rtype",
+    "snippet_type",
+    "free",
+];
+
+const ALIASES: &[(&str, &str)] = &[
+    ("message_type", "msg_type"),
+    ("msgtype", "msg_type"),
+    ("messagetype", "msg_type"),
+    ("format", "format_type"),
+    ("fmt", "format_type"),
+    ("content_type", "format_type"),
+    ("formattype", "format_type"),
+    ("notetype", "note_type"),
+    ("response_type", "rtype"),
+    ("responsetype", "rtype"),
+    ("snippettype", "snippet_type"),
+    ("topics", "topic"),
+];
+
+/// The folded form of one value.
+pub fn slug(text: &str) -> String {
+    let text = text.trim();
+    let mut folded = String::with_capacity(text.len().min(2 * VALUE_CHARS_MAX));
+    let mut lossy = false;
+    for c in text.nfkd() {
+        match c {
+            'A'..='Z' => folded.push(c.to_ascii_lowercase()),
+            ' ' | '-' | '/' | '\t' | '\n' | '\r' => folded.push('_'),
+            '!'..='~' => folded.push(c),
+            c if is_combining_mark(c) => {}
+            _ => lossy = true,
+        }
+        if folded.len() > VALUE_CHARS_MAX {
+            lossy = true;
+            break;
+        }
+    }
+    if lossy {
+        folded.truncate(VALUE_CHARS_MAX - 16);
+        let original: String = text.nfc().flat_map(char::to_lowercase).collect();
+        let checksum = &sha256(original).hex()[..8];
+        let gap = if folded.is_empty() { "" } else { "_" };
+        return format!("{folded}{gap}chk_{checksum}");
+    }
+    if folded.is_empty() { "unknown".to_owned() } else { folded }
+}
+
+/// The canonical tag.
+pub fn canonical(raw: &str) -> String {
+    let (namespace, value) = match raw.split_once(':') {
+        Some((namespace, value)) if !namespace.trim().is_empty() => (slug(namespace), value),
+        Some((_, value)) => ("free".to_owned(), value),
+        None => ("free".to_owned(), raw),
+    };
+    let alias = ALIASES.iter().find(|(name, _)| *name == namespace);
+    let namespace = alias.map_or(namespace.as_str(), |(_, name)| name);
+    format!("{namespace}:{}", slug(value))
+}
+
+/// The value of a canonical tag, without its namespace.
+pub fn lexeme(tag: &str) -> &str {
+    tag.split_once(':').map_or(tag, |(_, value)| value)
+}
+
+/// Where a canonical tag stands among those of its value; less wins. Unknown namespaces stand last.
+fn rank(tag: &str) -> usize {
+    let namespace = tag.split_once(':').map_or("free", |(namespace, _)| namespace);
+    RANKS.iter().position(|known| *known == namespace).unwrap_or(RANKS.len())
+}
+
+/// The tags of one record: canonical, each value once, in the order of the best namespace first.
+pub fn of_record<'a>(raw: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let mut tags: Vec<String> = raw.into_iter().map(canonical).collect();
+    tags.sort_by(|a, b| (lexeme(a), rank(a), a.len(), a).cmp(&(lexeme(b), rank(b), b.len(), b)));
+    tags.dedup_by(|later, kept| lexeme(later) == lexeme(kept));
+    tags.sort_by(|a, b| (rank(a), a.as_str()).cmp(&(rank(b), b.as_str())));
+    tags
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frozen_vectors() {
+        for (raw, tag) in [
+            ("Knowledge Management", "free:knowledge_management"),
+            ("format:Guide", "format_type:guide"),
+            ("Content_Type: Code", "format_type:code"),
+            ("topics:AI", "topic:ai"),
+            ("Gestión Ágil", "free:gestion_agil"),
+            ("Message-Type:Instruction", "msg_type:instruction"),
+            ("CI/CD", "free:ci_cd"),
+            ("a:b:c", "a:b:c"),
+            ("", "free:unknown"),
+            ("  ", "free:unknown"),
+        ] {
+            assert_eq!(canonical(raw), tag, "{raw:?}");
+            assert_eq!(canonical(tag), tag, "canonical tags stay as they are");
+        }
+    }
+
+    #[test]
+    fn what_the_fold_loses_is_told_by_a_checksum() {
+        let long = "x".repeat(10_000);
+        let longer = "x".repeat(10_001);
+        let hostile = ["🚀", "🎉", "日本", "日本 AI", "AI", "a\u{0}i", &long, &longer, ".."];
+        let tags: std::collections::BTreeSet<String> =
+            hostile.iter().map(|raw| canonical(raw)).collect();
+        assert_eq!(tags.len(), hostile.len(), "{tags:?}");
+        for tag in &tags {
+            assert!(tag.len() < 100 && tag.is_ascii(), "{tag}");
+            assert!(!tag.chars().any(char::is_control), "{tag:?}");
+            assert_eq!(canonical(tag), *tag);
+        }
+        assert_eq!(canonical("Ci-Cd"), canonical("ci/cd"), "the same word is one tag");
+    }
+
+    #[test]
+    fn one_value_has_one_namespace_in_a_record() {
+        let tags =
+            of_record(["Automation", "category:automation", "topics: ai", "AI", "b", "a:ai"]);
+        assert_eq!(tags, ["topic:ai", "category:automation", "free:b"]);
+        assert_eq!(of_record(["zz:x", "x"]), ["free:x"], "unknown namespaces stand last");
+    }
+}

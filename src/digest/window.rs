@@ -1,0 +1,193 @@
+//! Windows of time: local days in a zone, half-open as instants, inclusive as days.
+//!
+//! A summary belongs to the window that holds the local day of its source time, so the boundary is
+//! local midnight also on the days that have 23 or 25 hours.
+
+use chrono::{Datelike as _, Days, NaiveDate, NaiveTime, TimeZone as _};
+use chrono_tz::Tz;
+use serde::{Deserialize, Serialize};
+
+use crate::contract::time::{Day, Timestamp};
+
+/// How long a window is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WindowType {
+    /// A local day.
+    Day,
+    /// Monday to Sunday.
+    IsoWeek,
+    /// An odd ISO week and the even one after it; week 53 stands alone.
+    Fortnight,
+    /// A calendar month.
+    Month,
+    /// Everything.
+    All,
+}
+
+impl WindowType {
+    /// As records spell it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            WindowType::Day => "day",
+            WindowType::IsoWeek => "iso_week",
+            WindowType::Fortnight => "fortnight",
+            WindowType::Month => "month",
+            WindowType::All => "all",
+        }
+    }
+}
+
+/// One window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Window {
+    /// How long it is.
+    pub kind: WindowType,
+    /// First local day; none for everything.
+    pub start: Option<Day>,
+    /// Last local day, included; none for everything.
+    pub end: Option<Day>,
+}
+
+impl Window {
+    /// The window of this length that holds a day.
+    pub fn of(kind: WindowType, day: Day) -> Window {
+        let day = day.0;
+        let monday =
+            |day: NaiveDate| day - Days::new(u64::from(day.weekday().num_days_from_monday()));
+        let (start, length) = match kind {
+            WindowType::All => return Window { kind, start: None, end: None },
+            WindowType::Day => (day, 1),
+            WindowType::IsoWeek => (monday(day), 7),
+            WindowType::Fortnight => {
+                let (monday, week) = (monday(day), day.iso_week().week());
+                match week {
+                    53 => (monday, 7),
+                    odd if odd % 2 == 1 => (monday, 14),
+                    _ => (monday - Days::new(7), 14),
+                }
+            }
+            WindowType::Month => {
+                let start = day.with_day(1).unwrap_or(day);
+                let next = start + chrono::Months::new(1);
+                (start, next.signed_duration_since(start).num_days().unsigned_abs())
+            }
+        };
+        Window { kind, start: Some(Day(start)), end: Some(Day(start + Days::new(length - 1))) }
+    }
+
+    /// Its name, the same for every reader.
+    pub fn label(&self) -> String {
+        let (Some(start), Some(end)) = (self.start, self.end) else { return "all".to_owned() };
+        let week = start.0.iso_week();
+        match self.kind {
+            WindowType::All => "all".to_owned(),
+            WindowType::Day => start.to_string(),
+            WindowType::Month => start.0.format("%Y-%m").to_string(),
+            WindowType::IsoWeek => format!("{:04}-W{:02}", week.year(), week.week()),
+            WindowType::Fortnight => {
+                let (first, last) = (week.week(), end.0.iso_week().week());
+                match first == last {
+                    true => format!("{:04}-W{first:02}", week.year()),
+                    false => format!("{:04}-W{first:02}_W{last:02}", week.year()),
+                }
+            }
+        }
+    }
+
+    /// Its name for people.
+    pub fn title(&self) -> String {
+        let (Some(start), Some(end)) = (self.start, self.end) else {
+            return "everything so far".to_owned();
+        };
+        let week = start.0.iso_week();
+        match self.kind {
+            WindowType::All => "everything so far".to_owned(),
+            WindowType::Day => start.to_string(),
+            WindowType::Month => start.0.format("%B %Y").to_string(),
+            WindowType::IsoWeek => format!("week {} of {}", week.week(), week.year()),
+            WindowType::Fortnight => {
+                let (first, last) = (week.week(), end.0.iso_week().week());
+                match first == last {
+                    true => format!("week {first} of {}", week.year()),
+                    false => format!("weeks {first} and {last} of {}", week.year()),
+                }
+            }
+        }
+    }
+
+    /// Whether it holds a local day.
+    pub fn holds(&self, day: Day) -> bool {
+        self.start.is_none_or(|start| start <= day) && self.end.is_none_or(|end| day <= end)
+    }
+
+    /// The instants it spans in a zone: from the first, up to but without the last.
+    pub fn instants(&self, zone: Tz) -> (Option<Timestamp>, Option<Timestamp>) {
+        let end = self.end.and_then(|end| end.0.succ_opt());
+        (self.start.map(|start| midnight(start.0, zone)), end.map(|end| midnight(end, zone)))
+    }
+}
+
+/// The first instant of a local day.
+fn midnight(day: NaiveDate, zone: Tz) -> Timestamp {
+    let mut local = day.and_time(NaiveTime::MIN);
+    // Where the clocks skip midnight the day begins after the gap, which is at most a few hours.
+    for _ in 0..96 {
+        if let Some(instant) = zone.from_local_datetime(&local).earliest() {
+            return Timestamp(instant.timestamp_millis());
+        }
+        local += chrono::TimeDelta::minutes(15);
+    }
+    Timestamp(chrono_tz::UTC.from_utc_datetime(&day.and_time(NaiveTime::MIN)).timestamp_millis())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::time::parse_instant;
+
+    fn window(kind: WindowType, day: &str) -> (String, String, String) {
+        let window = Window::of(kind, day.parse().unwrap());
+        assert!(window.holds(day.parse().unwrap()));
+        let text = |day: Option<Day>| day.map_or("-".to_owned(), |day| day.to_string());
+        (window.label(), text(window.start), text(window.end))
+    }
+
+    #[test]
+    fn labels_and_bounds() {
+        let w = |label: &str, start: &str, end: &str| (label.into(), start.into(), end.into());
+        use WindowType::{All, Day, Fortnight, IsoWeek, Month};
+        assert_eq!(window(Day, "2026-02-11"), w("2026-02-11", "2026-02-11", "2026-02-11"));
+        assert_eq!(window(IsoWeek, "2026-02-15"), w("2026-W07", "2026-02-09", "2026-02-15"));
+        assert_eq!(window(IsoWeek, "2027-01-01"), w("2026-W53", "2026-12-28", "2027-01-03"));
+        assert_eq!(window(Fortnight, "2026-02-11"), w("2026-W07_W08", "2026-02-09", "2026-02-22"));
+        assert_eq!(window(Fortnight, "2026-02-16"), w("2026-W07_W08", "2026-02-09", "2026-02-22"));
+        assert_eq!(window(Fortnight, "2026-12-31"), w("2026-W53", "2026-12-28", "2027-01-03"));
+        assert_eq!(window(Fortnight, "2025-12-29"), w("2026-W01_W02", "2025-12-29", "2026-01-11"));
+        assert_eq!(window(Month, "2024-02-29"), w("2024-02", "2024-02-01", "2024-02-29"));
+        assert_eq!(window(All, "2024-02-29"), w("all", "-", "-"));
+    }
+
+    #[test]
+    fn a_window_is_half_open_in_its_zone() {
+        let zone: Tz = "America/Argentina/Buenos_Aires".parse().unwrap();
+        let window = Window::of(WindowType::Day, "2026-02-11".parse().unwrap());
+        let (from, until) = window.instants(zone);
+        let at = |text: &str| Some(parse_instant(text).unwrap().at);
+        assert_eq!((from, until), (at("2026-02-11T03:00:00Z"), at("2026-02-12T03:00:00Z")));
+        for (instant, inside) in [(from.unwrap(), true), (until.unwrap(), false)] {
+            assert_eq!(window.holds(instant.day_in(zone)), inside);
+            assert_eq!(window.holds(instant.plus_ms(-1).day_in(zone)), !inside);
+        }
+    }
+
+    #[test]
+    fn days_without_midnight_begin_after_the_gap() {
+        // In Santiago the clocks went from 24:00 to 01:00 on 2023-09-02.
+        let zone: Tz = "America/Santiago".parse().unwrap();
+        let window = Window::of(WindowType::Day, "2023-09-03".parse().unwrap());
+        let (from, until) = window.instants(zone);
+        assert_eq!(until.unwrap().ms_since(from.unwrap()), 23 * 3_600_000);
+        assert_eq!(from.unwrap().day_in(zone).to_string(), "2023-09-03");
+    }
+}
