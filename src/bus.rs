@@ -1,4 +1,4 @@
-//! Reading the Summary Bus from another program.
+//! Reading the Summary Bus from another program; [`digests`] reads the Digest Bus.
 //!
 //! ```no_run
 //! use std::path::Path;
@@ -21,6 +21,8 @@
 //! that descriptor; when what it finds there does not match (the tree it held has become the next
 //! shadow) it opens `summaries` again and retries, so a reader never waits for the service and
 //! never sees half a publication. Unknown fields are passed through; unknown versions are errors.
+
+pub mod digests;
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};

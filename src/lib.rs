@@ -30,7 +30,7 @@
 //! - [`seam`]: the queue. [`export`]: projections. [`registry`], [`upstream`], [`flow`], [`model`]:
 //!   from a flow reference and ids to text and an answer.
 //! - [`service`]: the sequencer, the workers, the control socket. [`replay`]: the state again from
-//!   the log alone. [`compaction`] and [`synthesis`]: run snapshots and bounded packs.
+//!   the log alone. [`digest`]: bags of summaries. [`compaction`] and [`synthesis`]: run snapshots and bounded packs.
 //! - [`mod@import`], [`verify`], [`bus`]: data in, whole trees checked, a reader for others.
 //! - [`cli`]: the only place that prints.
 

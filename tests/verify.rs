@@ -478,8 +478,9 @@ fn each_rule_has_a_tree_that_breaks_it_and_nothing_else() {
         );
         covered.insert(rule.id);
     }
-    let all: BTreeSet<&str> = rules::ALL.iter().map(|rule| rule.id).collect();
-    assert_eq!(covered, all);
+    // Those of digests have their trees in `digest.rs`, where bags are made.
+    let all = rules::ALL.iter().map(|rule| rule.id).filter(|id| !id.starts_with("T004"));
+    assert_eq!(covered, all.collect());
 }
 
 #[test]

@@ -5,7 +5,6 @@
 //! dropped for exactly one reason.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::ops::Range;
 
 use chrono_tz::Tz;
 
@@ -13,7 +12,7 @@ use super::library::{Library, Publish, Unit, scalar};
 use super::pairs::{self, PairScore};
 use super::selector::{GroupBy, GroupRule, OrderKey, PublishRule, Selector};
 use super::tags::{canonical, lexeme};
-use super::window::{Window, WindowType};
+use super::window::Window;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
 
@@ -160,7 +159,7 @@ impl<'a> Matcher<'a> {
     }
 
     /// The windows that hold any of some units, by their bounds.
-    pub fn windows(&self, units: &[Unit]) -> Vec<Window> {
+    pub fn windows<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> Vec<Window> {
         let kind = self.selector.window.kind;
         let mut windows: Vec<Window> = Vec::new();
         let mut last: Option<(Day, Window)> = None;
@@ -436,16 +435,6 @@ impl<'a> Matcher<'a> {
         };
         matched.iter().filter(has_all).copied().collect()
     }
-
-    /// The units that a range of the library holds.
-    pub fn slice(&self, range: Range<usize>) -> &'a [Unit] {
-        &self.library.units()[range]
-    }
-
-    /// How long its windows are.
-    pub fn window_type(&self) -> WindowType {
-        self.selector.window.kind
-    }
 }
 
 /// A confidence for descending order: what has none comes last.
@@ -634,9 +623,9 @@ mod tests {
         let library = library(&items);
         let month = selector(json!({"window": {"type": "month"}}));
         let matcher = Matcher::new(&library, &month, chrono_tz::UTC);
-        assert_eq!(matcher.windows(library.units()).len(), 14);
+        assert_eq!(matcher.windows(library.units().iter()).len(), 14);
         let west = selector(json!({"window": {"type": "day", "tz": "America/Lima"}}));
         let matcher = Matcher::new(&library, &west, chrono_tz::UTC);
-        assert_eq!(matcher.windows(&library.units()[..1])[0].label(), "1969-12-31");
+        assert_eq!(matcher.windows(library.units()[..1].iter())[0].label(), "1969-12-31");
     }
 }

@@ -1,13 +1,18 @@
 //! The Digest Bus: summaries compiled into bags by declared selectors.
 //!
-//! Contract. A bag is a function of the log and of the selectors: [`selector`] says what is wanted,
+//! Contract. A bag is a function of the log and of the selectors. [`selector`] says what is wanted,
 //! [`library`] holds what there is, [`choose`] decides which summaries make which bag ([`tags`],
-//! [`pairs`] and [`window`] are its words), [`bag`] names it and writes its files, with [`memo`] for
-//! people. All of that is pure but for reading the log.
+//! [`pairs`] and [`window`] are its words), [`bag`] names it and makes its files, with [`memo`] and
+//! [`markdown`] for people. All of that is pure but for reading the log.
+//!
+//! [`build`] stages, validates and notes what is new; from then on the log is the truth.
+//! [`catalog`] folds the notes, [`index`] renders what readers may know, [`publish`] keeps the files
+//! true to both, and [`run`] is the account of each build.
 //!
 //! It deliberately does not know how summaries are made, and no model ever writes here.
 
 pub mod bag;
+pub mod build;
 pub mod catalog;
 pub mod choose;
 pub mod index;
@@ -15,6 +20,8 @@ pub mod library;
 pub mod markdown;
 pub mod memo;
 pub mod pairs;
+pub mod publish;
+pub mod run;
 pub mod selector;
 pub mod tags;
 pub mod window;

@@ -121,9 +121,9 @@ mod tests {
         let documents: Vec<Vec<u32>> =
             vec![vec![0, 1], vec![2, 3], vec![1, 0], vec![3, 2], vec![0], vec![3]];
         let rule = PairRule { vocabulary: 10, min_count: 1, min_npmi: -1.0 };
-        let mut orders = vec![documents.clone(), documents.into_iter().rev().collect()];
+        let orders = [documents.clone(), documents.into_iter().rev().collect()];
         let found: Vec<Vec<(&str, &str)>> = orders
-            .iter_mut()
+            .iter()
             .map(|documents| {
                 let words = documents.iter().map(Vec::as_slice);
                 let word = |number: u32| names[number as usize];

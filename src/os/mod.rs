@@ -105,6 +105,22 @@ pub trait Disk: Send + Sync {
     fn remove_dir_all(&self, dir: &Path) -> io::Result<()>;
     /// Makes the entries of a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Creates a directory and its parents, to be made durable by `sync_tree`.
+    fn make_dirs(&self, dir: &Path) -> io::Result<()> {
+        self.create_dir_all(dir)
+    }
+    /// Makes everything below a directory durable, the directory itself included.
+    fn sync_tree(&self, dir: &Path) -> io::Result<()> {
+        for name in self.list(dir)? {
+            let path = dir.join(name);
+            match self.stat(&path)? {
+                Some(stat) if stat.is_dir => self.sync_tree(&path)?,
+                Some(_) => self.open(&path, Open::Read)?.sync()?,
+                None => {}
+            }
+        }
+        self.sync_dir(dir)
+    }
     /// Bytes an unprivileged writer can still use on the file system of `path`.
     fn free_bytes(&self, path: &Path) -> io::Result<u64>;
 }

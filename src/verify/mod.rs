@@ -5,9 +5,11 @@
 //! the order of files and lines whatever thread found what. What is absent is not checked, and the
 //! report says so.
 //!
-//! What this deliberately does not do: judge the quality of a summary, repair anything, or look at
-//! digests (their own checks do).
+//! What this deliberately does not do: judge the quality of a summary or of a memo, or repair
+//! anything.
 
+mod bags;
+mod digests;
 mod line;
 pub mod rules;
 mod runs;
@@ -119,6 +121,8 @@ enum Task {
     Run(String),
     RunDay(String),
     Selection(String),
+    Indexes,
+    Bag(bags::Expected),
 }
 
 /// What every check is given.
@@ -126,6 +130,7 @@ struct Tree<'a> {
     disk: &'a dyn Disk,
     root: &'a Path,
     upstream: Option<&'a Upstream>,
+    summaries: std::sync::OnceLock<Option<digests::Known>>,
 }
 
 /// Checks everything under a bus home. `progress` is told the bytes read so far.
@@ -146,6 +151,7 @@ pub fn verify_tree(
         disk: disk.as_ref(),
         root,
         upstream: (options.sources && known).then_some(&upstream),
+        summaries: std::sync::OnceLock::new(),
     };
     let tasks = tasks(&tree, &upstream)?;
     let next = AtomicUsize::new(0);
@@ -180,6 +186,9 @@ pub fn verify_tree(
     Ok(report)
 }
 
+pub use bags::{Expected, verify_bag};
+pub use digests::verify_indexes;
+
 /// Checks one partition of a `summaries` tree that need not be the live one. This is the gate
 /// before anything is published.
 pub fn verify_summary_partition(
@@ -210,6 +219,12 @@ fn check(tree: &Tree<'_>, task: &Task) -> io::Result<Report> {
         Task::Run(path) => runs::check_record(tree, path, &mut report)?,
         Task::RunDay(name) => runs::check_day(tree, name, &mut report)?,
         Task::Selection(path) => runs::check_selection(tree, path, &mut report)?,
+        Task::Indexes => digests::check(tree, &mut report)?,
+        Task::Bag(expected) => {
+            let known = digests::known(tree)?;
+            let folder = tree.root.join(&expected.path);
+            bags::verify_bag(tree.disk, &folder, expected, known, &mut report)?;
+        }
     }
     Ok(report)
 }
@@ -250,6 +265,8 @@ fn tasks(tree: &Tree<'_>, upstream: &Upstream) -> io::Result<Vec<Task>> {
             tasks.push(Task::Selection(format!("selection_manifests/{name}")));
         }
     }
+    tasks.push(Task::Indexes);
+    tasks.extend(digests::bags(tree)?.into_iter().map(Task::Bag));
     Ok(tasks)
 }
 

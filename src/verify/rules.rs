@@ -1,6 +1,6 @@
 //! The rules `verify` checks, each with the class its violation belongs to. Ids follow the
-//! published contract tests (T001 events, T002 sessions, T003 summaries, T006 manifests, T007 ids,
-//! T008 run records); `CB` are the chunk bus rules, `SM` those of selection manifests.
+//! published contract tests (T001 events, T002 sessions, T003 summaries, T004 digests, T006
+//! manifests, T007 ids, T008 run records); `CB` are the chunk bus rules, `SM` those of selection manifests.
 
 use crate::contract::vocabulary::ErrorClass;
 
@@ -50,6 +50,29 @@ rules! {
     SUMMARY_RECONCILE = "T003.reconcile" IntegrityMismatch "eligible = produced + skipped + failed";
     SUMMARY_SKIPS = "T003.skip_reasons" IntegrityMismatch "skip reasons add up to skipped";
     SUMMARY_FAILS = "T003.fail_reasons" IntegrityMismatch "fail reasons add up to failed";
+    DIGEST_INDEX_MISSING = "T004.index_missing" PublishFailure "the required index files exist where bags do";
+    DIGEST_INDEX_SCHEMA = "T004.index_schema" SchemaMismatch "an index file satisfies its schema";
+    DIGEST_INDEX_HASH = "T004.index_hash" IntegrityMismatch "index.sha256 speaks of the index files as they are";
+    DIGEST_DANGLING = "T004.dangling" PublishFailure "a bag that an index names exists";
+    DIGEST_INDEXES = "T004.indexes_agree" IntegrityMismatch "all indexes name the bags of the registry, and no others";
+    DIGEST_DUPLICATE = "T004.duplicate_bag" IntegrityMismatch "a bag is in the registry once";
+    DIGEST_ORPHAN = "T004.orphan" PublishFailure "a published bag is in the registry, live or retired";
+    BAG_FILE = "T004.file_missing" PublishFailure "a bag has bag.json, trace.json, memo/index.json and every memo it lists";
+    BAG_SCHEMA = "T004.bag_schema" SchemaMismatch "the files of a bag satisfy their schemas";
+    BAG_HASH = "T004.bag_hash" IntegrityMismatch "the hashes in the registry are those of the files";
+    BAG_TREE = "T004.bag_dir_hash" IntegrityMismatch "bag_dir_sha256 recomputes from the files of the bag";
+    BAG_NAME = "T004.bag_name" IntegrityMismatch "all files of a bag speak of the bag whose folder they are in";
+    BAG_ID = "T004.bag_id" IntegrityMismatch "a bag id is the stable id of what the bag consists of";
+    BAG_COUNTS = "T004.counts" IntegrityMismatch "candidates are selected or dropped for a reason, and the numbers agree";
+    BAG_MEMOS = "T004.published_memos" IntegrityMismatch "published_memos is the number of memos in the memo index";
+    TRACE_LINKAGE = "T004.trace_linkage" IntegrityMismatch "a trace leads to its summaries and their sources";
+    TRACE_RULES = "T004.trace_rules" IntegrityMismatch "bag, trace and memos name the same selector, and its hash is right";
+    TRACE_IDS = "T004.summary_ids" IntegrityMismatch "summary ids of a bag are well-formed and occur once";
+    TRACE_KNOWN = "T004.summary_missing" IntegrityMismatch "the summaries of a bag are on the Summary Bus";
+    MEMO_SIDECAR = "T004.sidecar" PublishFailure "a memo has a sidecar, a sidecar a memo, and the memo index names both";
+    MEMO_HASH = "T004.memo_hash" IntegrityMismatch "the hashes of a memo are that of its text";
+    MEMO_TRACE = "T004.memo_trace" IntegrityMismatch "the summaries of a memo are those of its bag";
+    DIGEST_RUN = "T004.run_record" PublishFailure "the run that published a bag has a record that says it was staged, then promoted";
     UPSTREAM_NO_MANIFEST = "T006.upstream_manifest_missing" InputMissing "upstream data has a manifest";
     UPSTREAM_NO_DATA = "T006.upstream_data_missing" InputMissing "the data of an upstream manifest exists";
     NO_MANIFEST = "T006.manifest_missing" PublishFailure "a published data file has a manifest";

@@ -1,0 +1,896 @@
+//! One build: choose, stage, validate, note, publish.
+//!
+//! Contract. Nothing is visible before everything is valid. Bags are staged and checked one by one
+//! while their notes go into the log; the note that makes them count comes last, then the staged
+//! folders are moved and the indexes exchanged. A failure anywhere before that note publishes
+//! nothing, keeps what was staged, and is recorded with what is needed to see it again; what was
+//! published before stays as it is. A build that finds everything as it should be changes nothing.
+//!
+//! A bag that is published is never written again: what its id does not determine is as of its
+//! first publication.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use chrono_tz::Tz;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use super::bag::{BagFacts, BagFiles, BagItem, BuildStamp, NewBag, WindowFacts, draft_id};
+use super::catalog::{self, Catalog, Changes, Reason, Retirement};
+use super::choose::{Draft, Matcher};
+use super::library::{Library, LibraryError, join};
+use super::publish::{DigestError, Digests, disk_error, write_files};
+use super::run::{Account, Failing};
+use super::selector::{Selector, Selectors};
+use super::window::Window;
+use crate::contract::hash::sha256;
+use crate::contract::ids::Seq;
+use crate::contract::time::{Day, Timestamp};
+use crate::contract::vocabulary::{ErrorClass, Stream};
+use crate::export::publish::PublishError;
+use crate::export::run_record::Environment;
+use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
+use crate::log::Reader;
+use crate::os::Disk;
+use crate::verify::{self, Expected, Report};
+
+/// Windows looked at before what is new in them is written.
+const JOBS_AT_ONCE: usize = 64;
+/// New bags that are rendered before they are noted.
+const BAGS_AT_ONCE: usize = 64;
+/// Violations that a run record lists.
+const VIOLATIONS_LISTED: usize = 20;
+
+/// A fact for the log.
+#[derive(Debug, Clone)]
+pub struct Note {
+    /// What kind of fact.
+    pub kind: &'static str,
+    /// The fact, as JSON.
+    pub facts: String,
+    /// Its body.
+    pub body: Option<Vec<u8>>,
+}
+
+/// The log did not take a note.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("note it in the log: {0}")]
+pub struct JournalError(pub String);
+
+/// Whoever may write the log.
+pub trait Journal {
+    /// The time.
+    fn now(&self) -> Timestamp;
+    /// Makes notes durable, in order and together; returns the position of the first and the time
+    /// they were stamped with.
+    fn note(&mut self, notes: Vec<Note>) -> Result<(Seq, Timestamp), JournalError>;
+}
+
+/// What is asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Order {
+    /// The run.
+    pub run_id: String,
+    /// What asks: a command or the service.
+    pub trigger: String,
+    /// Only this selector.
+    pub selector: Option<String>,
+    /// Only windows of this label.
+    pub window: Option<String>,
+    /// Every window, also those in which nothing changed.
+    pub all: bool,
+    /// Leave a run record also when nothing changed.
+    pub record: bool,
+}
+
+/// What a build works with.
+pub struct Settings<'a> {
+    /// The selectors in force.
+    pub selectors: &'a Selectors,
+    /// The zone of selectors that name none.
+    pub zone: Tz,
+    /// Threads to use.
+    pub threads: usize,
+    /// Whether the rows of the former format are written too.
+    pub legacy_rows: bool,
+    /// Version of this program.
+    pub engine_version: &'a str,
+    /// Where it happens.
+    pub environment: Environment,
+    /// Set when the build should give up.
+    pub stop: &'a AtomicBool,
+}
+
+/// What a build did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct BuildReport {
+    /// The run.
+    pub run_id: String,
+    /// Whether everything was as it should be.
+    pub unchanged: bool,
+    /// Windows looked at.
+    pub windows: u64,
+    /// Bags that are new.
+    pub published: u64,
+    /// Bags that were there already.
+    pub unchanged_bags: u64,
+    /// Bags that left the indexes.
+    pub retired: u64,
+    /// Retired bags that are back.
+    pub restored: u64,
+    /// Memos of the new bags.
+    pub memos: u64,
+    /// Summaries known.
+    pub summaries: u64,
+    /// The bags that are new: folder and title.
+    pub bags: Vec<(String, String)>,
+}
+
+/// A build that published nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// There is no such selector.
+    #[error("there is no active selector {0}")]
+    UnknownSelector(String),
+    /// The log.
+    #[error(transparent)]
+    Log(#[from] LibraryError),
+    /// The tree.
+    #[error(transparent)]
+    Digest(#[from] DigestError),
+    /// The log did not take it.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The Summary Bus is not published up to a summary yet.
+    #[error("{path} does not speak of all summaries yet")]
+    SummariesBehind {
+        /// The manifest.
+        path: String,
+    },
+    /// An item that cannot be part of a bag.
+    #[error("read summary {summary_id}: {why}")]
+    Item {
+        /// Which.
+        summary_id: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// What was staged is not what may be shown.
+    #[error("validate what was staged: {first}")]
+    Invalid {
+        /// The first violation.
+        first: String,
+        /// All of them, as far as they are listed.
+        violations: Vec<Value>,
+    },
+    /// It was asked to give up.
+    #[error("the build was stopped")]
+    Stopped,
+}
+
+impl BuildError {
+    fn failing(&self, stage: &'static str, staged: &str) -> Failing {
+        let mut details = json!({"staged": staged});
+        let (class, subtype, hint) = match self {
+            BuildError::Invalid { violations, .. } => {
+                details["violations"] = json!(violations);
+                details["check"] =
+                    "each violation names rule, file and place below `staged`".into();
+                let hint = "look at the staged files; nothing was published";
+                (ErrorClass::PublishFailure, "VALIDATION_FAILED", hint)
+            }
+            BuildError::SummariesBehind { .. } => {
+                let hint = "publish the Summary Bus, then build again";
+                (ErrorClass::InputMissing, "SUMMARIES_BEHIND", hint)
+            }
+            BuildError::Item { .. } => {
+                let hint = "`summarizer verify` lists what is wrong with the Summary Bus";
+                (ErrorClass::SchemaMismatch, "SUMMARY_ITEM", hint)
+            }
+            BuildError::Digest(DigestError::NotAtomic { .. })
+            | BuildError::Digest(DigestError::Index(PublishError::NotAtomic { .. })) => {
+                let hint = "keep the whole bus home on one file system that can swap two names";
+                (ErrorClass::PublishFailure, "NOT_ATOMIC", hint)
+            }
+            BuildError::Stopped => {
+                (ErrorClass::PublishFailure, "STOPPED", "build again; nothing was published")
+            }
+            BuildError::Digest(_) | BuildError::Log(_) | BuildError::Journal(_) => {
+                let hint = "see that the disk is writable and has room, then build again";
+                (ErrorClass::StorageUnavailable, "STORAGE", hint)
+            }
+            BuildError::UnknownSelector(_) => (
+                ErrorClass::InputMissing,
+                "UNKNOWN_SELECTOR",
+                "`summarizer registry check` lists them",
+            ),
+        };
+        let mut message = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(cause) = source {
+            message = format!("{message}: {cause}");
+            source = cause.source();
+        }
+        Failing { class, subtype, stage, message, details, hint }
+    }
+}
+
+/// One window of one selector.
+struct Job<'a> {
+    selector: &'a Selector,
+    hash: &'a str,
+    matcher: &'a Matcher<'a>,
+    window: Window,
+}
+
+/// What became of one draft.
+enum Standing {
+    /// Its bag is published.
+    Live,
+    /// Its bag is retired and still there.
+    Retired,
+    /// It has no bag yet.
+    New(Box<Draft>),
+}
+
+struct Looked {
+    candidates: u64,
+    selected: u64,
+    drafts: Vec<(String, Option<String>, Standing)>,
+}
+
+/// A build under way.
+pub struct Build<'a> {
+    digests: &'a mut Digests,
+    log: &'a Reader,
+    settings: &'a Settings<'a>,
+    journal: &'a mut dyn Journal,
+    order: &'a Order,
+    account: Account,
+    stage: &'static str,
+    /// When the log was told that it began.
+    noted: Option<Timestamp>,
+    stamp: Option<BuildStamp>,
+    manifests: BTreeMap<(Stream, Day), (String, u64)>,
+    new: Vec<(Seq, BagFacts)>,
+    report: BuildReport,
+}
+
+/// Builds what an order asks for.
+pub fn build(
+    digests: &mut Digests,
+    library: &Library,
+    log: &Reader,
+    settings: &Settings<'_>,
+    journal: &mut dyn Journal,
+    order: &Order,
+) -> Result<BuildReport, BuildError> {
+    let now = journal.now();
+    let account = Account::new(&order.run_id, &order.trigger, now, settings.environment.clone());
+    let report = BuildReport { run_id: order.run_id.clone(), ..BuildReport::default() };
+    let mut build = Build {
+        digests,
+        log,
+        settings,
+        journal,
+        order,
+        account,
+        stage: "input_resolution",
+        noted: None,
+        stamp: None,
+        manifests: BTreeMap::new(),
+        new: Vec::new(),
+        report,
+    };
+    match build.run(library) {
+        Ok(()) => Ok(build.report),
+        Err(error) => Err(build.failed(error)),
+    }
+}
+
+impl Build<'_> {
+    fn reach(&mut self, stage: &'static str) {
+        self.stage = stage;
+        let now = self.journal.now();
+        self.account.reach(stage, now);
+    }
+
+    fn run(&mut self, library: &Library) -> Result<(), BuildError> {
+        self.reach("input_resolution");
+        self.digests.read(None)?;
+        self.digests.check_atomic()?;
+        self.report.summaries = library.units().len() as u64;
+        let (order, settings) = (self.order, self.settings);
+        if let Some(wanted) = &order.selector
+            && !settings.selectors.active().any(|selector| selector.selector_id == *wanted)
+        {
+            return Err(BuildError::UnknownSelector(wanted.clone()));
+        }
+        let active: Vec<(&Selector, String)> = settings
+            .selectors
+            .active()
+            .filter(|one| order.selector.as_ref().is_none_or(|id| *id == one.selector_id))
+            .map(|selector| (selector, selector.hash().hex()))
+            .collect();
+        let matchers: Vec<Matcher<'_>> = active
+            .iter()
+            .map(|(selector, _)| Matcher::new(library, selector, settings.zone))
+            .collect();
+        let mut jobs = Vec::new();
+        let mut whole = BTreeSet::new();
+        for ((selector, hash), matcher) in active.iter().zip(&matchers) {
+            let (windows, full) = self.windows(library, selector, hash, matcher);
+            if full {
+                whole.insert(selector.selector_id.as_str());
+            }
+            jobs.extend(windows.into_iter().map(|window| Job { selector, hash, matcher, window }));
+        }
+        self.report.windows = jobs.len() as u64;
+        self.reach("selection");
+        let mut produced = BTreeSet::new();
+        let mut changes = Changes::default();
+        for part in jobs.chunks(JOBS_AT_ONCE) {
+            self.give_up_if_told()?;
+            self.some(library, part, &mut produced, &mut changes)?;
+        }
+        self.retire(&jobs, &whole, &produced, &mut changes);
+        self.report.retired = changes.retired.len() as u64;
+        self.report.restored = changes.restored.len() as u64;
+        self.report.published = self.new.len() as u64;
+        let legacy = settings.legacy_rows != self.digests.catalog().legacy_rows()
+            && self.digests.catalog().change().is_some();
+        self.report.unchanged = self.new.is_empty()
+            && changes.retired.is_empty()
+            && changes.restored.is_empty()
+            && !legacy;
+        match self.report.unchanged {
+            true => self.finish_unchanged(library),
+            false => self.finish(library, changes),
+        }
+    }
+
+    fn give_up_if_told(&self) -> Result<(), BuildError> {
+        match self.settings.stop.load(Ordering::Acquire) {
+            true => Err(BuildError::Stopped),
+            false => Ok(()),
+        }
+    }
+
+    /// The windows to look at, and whether they are all that the selector has.
+    fn windows(
+        &self,
+        library: &Library,
+        selector: &Selector,
+        hash: &str,
+        matcher: &Matcher<'_>,
+    ) -> (Vec<Window>, bool) {
+        let catalog = self.digests.catalog();
+        let print = fingerprint(hash, matcher.zone());
+        let known = catalog.selectors().get(&selector.selector_id) == Some(&print);
+        let full = self.order.all || self.order.selector.is_some() || !known;
+        let units = library.units().iter();
+        let since = if full { Seq::ZERO } else { catalog.considered() };
+        let mut windows = match &self.order.window {
+            Some(_) => matcher.windows(units),
+            None => matcher.windows(units.filter(|unit| unit.seq > since)),
+        };
+        if let Some(label) = &self.order.window {
+            windows.retain(|window| window.label() == *label);
+        }
+        (windows, full && self.order.window.is_none())
+    }
+
+    /// Looks at some windows and writes the bags that are new in them.
+    fn some(
+        &mut self,
+        library: &Library,
+        jobs: &[Job<'_>],
+        produced: &mut BTreeSet<String>,
+        changes: &mut Changes,
+    ) -> Result<(), BuildError> {
+        let catalog = self.digests.catalog();
+        let looked = in_parallel(jobs, self.settings.threads, |job| look(library, catalog, job));
+        let mut fresh = Vec::new();
+        for (job, looked) in jobs.iter().zip(looked) {
+            self.account.count("selection", "candidates", looked.candidates);
+            self.account.count("selection", "selected", looked.selected);
+            self.account.count("selection", "windows", 1);
+            for (bag_id, group, standing) in looked.drafts {
+                let key = (job.selector.selector_id.clone(), job.window.label(), group);
+                let before = self.digests.catalog().standing(&key);
+                if let Some(before) = before.filter(|before| before.facts.bag_id != bag_id) {
+                    changes.retired.push(Retirement {
+                        bag_id: before.facts.bag_id.clone(),
+                        reason: Reason::Superseded,
+                        superseded_by: Some(bag_id.clone()),
+                    });
+                }
+                match standing {
+                    Standing::Live => self.report.unchanged_bags += 1,
+                    Standing::Retired => changes.restored.push(bag_id.clone()),
+                    Standing::New(draft) => fresh.push((job, draft)),
+                }
+                produced.insert(bag_id);
+            }
+        }
+        for part in fresh.chunks(BAGS_AT_ONCE) {
+            self.give_up_if_told()?;
+            self.write(library, part)?;
+        }
+        Ok(())
+    }
+
+    /// Stages, checks and notes new bags.
+    fn write(
+        &mut self,
+        library: &Library,
+        fresh: &[(&Job<'_>, Box<Draft>)],
+    ) -> Result<(), BuildError> {
+        for (_, draft) in fresh {
+            for place in &draft.units {
+                let unit = &library.units()[*place as usize];
+                self.manifest(unit.stream, unit.day, unit.seq)?;
+            }
+        }
+        self.begin()?;
+        self.reach("staging");
+        let Some(stamp) = &mut self.stamp else { return Ok(()) };
+        for (key, (hash, _)) in &self.manifests {
+            stamp.manifests.entry(*key).or_insert_with(|| hash.clone());
+        }
+        let (stamp, log, disk) = (&*stamp, self.log, self.digests.disk().as_ref());
+        let staging = self.digests.staging(&self.order.run_id);
+        let written = in_parallel(fresh, self.settings.threads, |(job, draft)| {
+            write_bag(library, log, disk, &staging, stamp, job, draft)
+        });
+        let mut notes = Vec::with_capacity(fresh.len());
+        let mut facts = Vec::with_capacity(fresh.len());
+        for one in written {
+            let (bag, files, report) = one?;
+            self.stage = "validation";
+            valid(&report)?;
+            self.stage = "staging";
+            self.account.count("staging", "files", files.len() as u64);
+            self.account.count("staging", "bags", 1);
+            self.account.bags.push((bag.path(), bag.bag_meta_sha256.clone()));
+            self.report.memos += bag.memos.len() as u64;
+            self.report.bags.push((bag.path(), bag.title.clone()));
+            notes.push(Note {
+                kind: catalog::BAG,
+                facts: to_json(&bag)?,
+                body: Some(to_json(&files)?.into_bytes()),
+            });
+            facts.push(bag);
+        }
+        let (first, _) = self.journal.note(notes)?;
+        self.new.extend(facts.into_iter().zip(first.0..).map(|(bag, seq)| (Seq(seq), bag)));
+        Ok(())
+    }
+
+    /// Tells the log that a build began: the time of that note is the time of all its files.
+    fn begin(&mut self) -> Result<(), BuildError> {
+        if self.noted.is_some() {
+            return Ok(());
+        }
+        let started = catalog::Started {
+            run_id: self.order.run_id.clone(),
+            trigger: self.order.trigger.clone(),
+        };
+        let note = Note { kind: catalog::STARTED, facts: to_json(&started)?, body: None };
+        let (_, at) = self.journal.note(vec![note])?;
+        self.noted = Some(at);
+        self.stamp = Some(BuildStamp {
+            run_id: self.order.run_id.clone(),
+            created_at: at.to_string(),
+            registry_hash: self.settings.selectors.hash().hex(),
+            engine_version: self.settings.engine_version.to_owned(),
+            manifests: BTreeMap::new(),
+        });
+        let staging = self.digests.staging(&self.order.run_id);
+        self.digests.disk().remove_dir_all(&staging).map_err(disk_error("remove", &staging))?;
+        Ok(())
+    }
+
+    /// Reads the manifest of a partition, which must speak of a summary of it.
+    fn manifest(&mut self, stream: Stream, day: Day, of: Seq) -> Result<(), BuildError> {
+        let key = PartitionKey { stream, day };
+        let path = format!("{SUMMARIES_DIR}/{}", key.manifest_file());
+        if let Some((_, sequence)) = self.manifests.get(&(stream, day)) {
+            return match *sequence >= of.0 {
+                true => Ok(()),
+                false => Err(BuildError::SummariesBehind { path }),
+            };
+        }
+        let file = self.digests.buses().join(&path);
+        let bytes = self.digests.disk().read_if_present(&file);
+        let Some(bytes) = bytes.map_err(disk_error("read", &file))? else {
+            return Err(BuildError::SummariesBehind { path });
+        };
+        let manifest: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        let sequence = manifest["sequence"].as_u64().unwrap_or_default();
+        self.manifests.insert((stream, day), (sha256(&bytes).hex(), sequence));
+        self.account.count("input_resolution", "manifests", 1);
+        self.manifest(stream, day, of)
+    }
+
+    /// Finds the bags that nothing stands behind any more.
+    fn retire(
+        &self,
+        jobs: &[Job<'_>],
+        whole: &BTreeSet<&str>,
+        produced: &BTreeSet<String>,
+        changes: &mut Changes,
+    ) {
+        let visited: BTreeSet<(&str, String)> = jobs
+            .iter()
+            .map(|job| (job.selector.selector_id.as_str(), job.window.label()))
+            .collect();
+        let active: BTreeSet<&str> =
+            self.settings.selectors.active().map(|one| one.selector_id.as_str()).collect();
+        let unrestricted = self.order.selector.is_none() && self.order.window.is_none();
+        let superseded: BTreeSet<String> =
+            changes.retired.iter().map(|retirement| retirement.bag_id.clone()).collect();
+        for entry in self.digests.catalog().live() {
+            let facts = &entry.facts;
+            if produced.contains(&facts.bag_id) || superseded.contains(&facts.bag_id) {
+                continue;
+            }
+            let selector = facts.selector_id.as_str();
+            let looked_at = whole.contains(selector)
+                || visited.contains(&(selector, facts.window.label.clone()));
+            let reason = if unrestricted && !active.contains(selector) {
+                Reason::SelectorGone
+            } else if looked_at {
+                Reason::NoLongerSelected
+            } else {
+                continue;
+            };
+            let bag_id = facts.bag_id.clone();
+            changes.retired.push(Retirement { bag_id, reason, superseded_by: None });
+        }
+    }
+
+    fn finish_unchanged(&mut self, library: &Library) -> Result<(), BuildError> {
+        // The tree may lack what the log says, for example after somebody deleted it.
+        self.digests.publish(None, None)?;
+        if self.order.record {
+            self.begin()?;
+            self.end(library)?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, library: &Library, changes: Changes) -> Result<(), BuildError> {
+        self.begin()?;
+        self.reach("validation");
+        self.validate_as_a_set(&changes)?;
+        let staging = self.digests.staging(&self.order.run_id);
+        if !self.new.is_empty() {
+            self.digests.disk().sync_tree(&staging).map_err(disk_error("sync", &staging))?;
+        }
+        let published = catalog::Published {
+            run_id: self.order.run_id.clone(),
+            bags: self.new.len() as u64,
+            legacy_rows: self.settings.legacy_rows,
+        };
+        let note = Note {
+            kind: catalog::PUBLISHED,
+            facts: to_json(&published)?,
+            body: Some(to_json(&changes)?.into_bytes()),
+        };
+        self.journal.note(vec![note])?;
+        self.reach("promotion");
+        self.digests.publish(None, Some(&staging))?;
+        self.reach("index_update");
+        self.account.promoted = true;
+        self.end(library)?;
+        self.digests.disk().remove_dir_all(&staging).map_err(disk_error("remove", &staging))?;
+        Ok(())
+    }
+
+    /// The indexes that would follow agree with themselves, and every bag they name is staged or
+    /// published.
+    fn validate_as_a_set(&self, changes: &Changes) -> Result<(), BuildError> {
+        let mut next: Catalog = self.digests.catalog().clone();
+        let change =
+            catalog::Change { seq: Seq(u64::MAX), at: self.journal.now(), log_head: String::new() };
+        next.apply(self.new.clone(), changes.clone(), self.settings.legacy_rows, change);
+        let files = super::index::render(&next).map_err(DigestError::Record)?;
+        let staging = self.digests.staging(&self.order.run_id);
+        let folder = staging.join(super::index::INDEX_DIR);
+        let disk = self.digests.disk();
+        disk.make_dirs(&folder).map_err(disk_error("create", &folder))?;
+        for (name, bytes) in &files {
+            let path = folder.join(name);
+            disk.remove_file(&path).map_err(disk_error("remove", &path))?;
+            let file = disk.open(&path, crate::os::Open::CreateNew(0o640));
+            let written = file.and_then(|file| file.write_all_at(bytes, 0));
+            written.map_err(disk_error("write", &path))?;
+        }
+        let mut report = Report::default();
+        verify::verify_indexes(disk.as_ref(), &folder, &mut report)
+            .map_err(disk_error("read", &folder))?;
+        valid(&report)?;
+        for entry in next.live() {
+            let path = entry.facts.path();
+            let trace = format!("{path}/meta/trace.json");
+            let mut there = false;
+            for root in [&staging, self.digests.buses()] as [&Path; 2] {
+                let file = root.join(&trace);
+                there |= disk.stat(&file).map_err(disk_error("inspect", &file))?.is_some();
+            }
+            if !there {
+                let first = format!("{path} would be named by the indexes and is not there");
+                return Err(BuildError::Invalid { first, violations: Vec::new() });
+            }
+        }
+        disk.remove_dir_all(&folder).map_err(disk_error("remove", &folder))?;
+        Ok(())
+    }
+
+    fn considered(&self, library: &Library) -> Option<u64> {
+        let unrestricted = self.order.selector.is_none() && self.order.window.is_none();
+        unrestricted.then_some(library.read_to().0)
+    }
+
+    fn selectors(&self) -> BTreeMap<String, String> {
+        let zone = self.settings.zone;
+        let print = |selector: &Selector| {
+            let zone = selector.zone(zone).unwrap_or(zone);
+            (selector.selector_id.clone(), fingerprint(&selector.hash().hex(), zone))
+        };
+        self.settings.selectors.active().map(print).collect()
+    }
+
+    /// Notes that the build ended as it should.
+    fn end(&mut self, library: &Library) -> Result<(), BuildError> {
+        let considered = self.considered(library);
+        let finished = catalog::Finished {
+            run_id: self.order.run_id.clone(),
+            ok: true,
+            considered,
+            selectors: considered.map(|_| self.selectors()).unwrap_or_default(),
+        };
+        self.account.started = self.noted.unwrap_or(self.account.started);
+        let record = self.account.record(Some(self.journal.now()), None);
+        let body = record.to_bytes().map_err(DigestError::Record)?;
+        let note = Note { kind: catalog::FINISHED, facts: to_json(&finished)?, body: Some(body) };
+        self.journal.note(vec![note])?;
+        self.digests.publish(None, None)?;
+        Ok(())
+    }
+
+    /// Records a failure as well as it can be recorded, and gives it back.
+    fn failed(&mut self, error: BuildError) -> BuildError {
+        // Nobody asked for it by name and nothing was begun: the next one will do.
+        let waits = matches!(error, BuildError::SummariesBehind { .. }) && !self.order.record;
+        if matches!(error, BuildError::UnknownSelector(_)) || (waits && self.noted.is_none()) {
+            return error;
+        }
+        let staged = format!("{}/{}", super::publish::STAGING_DIR, self.order.run_id);
+        let failing = error.failing(self.stage, &staged);
+        self.account.reach(failing.stage, self.journal.now());
+        if self.begin().is_err() && self.noted.is_none() {
+            return error;
+        }
+        let record = self.account.record(Some(self.journal.now()), Some(&failing));
+        let finished = catalog::Finished {
+            run_id: self.order.run_id.clone(),
+            ok: false,
+            considered: None,
+            selectors: BTreeMap::new(),
+        };
+        let note = match (to_json(&finished), record.to_bytes()) {
+            (Ok(facts), Ok(body)) => Note { kind: catalog::FINISHED, facts, body: Some(body) },
+            _ => return error,
+        };
+        if self.journal.note(vec![note]).is_ok() {
+            let written = self.digests.read(None).and_then(|()| self.digests.write_records());
+            if let Err(second) = written {
+                tracing::warn!(error = %second, "the record of a failed build is only in the log");
+            }
+        }
+        error
+    }
+}
+
+/// A build that was found dead gets its end: it was killed, or the machine was.
+pub fn close_crashed(
+    digests: &mut Digests,
+    journal: &mut dyn Journal,
+    environment: &Environment,
+) -> Result<Option<String>, BuildError> {
+    digests.read(None)?;
+    let Some(open) = digests.catalog().open().cloned() else { return Ok(None) };
+    let run_id = open.started.run_id.clone();
+    let mut account = Account::new(&run_id, &open.started.trigger, open.at, environment.clone());
+    let failing = if open.published {
+        // Its bags count and are in place by now; only its own account is lost.
+        for stage in super::run::STAGES {
+            account.reach(stage, open.at);
+        }
+        let own = digests.catalog().entries().values().filter(|one| one.facts.run_id == run_id);
+        account.bags =
+            own.map(|one| (one.facts.path(), one.facts.bag_meta_sha256.clone())).collect();
+        account.promoted = true;
+        None
+    } else {
+        account.reach("staging", open.at);
+        Some(Failing {
+            class: ErrorClass::PublishFailure,
+            subtype: "CRASHED",
+            stage: "staging",
+            message: "the build ended without a word".to_owned(),
+            details: super::run::staged_only(&format!("{}/{run_id}", super::publish::STAGING_DIR)),
+            hint: "build again; nothing of it was published",
+        })
+    };
+    let record = account.record(None, failing.as_ref());
+    let finished = catalog::Finished {
+        run_id: run_id.clone(),
+        ok: failing.is_none(),
+        considered: None,
+        selectors: BTreeMap::new(),
+    };
+    let body = record.to_bytes().map_err(DigestError::Record)?;
+    let note = Note { kind: catalog::FINISHED, facts: to_json(&finished)?, body: Some(body) };
+    journal.note(vec![note])?;
+    digests.publish(None, None)?;
+    Ok(Some(run_id))
+}
+
+/// Removes retired bags for good, and what builds left staged. Returns their ids.
+pub fn collect(
+    digests: &mut Digests,
+    journal: &mut dyn Journal,
+    run_id: &str,
+) -> Result<Vec<String>, BuildError> {
+    digests.publish(None, None)?;
+    let retired: Vec<String> = digests
+        .catalog()
+        .entries()
+        .values()
+        .filter(|entry| entry.retired.is_some())
+        .map(|entry| entry.facts.bag_id.clone())
+        .collect();
+    if !retired.is_empty() {
+        let facts = catalog::Collected { run_id: run_id.to_owned(), bags: retired.len() as u64 };
+        let body = Some(to_json(&retired)?.into_bytes());
+        journal.note(vec![Note { kind: catalog::COLLECTED, facts: to_json(&facts)?, body }])?;
+        digests.publish(None, None)?;
+    }
+    digests.sweep_staging(true)?;
+    Ok(retired)
+}
+
+/// The zone counts as much as the record: it decides which day a summary belongs to.
+fn fingerprint(hash: &str, zone: Tz) -> String {
+    format!("{hash} {}", zone.name())
+}
+
+fn to_json<T: serde::Serialize>(value: &T) -> Result<String, BuildError> {
+    Ok(serde_json::to_string(value).map_err(DigestError::Record)?)
+}
+
+fn look(library: &Library, catalog: &Catalog, job: &Job<'_>) -> Looked {
+    let choice = job.matcher.choose(&job.window);
+    let facts = WindowFacts::of(&job.window, job.matcher.zone());
+    let mut looked =
+        Looked { candidates: choice.candidates, selected: choice.matched, drafts: Vec::new() };
+    for draft in choice.drafts {
+        let unit = |place: &u32| library.units()[*place as usize].summary_id();
+        let ids: Vec<String> = draft.units.iter().map(unit).collect();
+        let group = draft.group.as_ref();
+        let (bag_id, _) = draft_id(job.selector, job.hash, &facts, group, &ids);
+        let group = group.map(|group| group.key.clone());
+        let standing = match catalog.entries().get(&bag_id) {
+            Some(entry) if entry.retired.is_none() => Standing::Live,
+            Some(_) => Standing::Retired,
+            None => Standing::New(Box::new(draft)),
+        };
+        looked.drafts.push((bag_id, group, standing));
+    }
+    looked
+}
+
+type WrittenBag = (BagFacts, BagFiles, Report);
+
+fn write_bag(
+    library: &Library,
+    log: &Reader,
+    disk: &dyn Disk,
+    staging: &Path,
+    stamp: &BuildStamp,
+    job: &Job<'_>,
+    draft: &Draft,
+) -> Result<WrittenBag, BuildError> {
+    let mut items = Vec::with_capacity(draft.units.len());
+    for place in &draft.units {
+        items.push(read_item(library, log, *place)?);
+    }
+    let bag = NewBag {
+        selector: job.selector,
+        selector_hash: job.hash,
+        zone: job.matcher.zone(),
+        window: &job.window,
+        draft,
+        items: &items,
+    };
+    let (facts, files) = bag.render(stamp).map_err(DigestError::Record)?;
+    let folder = staging.join(facts.path());
+    write_files(disk, &folder, &files)?;
+    let expected = Expected {
+        path: facts.path(),
+        bag_id: facts.bag_id.clone(),
+        bag_type: facts.bag_type.as_str().to_owned(),
+        bag_meta_sha256: Some(facts.bag_meta_sha256.clone()),
+        trace_sha256: Some(facts.trace_sha256.clone()),
+        published_memos: Some(facts.memos.len() as u64),
+    };
+    let mut report = Report::default();
+    verify::verify_bag(disk, &folder, &expected, None, &mut report)
+        .map_err(disk_error("read back", &folder))?;
+    Ok((facts, files, report))
+}
+
+/// One summary of a bag, from the log.
+pub(super) fn read_item(
+    library: &Library,
+    log: &Reader,
+    place: u32,
+) -> Result<BagItem, BuildError> {
+    let unit = &library.units()[place as usize];
+    let body = log.body(unit.seq).map_err(LibraryError::Log)?;
+    let body = body.ok_or(LibraryError::NoItem(unit.seq))?;
+    let tags = library.tags_of(unit).iter().map(|tag| library.tags.word(*tag).to_owned());
+    let project = unit.project.map(|project| library.projects.word(project).to_owned());
+    let summary_id = unit.summary_id();
+    let item = BagItem::read(&body, tags.collect(), project)
+        .map_err(|why| BuildError::Item { summary_id: summary_id.clone(), why })?;
+    match item.told.summary_id == summary_id {
+        true => Ok(item),
+        false => {
+            let why = format!("its line says {:?}", item.told.summary_id);
+            Err(BuildError::Item { summary_id, why })
+        }
+    }
+}
+
+fn valid(report: &Report) -> Result<(), BuildError> {
+    let Some(first) = report.violations.first() else { return Ok(()) };
+    let violations = report.violations.iter().take(VIOLATIONS_LISTED).map(|one| json!(one));
+    Err(BuildError::Invalid {
+        first: format!("{}: {}: {}", first.file, first.rule, first.message),
+        violations: violations.collect(),
+    })
+}
+
+/// The results of some work over a list, in its order, on some threads.
+fn in_parallel<T: Sync, R: Send>(
+    items: &[T],
+    threads: usize,
+    work: impl Fn(&T) -> R + Sync,
+) -> Vec<R> {
+    if threads <= 1 || items.len() <= 1 {
+        return items.iter().map(work).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let results: Mutex<Vec<(usize, R)>> = Mutex::new(Vec::with_capacity(items.len()));
+    std::thread::scope(|scope| {
+        let run = || {
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(item) = items.get(index) else { return };
+                let result = work(item);
+                results.lock().push((index, result));
+            }
+        };
+        let threads: Vec<_> = (0..threads.min(items.len())).map(|_| scope.spawn(run)).collect();
+        threads.into_iter().for_each(join);
+    });
+    let mut results = results.into_inner();
+    results.sort_by_key(|(index, _)| *index);
+    results.into_iter().map(|(_, result)| result).collect()
+}

@@ -1,0 +1,404 @@
+//! The digest tree of a home, kept true to the log.
+//!
+//! Contract. What the log says is published has its files: bag folders first, each moved into place
+//! by one rename, then all indexes in one exchange, so whatever an index names is there and whole.
+//! What was collected loses its place in the indexes first and its files then. Doing it again
+//! changes nothing; a crash anywhere leaves the old indexes or the new ones, and the next call goes
+//! on. Where a file system can neither rename nor exchange in one step, nothing is published.
+//!
+//! It never decides what is published; the notes of a build do.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::bag::{BagFacts, BagFiles, DIGESTS_DIR, LEVEL, bag_path};
+use super::catalog::Catalog;
+use super::index::{self, INDEX_DIR, LEGACY_FILE};
+use super::library::LibraryError;
+use super::selector::BagType;
+use crate::contract::hash::sha256;
+use crate::contract::ids::Seq;
+use crate::export::publish::{Fallback, PublishError, Publisher};
+use crate::export::run_record::RUN_RECORDS_DIR;
+use crate::log::Reader;
+use crate::os::{Disk, Open};
+use crate::verify::{self, Report};
+
+/// Where builds are staged, relative to the bus home.
+pub const STAGING_DIR: &str = ".staging";
+const MODE: u32 = 0o640;
+
+/// The tree could not be brought up to the log.
+#[derive(Debug, thiserror::Error)]
+pub enum DigestError {
+    /// The log.
+    #[error(transparent)]
+    Log(#[from] LibraryError),
+    /// The disk.
+    #[error("{operation} {path}")]
+    Disk {
+        /// What was tried.
+        operation: &'static str,
+        /// On which path.
+        path: String,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+    /// The indexes.
+    #[error("publish the indexes")]
+    Index(#[from] PublishError),
+    /// A record that does not serialize: a mistake of ours.
+    #[error("write a record")]
+    Record(#[from] serde_json::Error),
+    /// A bag whose body is gone from the log.
+    #[error("find the files of bag {0} in the log")]
+    NoFiles(String),
+    /// Staging and digests are on two file systems, where a rename is a copy.
+    #[error("{staging} and {digests} are not on one file system")]
+    NotAtomic {
+        /// The one.
+        staging: String,
+        /// The other.
+        digests: String,
+    },
+}
+
+pub(super) fn disk_error(
+    operation: &'static str,
+    path: &Path,
+) -> impl FnOnce(io::Error) -> DigestError + use<> {
+    let path = path.display().to_string();
+    move |source| DigestError::Disk { operation, path, source }
+}
+
+/// What a call changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// Bag folders that appeared.
+    pub bags: usize,
+    /// Bag folders that went.
+    pub removed: usize,
+    /// Whether the indexes are new.
+    pub indexes: bool,
+}
+
+/// The digest tree and how far into the log it is.
+pub struct Digests {
+    disk: Arc<dyn Disk>,
+    buses: PathBuf,
+    log: Reader,
+    /// Opened when it is first needed, so that a disk that cannot publish can still be told of.
+    index: Option<Publisher>,
+    catalog: Catalog,
+    /// Bag folders that are known to be there.
+    present: BTreeSet<String>,
+    /// Run records that are known to be there.
+    recorded: BTreeSet<String>,
+    /// The change that the published indexes stand for.
+    published: Option<Seq>,
+}
+
+impl Digests {
+    /// Takes charge of `BUSES/digests` and `BUSES/index`. The disk is not touched yet.
+    pub fn open(disk: &Arc<dyn Disk>, buses: &Path, log: &Reader) -> Digests {
+        Digests {
+            disk: Arc::clone(disk),
+            buses: buses.to_owned(),
+            log: log.clone(),
+            index: None,
+            catalog: Catalog::default(),
+            present: BTreeSet::new(),
+            recorded: BTreeSet::new(),
+            published: None,
+        }
+    }
+
+    fn index(&mut self) -> Result<&mut Publisher, DigestError> {
+        let publisher = match self.index.take() {
+            Some(publisher) => publisher,
+            None => {
+                let disk = Arc::clone(&self.disk);
+                Publisher::open(disk, &self.buses, INDEX_DIR, Fallback::Refuse)?
+            }
+        };
+        Ok(self.index.insert(publisher))
+    }
+
+    /// What the log says, as far as it was read.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Reads what the log has more.
+    pub fn read(&mut self, until: Option<Seq>) -> Result<(), DigestError> {
+        Ok(self.catalog.read(&self.log, until)?)
+    }
+
+    /// Where a run stages.
+    pub fn staging(&self, run_id: &str) -> PathBuf {
+        self.buses.join(STAGING_DIR).join(run_id)
+    }
+
+    /// Makes sure that folders can be moved into place, and indexes exchanged, in one step each.
+    pub fn check_atomic(&mut self) -> Result<(), DigestError> {
+        self.index()?;
+        let (staging, digests) = (self.buses.join(STAGING_DIR), self.buses.join(DIGESTS_DIR));
+        let mut devices = BTreeSet::new();
+        for folder in [&staging, &digests] {
+            self.make_dir(folder)?;
+            let stat = self.disk.stat(folder).map_err(disk_error("inspect", folder))?;
+            devices.extend(stat.map(|stat| stat.device));
+        }
+        match devices.len() {
+            0 | 1 => Ok(()),
+            _ => Err(DigestError::NotAtomic {
+                staging: staging.display().to_string(),
+                digests: digests.display().to_string(),
+            }),
+        }
+    }
+
+    fn make_dir(&self, dir: &Path) -> Result<(), DigestError> {
+        match self.disk.stat(dir).map_err(disk_error("inspect", dir))? {
+            Some(_) => Ok(()),
+            None => self.disk.create_dir_all(dir).map_err(disk_error("create", dir)),
+        }
+    }
+
+    /// Brings the tree up to the log, up to an event. Folders that a build staged are moved; what
+    /// is missing is written again from the log.
+    pub fn publish(
+        &mut self,
+        until: Option<Seq>,
+        staged: Option<&Path>,
+    ) -> Result<Changed, DigestError> {
+        self.read(until)?;
+        let mut changed = Changed { bags: self.promote(staged)?, ..Changed::default() };
+        changed.indexes = self.publish_indexes()?;
+        changed.removed = self.remove_collected()?;
+        self.write_records()?;
+        Ok(changed)
+    }
+
+    fn promote(&mut self, staged: Option<&Path>) -> Result<usize, DigestError> {
+        let mut missing = Vec::new();
+        for entry in self.catalog.entries().values() {
+            let path = entry.facts.path();
+            if self.present.contains(&path) {
+                continue;
+            }
+            // The trace speaks for the folder. Another one is of another log, whose bags are gone.
+            let trace = self.buses.join(&path).join("meta/trace.json");
+            let found = self.disk.read_if_present(&trace).map_err(disk_error("read", &trace))?;
+            match found.is_some_and(|bytes| sha256(bytes).hex() == entry.facts.trace_sha256) {
+                true => drop(self.present.insert(path)),
+                false => missing.push((entry.seq, entry.facts.clone())),
+            }
+        }
+        if missing.is_empty() {
+            return Ok(0);
+        }
+        self.check_atomic()?;
+        let again = self.buses.join(STAGING_DIR).join("recover");
+        let mut rewritten = false;
+        for (seq, facts) in &missing {
+            let is_staged = match staged {
+                Some(staged) => {
+                    let path = staged.join(facts.path());
+                    self.disk.stat(&path).map_err(disk_error("inspect", &path))?.is_some()
+                }
+                None => false,
+            };
+            if !is_staged {
+                if !rewritten {
+                    self.disk.remove_dir_all(&again).map_err(disk_error("remove", &again))?;
+                    rewritten = true;
+                }
+                let files = self.files_in_log(*seq, facts)?;
+                write_files(self.disk.as_ref(), &again.join(facts.path()), &files)?;
+            }
+        }
+        if rewritten {
+            self.disk.sync_tree(&again).map_err(disk_error("sync", &again))?;
+        }
+        let mut parents = BTreeSet::new();
+        for (_, facts) in &missing {
+            let target = self.buses.join(facts.path());
+            let parent = target.parent().unwrap_or(&self.buses).to_owned();
+            self.make_dir(&parent)?;
+            // Only a folder that is not whole can be in the way: a whole one would be present.
+            self.disk.remove_dir_all(&target).map_err(disk_error("remove", &target))?;
+            let sources = staged.into_iter().chain([again.as_path()]);
+            for from in sources.map(|root| root.join(facts.path())) {
+                if self.disk.stat(&from).map_err(disk_error("inspect", &from))?.is_some() {
+                    self.disk.rename(&from, &target).map_err(disk_error("rename", &target))?;
+                    break;
+                }
+            }
+            parents.insert(parent);
+        }
+        for parent in &parents {
+            self.disk.sync_dir(parent).map_err(disk_error("sync", parent))?;
+        }
+        self.present.extend(missing.iter().map(|(_, facts)| facts.path()));
+        if rewritten {
+            self.disk.remove_dir_all(&again).map_err(disk_error("remove", &again))?;
+        }
+        Ok(missing.len())
+    }
+
+    /// The files of a bag as the log holds them.
+    pub fn files_in_log(&self, seq: Seq, facts: &BagFacts) -> Result<BagFiles, DigestError> {
+        let body = self.log.body(seq).map_err(LibraryError::Log)?;
+        let body = body.ok_or_else(|| DigestError::NoFiles(facts.bag_id.clone()))?;
+        Ok(serde_json::from_slice(&body)?)
+    }
+
+    fn publish_indexes(&mut self) -> Result<bool, DigestError> {
+        let wanted = self.catalog.change().map(|change| change.seq);
+        if wanted == self.published {
+            return Ok(false);
+        }
+        if wanted.is_none() {
+            return Ok(false);
+        }
+        let files = index::render(&self.catalog)?;
+        let live = self.buses.join(INDEX_DIR);
+        let mut different = Vec::new();
+        for (name, bytes) in &files {
+            let path = live.join(name);
+            let known = self.disk.read_if_present(&path).map_err(disk_error("read", &path))?;
+            if known.as_deref() != Some(bytes.as_slice()) {
+                different.push(*name);
+            }
+        }
+        let legacy = live.join(LEGACY_FILE);
+        let stale = !files.contains_key(LEGACY_FILE)
+            && self.disk.stat(&legacy).map_err(disk_error("inspect", &legacy))?.is_some();
+        if !different.is_empty() || stale {
+            let disk = Arc::clone(&self.disk);
+            let mut publication = self.index()?.begin()?;
+            for name in &different {
+                publication.put(name, &files[*name])?;
+            }
+            if stale {
+                publication.remove(LEGACY_FILE)?;
+            }
+            publication.commit(|tree| validate_indexes(disk.as_ref(), tree))?;
+        }
+        self.published = wanted;
+        Ok(!different.is_empty() || stale)
+    }
+
+    /// Folders of bags that were collected, taken away in one step each.
+    fn remove_collected(&mut self) -> Result<usize, DigestError> {
+        let mut removed = 0;
+        let trash = self.buses.join(STAGING_DIR).join("collected");
+        for bag_type in BagType::ALL {
+            let folder = self.buses.join(DIGESTS_DIR).join(LEVEL).join(bag_type.as_str());
+            let names = match self.disk.list(&folder) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                other => other.map_err(disk_error("list", &folder))?,
+            };
+            let collected: Vec<&String> = names
+                .iter()
+                .filter(|name| self.catalog.removed().get(*name) == Some(&bag_type))
+                .collect();
+            for bag_id in &collected {
+                let (from, to) = (folder.join(bag_id), trash.join(bag_id));
+                self.make_dir(&trash)?;
+                self.disk.remove_dir_all(&to).map_err(disk_error("remove", &to))?;
+                self.disk.rename(&from, &to).map_err(disk_error("rename", &to))?;
+                self.present.remove(&bag_path(bag_type, bag_id));
+            }
+            if !collected.is_empty() {
+                self.disk.sync_dir(&folder).map_err(disk_error("sync", &folder))?;
+                removed += collected.len();
+            }
+        }
+        if removed > 0 {
+            self.disk.remove_dir_all(&trash).map_err(disk_error("remove", &trash))?;
+        }
+        Ok(removed)
+    }
+
+    /// Writes the run records of builds, as the log holds them.
+    pub fn write_records(&mut self) -> Result<(), DigestError> {
+        let folder = self.buses.join(RUN_RECORDS_DIR);
+        for (run_id, seq) in self.catalog.runs() {
+            if self.recorded.contains(run_id) {
+                continue;
+            }
+            let path = folder.join(format!("{run_id}.run_record.json"));
+            if self.disk.stat(&path).map_err(disk_error("inspect", &path))?.is_none() {
+                let body = self.log.body(*seq).map_err(LibraryError::Log)?;
+                let body = body.ok_or(LibraryError::NoItem(*seq))?;
+                self.make_dir(&folder)?;
+                self.disk.replace(&path, &body, MODE).map_err(disk_error("write", &path))?;
+            }
+            self.recorded.insert(run_id.clone());
+        }
+        Ok(())
+    }
+
+    /// Removes what builds left staged; what a failed build staged is kept unless `all`.
+    pub fn sweep_staging(&self, all: bool) -> Result<usize, DigestError> {
+        let folder = self.buses.join(STAGING_DIR);
+        let names = match self.disk.list(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+            other => other.map_err(disk_error("list", &folder))?,
+        };
+        let mut removed = 0;
+        for name in names {
+            if !all && self.catalog.failed().contains(&name) {
+                continue;
+            }
+            let path = folder.join(name);
+            self.disk.remove_dir_all(&path).map_err(disk_error("remove", &path))?;
+            removed += 1;
+        }
+        Ok(removed)
+    }
+
+    pub(super) fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
+    pub(super) fn buses(&self) -> &Path {
+        &self.buses
+    }
+}
+
+/// Writes the files of a bag into a folder that nobody looks at yet. They are not synced.
+pub(super) fn write_files(
+    disk: &dyn Disk,
+    folder: &Path,
+    files: &BagFiles,
+) -> Result<(), DigestError> {
+    let mut made = BTreeSet::new();
+    for (name, text) in files {
+        let path = folder.join(name);
+        if let Some(parent) = path.parent()
+            && made.insert(parent.to_owned())
+        {
+            disk.make_dirs(parent).map_err(disk_error("create", parent))?;
+        }
+        disk.remove_file(&path).map_err(disk_error("remove", &path))?;
+        let file = disk.open(&path, Open::CreateNew(MODE)).map_err(disk_error("create", &path))?;
+        file.write_all_at(text.as_bytes(), 0).map_err(disk_error("write", &path))?;
+    }
+    Ok(())
+}
+
+/// What is about to be shown agrees with itself.
+fn validate_indexes(disk: &dyn Disk, tree: &Path) -> Result<(), String> {
+    let mut report = Report::default();
+    verify::verify_indexes(disk, tree, &mut report).map_err(|error| error.to_string())?;
+    match report.violations.first() {
+        None => Ok(()),
+        Some(first) => Err(format!("{}: {}: {}", first.file, first.rule, first.message)),
+    }
+}

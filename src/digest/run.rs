@@ -1,0 +1,235 @@
+//! The run record of one build: what it looked at, what it wrote, and what went wrong.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::bag::{BAG_VERSION, MEMO_INDEX_VERSION, MEMO_META_VERSION, TRACE_VERSION};
+use super::index::{INDEX_DIR, VERSIONS};
+use crate::contract::time::Timestamp;
+use crate::contract::vocabulary::ErrorClass;
+use crate::export::run_record::{
+    Counters, Environment, Evidence, Project, Promotion, RunError, RunOutput, RunRecord, RunStatus,
+    SchemaVersions, Severity, Stage, StageStatus,
+};
+use crate::export::summary_bus::SUMMARIES_DIR;
+
+/// The stages of a build, in their order.
+pub const STAGES: [&str; 6] =
+    ["input_resolution", "selection", "staging", "validation", "promotion", "index_update"];
+
+/// Why a build did not publish.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failing {
+    /// One of the six classes.
+    pub class: ErrorClass,
+    /// The finer code.
+    pub subtype: &'static str,
+    /// In which stage.
+    pub stage: &'static str,
+    /// For people.
+    pub message: String,
+    /// What is needed to see it again.
+    pub details: Value,
+    /// What to do.
+    pub hint: &'static str,
+}
+
+/// The account of a build under way.
+#[derive(Debug, Clone)]
+pub struct Account {
+    /// The run.
+    pub run_id: String,
+    /// What asked for it.
+    pub trigger: String,
+    /// When it began.
+    pub started: Timestamp,
+    /// Where it happens.
+    pub environment: Environment,
+    /// What was counted, by stage and name.
+    pub counted: BTreeMap<&'static str, BTreeMap<String, u64>>,
+    /// When each stage that was reached began.
+    pub reached: Vec<(&'static str, Timestamp)>,
+    /// Bags that the build brings: folder and hash of `bag.json`.
+    pub bags: Vec<(String, String)>,
+    /// Whether bags and indexes are in place.
+    pub promoted: bool,
+}
+
+impl Account {
+    /// A build that begins.
+    pub fn new(
+        run_id: &str,
+        trigger: &str,
+        started: Timestamp,
+        environment: Environment,
+    ) -> Account {
+        Account {
+            run_id: run_id.to_owned(),
+            trigger: trigger.to_owned(),
+            started,
+            environment,
+            counted: BTreeMap::new(),
+            reached: Vec::new(),
+            bags: Vec::new(),
+            promoted: false,
+        }
+    }
+
+    /// A stage begins.
+    pub fn reach(&mut self, stage: &'static str, now: Timestamp) {
+        if !self.reached.iter().any(|(known, _)| *known == stage) {
+            self.reached.push((stage, now));
+        }
+    }
+
+    /// Counts something in a stage.
+    pub fn count(&mut self, stage: &'static str, what: &str, by: u64) {
+        *self.counted.entry(stage).or_default().entry(what.to_owned()).or_default() += by;
+    }
+
+    fn counted(&self, stage: &str, what: &str) -> u64 {
+        self.counted.get(stage).and_then(|counts| counts.get(what)).copied().unwrap_or(0)
+    }
+
+    /// The record of a build that ended, or, without an end, of one that was found dead.
+    pub fn record(&self, ended: Option<Timestamp>, failing: Option<&Failing>) -> RunRecord {
+        let status = match (failing, self.bags.is_empty() && !self.promoted) {
+            (Some(_), _) => RunStatus::Error,
+            (None, true) => RunStatus::EmptySuccess,
+            (None, false) => RunStatus::Success,
+        };
+        let at = ended.unwrap_or(self.started).to_string();
+        let errors: Vec<RunError> = failing.iter().map(|failing| error(failing, &at)).collect();
+        let outputs = self.outputs();
+        let (read, written) = versions();
+        let seen = self.counted("selection", "candidates");
+        let processed = self.counted("selection", "selected");
+        RunRecord {
+            run_record_version: RunRecord::VERSION.to_owned(),
+            run_id: self.run_id.clone(),
+            created_at: self.started.to_string(),
+            completed_at: ended.map(|at| at.to_string()),
+            status,
+            project: Project {
+                project_id: "summarizer".to_owned(),
+                project_name: "Summarizer".to_owned(),
+            },
+            entrypoint: self.trigger.clone(),
+            stages: self.stages(ended, failing),
+            inputs: Vec::new(),
+            schema_versions: SchemaVersions { read, written },
+            counters: Counters {
+                files_seen: self.counted("input_resolution", "manifests"),
+                files_processed: self.counted("input_resolution", "manifests"),
+                records_seen: seen,
+                records_processed: processed.min(seen),
+                records_skipped: seen.saturating_sub(processed),
+                artifacts_written: self.counted("staging", "files"),
+                errors_count: errors.len() as u64,
+                ..Counters::default()
+            },
+            outputs,
+            warnings: Vec::new(),
+            errors,
+            environment: self.environment.clone(),
+        }
+    }
+
+    fn stages(&self, ended: Option<Timestamp>, failing: Option<&Failing>) -> Vec<Stage> {
+        let stage = |name: &'static str| {
+            let place = self.reached.iter().position(|(reached, _)| *reached == name);
+            let failed = failing.is_some_and(|failing| failing.stage == name);
+            let after = place.and_then(|place| self.reached.get(place + 1)).map(|(_, at)| *at);
+            let time = |at: Option<Timestamp>| at.map(|at| at.to_string());
+            Stage {
+                stage: name.to_owned(),
+                started_at: time(place.map(|place| self.reached[place].1)),
+                completed_at: time(place.and(after.or(ended))),
+                status: match (place, failed) {
+                    (_, true) => StageStatus::Error,
+                    (Some(_), false) => StageStatus::Success,
+                    (None, false) => StageStatus::Skipped,
+                },
+                counters: self.counted.get(name).cloned().unwrap_or_default(),
+                warnings: Vec::new(),
+                errors: if failed { vec!["err_1".to_owned()] } else { Vec::new() },
+                evidence: Vec::new(),
+            }
+        };
+        STAGES.into_iter().map(stage).collect()
+    }
+
+    fn outputs(&self) -> Vec<RunOutput> {
+        if self.bags.is_empty() && !self.promoted {
+            return Vec::new();
+        }
+        let promotion_status = if self.promoted { Promotion::Promoted } else { Promotion::Staged };
+        let bags = self.bags.iter().map(|(path, hash)| RunOutput {
+            name: path.rsplit('/').next().unwrap_or_default().to_owned(),
+            artifact_family: "digest_bus".to_owned(),
+            path: path.clone(),
+            manifest_path: Some(format!("{path}/meta/bag.json")),
+            data_hash: Some(hash.clone()),
+            schema_version: Some(BAG_VERSION.to_owned()),
+            promotion_status,
+            required: true,
+        });
+        let indexes = VERSIONS.iter().map(|(name, version)| RunOutput {
+            name: (*name).to_owned(),
+            artifact_family: "digest_index".to_owned(),
+            path: format!("{INDEX_DIR}/{name}"),
+            manifest_path: None,
+            data_hash: None,
+            schema_version: Some((*version).to_owned()),
+            promotion_status: if self.promoted {
+                Promotion::Promoted
+            } else {
+                Promotion::NotWritten
+            },
+            required: true,
+        });
+        bags.chain(indexes).collect()
+    }
+}
+
+fn error(failing: &Failing, at: &str) -> RunError {
+    RunError {
+        error_id: "err_1".to_owned(),
+        class: failing.class,
+        subtype: Some(failing.subtype.to_owned()),
+        stage: failing.stage.to_owned(),
+        message: failing.message.clone(),
+        details: Some(failing.details.clone()),
+        evidence: vec![Evidence {
+            kind: "file".to_owned(),
+            path: failing.details["staged"].as_str().map(str::to_owned),
+            reference: None,
+            note: Some("what was staged".to_owned()),
+        }],
+        remediation_hint: failing.hint.to_owned(),
+        severity: Severity::Fatal,
+        recorded_at: at.to_owned(),
+    }
+}
+
+type Versions = BTreeMap<String, BTreeSet<String>>;
+
+fn versions() -> (Versions, Versions) {
+    let set = |versions: &[&str]| versions.iter().map(|version| (*version).to_owned()).collect();
+    let streams = crate::contract::vocabulary::Stream::ALL;
+    let items = streams.iter().map(|stream| stream.item_version().to_owned()).collect();
+    let read = BTreeMap::from([(SUMMARIES_DIR.to_owned(), items)]);
+    let indexes: Vec<&str> = VERSIONS.iter().map(|(_, version)| *version).collect();
+    let bag = [BAG_VERSION, TRACE_VERSION, MEMO_INDEX_VERSION, MEMO_META_VERSION];
+    let written = BTreeMap::from([
+        ("digest_bus".to_owned(), set(&bag)),
+        ("digest_index".to_owned(), set(&indexes)),
+    ]);
+    (read, written)
+}
+
+/// Details of a failure that have nothing of their own.
+pub fn staged_only(staged: &str) -> Value {
+    json!({"staged": staged})
+}

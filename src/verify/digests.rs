@@ -1,0 +1,327 @@
+//! The indexes of the Digest Bus: that they agree, that what they name exists, and that nothing
+//! exists that they do not name.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::io;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::bags::Expected;
+use super::{Report, Tree, is_dir, names, rules};
+use crate::contract::hash::sha256;
+use crate::contract::schema;
+use crate::contract::vocabulary::Stream;
+use crate::digest::bag::DIGESTS_DIR;
+use crate::digest::index::{BY_WINDOW_FILE, INDEX_DIR, REGISTRY_FILE, SHA256_FILE, VERSIONS};
+use crate::export::run_record::RUN_RECORDS_DIR;
+use crate::export::summary_bus::SUMMARIES_DIR;
+use crate::os::{Disk, Open};
+use crate::upstream::lines::Lines;
+
+/// Largest index file.
+const INDEX_BYTES_MAX: u64 = 1 << 30;
+
+/// The summaries on the Summary Bus.
+pub struct Known(HashSet<Box<str>>);
+
+impl Known {
+    pub(super) fn holds(&self, summary_id: &str) -> bool {
+        self.0.contains(summary_id)
+    }
+}
+
+/// Every file below a folder, by its path in it. Hidden temporary files are not there yet.
+pub(super) fn read_files(
+    disk: &dyn Disk,
+    root: &Path,
+    folder: &str,
+    bytes_max: u64,
+    found: &mut BTreeMap<String, Vec<u8>>,
+) -> io::Result<()> {
+    let listed = match disk.list(&root.join(folder)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        other => other?,
+    };
+    for name in listed {
+        let relative = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+        let path = root.join(&relative);
+        match disk.stat(&path)? {
+            Some(stat) if stat.is_dir => read_files(disk, root, &relative, bytes_max, found)?,
+            Some(stat) if stat.len > bytes_max => {
+                let what = format!("{relative} has {} bytes", stat.len);
+                return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
+            }
+            Some(_) => drop(found.insert(relative, disk.read(&path)?)),
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+/// The bags that the registry names, live and retired.
+pub(super) fn bags(tree: &Tree<'_>) -> io::Result<Vec<Expected>> {
+    let path = tree.root.join(INDEX_DIR).join(REGISTRY_FILE);
+    let Some(bytes) = tree.disk.read_if_present(&path)? else { return Ok(Vec::new()) };
+    let registry: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    let expected = expected(&registry);
+    // What does not exist is one violation, of the index.
+    Ok(expected.into_iter().filter(|bag| is_dir(tree.disk, &tree.root.join(&bag.path))).collect())
+}
+
+fn expected(registry: &Value) -> Vec<Expected> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let listed = ["entries", "retired"].iter().filter_map(|name| registry[*name].as_array());
+    listed
+        .flatten()
+        .filter_map(|entry| {
+            let path = text(&entry["path"]).filter(|path| is_bag_path(path))?;
+            Some(Expected {
+                path,
+                bag_id: text(&entry["bag_id"])?,
+                bag_type: text(&entry["bag_type"])?,
+                bag_meta_sha256: text(&entry["bag_meta_sha256"]),
+                trace_sha256: text(&entry["trace_sha256"]),
+                published_memos: entry["published_memos"].as_u64(),
+            })
+        })
+        .collect()
+}
+
+/// `digests/LEVEL/TYPE/ID`, and nothing that leads out of it.
+fn is_bag_path(path: &str) -> bool {
+    let parts: Vec<&str> = path.split('/').collect();
+    parts.len() == 4 && parts[0] == DIGESTS_DIR && !parts.iter().any(|part| part.starts_with('.'))
+}
+
+/// The summaries that are published; `None` when there is no Summary Bus to look at.
+pub(super) fn known<'t>(tree: &'t Tree<'_>) -> io::Result<Option<&'t Known>> {
+    if let Some(known) = tree.summaries.get() {
+        return Ok(known.as_ref());
+    }
+    let known = match is_dir(tree.disk, &tree.root.join(SUMMARIES_DIR)) {
+        true => Some(read_known(tree)?),
+        false => None,
+    };
+    Ok(tree.summaries.get_or_init(|| known).as_ref())
+}
+
+fn read_known(tree: &Tree<'_>) -> io::Result<Known> {
+    #[derive(serde::Deserialize)]
+    struct Line {
+        summary_id: Box<str>,
+    }
+    let mut known = HashSet::new();
+    for stream in Stream::ALL {
+        let folder = format!("{SUMMARIES_DIR}/{stream}");
+        for name in names(tree, &folder)? {
+            if name.starts_with('.') || !name.ends_with(".jsonl") {
+                continue;
+            }
+            let file = tree.disk.open(&tree.root.join(&folder).join(&name), Open::Read)?;
+            let mut lines = Lines::new(file, u64::MAX);
+            while let Some((_, bytes)) = lines.next_line()? {
+                // A line that does not read is a violation elsewhere.
+                if let Ok(line) = serde_json::from_slice::<Line>(bytes) {
+                    known.insert(line.summary_id);
+                }
+            }
+        }
+    }
+    Ok(Known(known))
+}
+
+/// Checks all indexes of a bus home against each other and against the folders.
+pub(super) fn check(tree: &Tree<'_>, report: &mut Report) -> io::Result<()> {
+    let has_bags = is_dir(tree.disk, &tree.root.join(DIGESTS_DIR));
+    let index = tree.root.join(INDEX_DIR);
+    if !has_bags && !is_dir(tree.disk, &index) {
+        return Ok(());
+    }
+    let registry = verify_indexes(tree.disk, &index, report)?;
+    let bags = expected(&registry);
+    for bag in &bags {
+        if !is_dir(tree.disk, &tree.root.join(&bag.path)) {
+            let message = format!("{} does not exist", bag.path);
+            let file = format!("{INDEX_DIR}/{REGISTRY_FILE}");
+            report.break_rule(&rules::DIGEST_DANGLING, &file, None, "", message);
+        }
+    }
+    let named: BTreeSet<&str> = bags.iter().map(|bag| bag.path.as_str()).collect();
+    for level in names(tree, DIGESTS_DIR)? {
+        for bag_type in names(tree, &format!("{DIGESTS_DIR}/{level}"))? {
+            for bag_id in names(tree, &format!("{DIGESTS_DIR}/{level}/{bag_type}"))? {
+                let path = format!("{DIGESTS_DIR}/{level}/{bag_type}/{bag_id}");
+                if !named.contains(path.as_str()) && !bag_id.starts_with('.') {
+                    let message = "no index names this bag".to_owned();
+                    report.break_rule(&rules::DIGEST_ORPHAN, &path, None, "", message);
+                }
+            }
+        }
+    }
+    check_runs(tree, &bags, report)
+}
+
+/// Checks the index files in a folder, which need not be the published one, and returns the
+/// registry.
+pub fn verify_indexes(disk: &dyn Disk, index: &Path, report: &mut Report) -> io::Result<Value> {
+    let mut files = BTreeMap::new();
+    read_files(disk, index, "", INDEX_BYTES_MAX, &mut files)?;
+    let mut records: BTreeMap<&str, Value> = BTreeMap::new();
+    for (name, version) in VERSIONS {
+        let shown = format!("{INDEX_DIR}/{name}");
+        let Some(bytes) = files.get(*name) else {
+            let required = [REGISTRY_FILE, BY_WINDOW_FILE].contains(name);
+            if required {
+                let message = "it is missing".to_owned();
+                report.break_rule(&rules::DIGEST_INDEX_MISSING, &shown, None, "", message);
+            }
+            continue;
+        };
+        report.file(bytes.len() as u64);
+        match serde_json::from_slice::<Value>(bytes) {
+            Ok(value) => {
+                for violation in schema::check(version, &value) {
+                    let (pointer, message) = (&violation.pointer, violation.message.clone());
+                    report.break_rule(&rules::DIGEST_INDEX_SCHEMA, &shown, None, pointer, message);
+                }
+                records.insert(name, value);
+            }
+            Err(error) => {
+                let message = error.to_string();
+                report.break_rule(&rules::DIGEST_INDEX_SCHEMA, &shown, None, "", message);
+            }
+        }
+    }
+    check_sums(&files, report);
+    let registry = records.remove(REGISTRY_FILE).unwrap_or_default();
+    agree(&registry, &records, report);
+    Ok(registry)
+}
+
+fn check_sums(files: &BTreeMap<String, Vec<u8>>, report: &mut Report) {
+    let shown = format!("{INDEX_DIR}/{SHA256_FILE}");
+    let mut wrong = |message: String| {
+        report.break_rule(&rules::DIGEST_INDEX_HASH, &shown, None, "", message);
+    };
+    let Some(sums) = files.get(SHA256_FILE) else {
+        return wrong("it is missing".to_owned());
+    };
+    let sums = String::from_utf8_lossy(sums);
+    let mut named = BTreeSet::new();
+    for line in sums.lines() {
+        let Some((hash, name)) = line.split_once("  ") else {
+            wrong(format!("{line:?} is no line of hashes"));
+            continue;
+        };
+        named.insert(name);
+        match files.get(name).map(sha256) {
+            None => wrong(format!("{name} is missing")),
+            Some(actual) if hash.parse() != Ok(actual) => wrong(format!("{name} has {actual}")),
+            Some(_) => {}
+        }
+    }
+    for name in files.keys().filter(|name| *name != SHA256_FILE && !named.contains(name.as_str())) {
+        wrong(format!("{name} is not in it"));
+    }
+}
+
+fn agree(registry: &Value, others: &BTreeMap<&str, Value>, report: &mut Report) {
+    let file = format!("{INDEX_DIR}/{REGISTRY_FILE}");
+    let mut paths: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut seen = BTreeSet::new();
+    for name in ["entries", "retired"] {
+        for entry in registry[name].as_array().into_iter().flatten() {
+            let text = |key: &str| entry[key].as_str().unwrap_or_default();
+            let (bag_id, path) = (text("bag_id"), text("path"));
+            if !seen.insert(bag_id) {
+                let message = format!("{bag_id} is there twice");
+                report.break_rule(&rules::DIGEST_DUPLICATE, &file, None, "", message);
+            }
+            let named = format!("{DIGESTS_DIR}/{}/{}/{bag_id}", text("level"), text("bag_type"));
+            if path != named {
+                let message = format!("the path of {bag_id} is {path:?}, not {named:?}");
+                report.break_rule(&rules::DIGEST_INDEXES, &file, None, "", message);
+            }
+            if name == "entries" {
+                paths.insert(bag_id, path);
+            }
+        }
+    }
+    for (name, value) in others {
+        let mut refs = Vec::new();
+        collect_refs(value, &mut refs);
+        let shown = format!("{INDEX_DIR}/{name}");
+        for (bag_id, path) in &refs {
+            if paths.get(bag_id) != Some(path) {
+                let message = format!("the registry has no bag {bag_id} at {path}");
+                report.break_rule(&rules::DIGEST_INDEXES, &shown, None, "", message);
+            }
+        }
+        if *name != BY_WINDOW_FILE {
+            continue;
+        }
+        let named: BTreeSet<&str> = refs.iter().map(|(bag_id, _)| *bag_id).collect();
+        for bag_id in paths.keys().filter(|bag_id| !named.contains(*bag_id)) {
+            let message = format!("{bag_id} of the registry is in no window");
+            report.break_rule(&rules::DIGEST_INDEXES, &shown, None, "", message);
+        }
+    }
+}
+
+/// Everything in an index that names a bag and its path.
+fn collect_refs<'v>(value: &'v Value, refs: &mut Vec<(&'v str, &'v str)>) {
+    match value {
+        Value::Object(members) => {
+            let named = members.get("bag_id").and_then(Value::as_str);
+            let path = members.get("path").and_then(Value::as_str);
+            if let (Some(bag_id), Some(path)) = (named, path) {
+                refs.push((bag_id, path));
+            }
+            members.values().for_each(|member| collect_refs(member, refs));
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect_refs(item, refs)),
+        _ => {}
+    }
+}
+
+/// The runs that published bags say that they staged first and promoted then.
+fn check_runs(tree: &Tree<'_>, bags: &[Expected], report: &mut Report) -> io::Result<()> {
+    if !is_dir(tree.disk, &tree.root.join(RUN_RECORDS_DIR)) {
+        report.unchecked.push("run records of digest builds: there are none here".to_owned());
+        return Ok(());
+    }
+    let mut runs: BTreeMap<String, &str> = BTreeMap::new();
+    for bag in bags {
+        let path = tree.root.join(&bag.path).join("meta/bag.json");
+        let Some(bytes) = tree.disk.read_if_present(&path)? else { continue };
+        let value: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        if let Some(run_id) = value["producer"]["run_id"].as_str() {
+            runs.entry(run_id.to_owned()).or_insert(&bag.path);
+        }
+    }
+    for (run_id, bag) in runs {
+        let file = format!("{RUN_RECORDS_DIR}/{run_id}.run_record.json");
+        let plain = run_id.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
+        let bytes = match plain {
+            true => tree.disk.read_if_present(&tree.root.join(&file))?,
+            false => None,
+        };
+        let Some(bytes) = bytes else {
+            let message = format!("it published {bag} and has no record");
+            report.break_rule(&rules::DIGEST_RUN, &file, None, "", message);
+            continue;
+        };
+        let record: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        let stages = record["stages"].as_array().into_iter().flatten();
+        let stages: Vec<&str> = stages.filter_map(|stage| stage["stage"].as_str()).collect();
+        let at = |name: &str| stages.iter().position(|stage| *stage == name);
+        let ordered = at("staging").is_some() && at("staging") < at("promotion");
+        let mut outputs = record["outputs"].as_array().into_iter().flatten();
+        if !ordered || !outputs.any(|output| output["promotion_status"] == "promoted") {
+            let message = format!("it published {bag} and does not say how");
+            report.break_rule(&rules::DIGEST_RUN, &file, None, "/stages", message);
+        }
+    }
+    Ok(())
+}

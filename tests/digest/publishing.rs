@@ -1,0 +1,554 @@
+//! What a build publishes, when it changes nothing, how bags retire, and what a failure leaves.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use summarizer::contract::schema;
+use summarizer::digest::build::BuildError;
+use summarizer::digest::publish::DigestError;
+use summarizer::os::real::HostDisk;
+use summarizer::os::{Disk, DiskFile, Open, Stat};
+
+use crate::world::{World, a_month, made, tree};
+
+fn world() -> (tempfile::TempDir, World) {
+    let home = tempfile::tempdir().unwrap();
+    let mut world = World::new(home.path());
+    world.produce(&a_month());
+    (home, world)
+}
+
+/// The same with a few selectors of every kind, for what is done many times.
+fn small_world() -> (tempfile::TempDir, World) {
+    let (home, mut world) = world();
+    world.select(&[
+        json!({"selector_id": "weekly", "group": {"by": "project"}, "exports": ["items.jsonl"]}),
+        json!({"selector_id": "tags", "bag_type": "tagbag", "group": {"by": "tag", "top": 3}}),
+        json!({"selector_id": "pairs", "bag_type": "pairbag", "group": {"by": "pair", "top": 2},
+               "window": {"type": "month"}, "pairs": {"min_count": 2}}),
+    ]);
+    (home, world)
+}
+
+#[test]
+fn a_build_satisfies_the_contract() {
+    let (_home, mut world) = world();
+    let report = world.build().unwrap();
+    assert!(report.published > 40 && report.memos >= report.published, "{report:?}");
+    let checked = world.verify();
+    assert_eq!(checked.violations, [], "{:#?}", checked.violations);
+    let registry = world.registry();
+    let entries = registry["entries"].as_array().unwrap();
+    assert_eq!(entries.len() as u64, report.published);
+    let types: BTreeSet<&str> =
+        entries.iter().map(|entry| entry["bag_type"].as_str().unwrap()).collect();
+    assert_eq!(types, BTreeSet::from(["cohort", "pairbag", "tagbag"]));
+    for entry in entries {
+        let path = entry["path"].as_str().unwrap();
+        let bag = world.json(&format!("{path}/meta/bag.json"));
+        let trace = world.json(&format!("{path}/meta/trace.json"));
+        assert_eq!(bag["counts"]["published_memos"], entry["published_memos"]);
+        assert!(!bag["inputs"]["summary_bus_manifest_refs"].as_array().unwrap().is_empty());
+        assert_eq!(trace["rules"]["registry_hash"], world.selectors.hash().hex());
+    }
+    for (name, file) in [
+        ("l2_by_window.v1", "index/l2_by_window.json"),
+        ("l2_latest.v1", "index/l2_latest.json"),
+        ("tags_index.v1", "index/tags_index.json"),
+        ("pairs_index.v1", "index/pairs_index.json"),
+    ] {
+        assert_eq!(schema::check(name, &world.json(file)), [], "{file}");
+    }
+    assert!(!world.json("index/pairs_index.json")["pairs"].as_array().unwrap().is_empty());
+    let record = world.json(&format!("artifacts/run_records/{}.run_record.json", report.run_id));
+    assert_eq!(schema::check("run_record.v1", &record), []);
+    assert_eq!(record["status"], "success");
+    let stages: Vec<&str> =
+        record["stages"].as_array().unwrap().iter().map(|s| s["stage"].as_str().unwrap()).collect();
+    assert_eq!(
+        stages,
+        ["input_resolution", "selection", "staging", "validation", "promotion", "index_update"]
+    );
+    assert!(
+        record["outputs"].as_array().unwrap().iter().all(|o| o["promotion_status"] == "promoted")
+    );
+    assert!(!world.buses.join(".staging").join(&report.run_id).exists());
+}
+
+#[test]
+fn windows_and_their_bags_are_where_people_look_for_them() {
+    let (_home, mut world) = world();
+    world.build().unwrap();
+    let windows = world.json("index/l2_by_window.json");
+    let week = &windows["windows"]["2026-W07"];
+    assert_eq!(
+        (&week["start_day"], &week["end_day"]),
+        (&json!("2026-02-09"), &json!("2026-02-15"))
+    );
+    for label in ["2026-02-10", "2026-W07_W08", "2026-02", "all"] {
+        assert!(windows["windows"][label]["bag_refs"].is_array(), "{label}");
+    }
+    let weekly = world.bags("project.weekly");
+    let groups: BTreeSet<&str> =
+        weekly.iter().filter_map(|(_, group, _)| group.as_deref()).collect();
+    assert_eq!(groups, BTreeSet::from(["site", "shop"]));
+    let (_, _, path) = &weekly[0];
+    assert!(world.buses.join(path).join("data/items.csv").exists());
+    let tasks = world.bags("tasks.open");
+    let memo =
+        world.disk.read(&world.buses.join(&tasks[0].2).join("memo/cohort__tasks_open__tasks.md"));
+    let memo = String::from_utf8(memo.unwrap()).unwrap();
+    let first = memo.find("finish site 4").unwrap();
+    assert!(first < memo.find("finish site 16").unwrap(), "oldest first");
+    assert_eq!(memo.matches("write docs").count(), 1, "the same task once");
+}
+
+#[test]
+fn a_rerun_changes_no_byte_and_says_so() {
+    let (_home, mut world) = world();
+    world.build().unwrap();
+    let before = world.tree();
+    let mut order = world.order();
+    order.record = false;
+    let again = world.build_order(&order).unwrap();
+    assert!(again.unchanged && again.published == 0, "{again:?}");
+    assert_eq!(world.tree(), before);
+    order.all = true;
+    let all = world.build_order(&order).unwrap();
+    assert!(all.unchanged && all.unchanged_bags > 40, "{all:?}");
+    assert_eq!(world.tree(), before);
+    let recorded = world.build().unwrap();
+    assert!(recorded.unchanged);
+    let after: BTreeMap<_, _> = world
+        .tree()
+        .into_iter()
+        .filter(|(path, _)| !path.contains(&format!("{}.run_record", recorded.run_id)))
+        .collect();
+    assert_eq!(after, before, "a build that is asked for leaves its record and nothing else");
+}
+
+#[test]
+fn one_new_summary_touches_only_its_windows() {
+    let (_home, mut world) = world();
+    world.build().unwrap();
+    let before = world.tree();
+    world.produce(&[made("late", "2026-02-10T10:00:00Z", &["automation"], "site")]);
+    let report = world.build().unwrap();
+    assert!(report.windows < 20, "{report:?}");
+    assert!(report.published > 0 && report.retired == report.published, "{report:?}");
+    let after = world.tree();
+    for (path, bytes) in &before {
+        if path.starts_with("digests/") {
+            assert_eq!(after.get(path), Some(bytes), "a published bag never changes");
+        }
+    }
+    let registry = world.registry();
+    for retired in registry["retired"].as_array().unwrap() {
+        assert_eq!(retired["reason"], "superseded");
+        let by = retired["superseded_by"].as_str().unwrap();
+        let entries = registry["entries"].as_array().unwrap();
+        assert!(entries.iter().any(|entry| entry["bag_id"] == by));
+    }
+    assert_eq!(world.verify().violations, []);
+    let day = world.bags("overview.daily");
+    let path = &day.iter().find(|(label, ..)| label == "2026-02-10").unwrap().2;
+    assert_eq!(world.members(path).len(), 3);
+}
+
+#[test]
+fn the_order_in_which_summaries_came_in_reaches_nothing() {
+    let mut shapes = Vec::new();
+    for turn in 0..3 {
+        let home = tempfile::tempdir().unwrap();
+        let mut world = World::new(home.path());
+        let mut items = a_month();
+        match turn {
+            0 => {}
+            1 => items.reverse(),
+            _ => items.sort_by_key(|one| one.id()),
+        }
+        world.threads = turn + 1;
+        world.selectors = small_world().1.selectors;
+        for part in items.chunks(11) {
+            world.produce(part);
+        }
+        world.build().unwrap();
+        // Manifests of the Summary Bus quote the log, so what quotes them differs; the rest is one.
+        let files = world.tree().into_iter().filter(|(path, _)| {
+            path.ends_with(".md") || path.contains("/data/") || path.ends_with("memo/index.json")
+        });
+        let traces = world.tree().into_iter().filter(|(path, _)| path.ends_with("trace.json"));
+        let traces: BTreeMap<String, Value> = traces
+            .map(|(path, bytes)| {
+                let mut trace: Value = serde_json::from_slice(&bytes).unwrap();
+                trace["integrity"] = Value::Null;
+                (path, trace)
+            })
+            .collect();
+        shapes.push((files.collect::<BTreeMap<_, _>>(), traces));
+    }
+    assert!(shapes[0].1.len() > 10);
+    assert_eq!(shapes[0], shapes[1]);
+    assert_eq!(shapes[0], shapes[2]);
+}
+
+#[test]
+fn the_tree_comes_back_from_the_log_byte_for_byte() {
+    let (home, mut world) = small_world();
+    world.legacy_rows = true;
+    world.build().unwrap();
+    world.produce(&[made("late", "2026-02-10T10:00:00Z", &["automation"], "site")]);
+    world.build().unwrap();
+    world.gc();
+    world.produce(&[made("later", "2026-02-11T10:00:00Z", &["automation"], "site")]);
+    world.build().unwrap();
+    let live = world.tree();
+    assert!(live.contains_key("index/l2_rows_legacy.json"));
+    let to = home.path().join("again");
+    world.export(&to).unwrap();
+    assert_eq!(tree(world.disk.as_ref(), &to), live);
+    std::fs::remove_dir_all(world.buses.join("digests")).unwrap();
+    std::fs::remove_dir_all(world.buses.join("index")).unwrap();
+    std::fs::remove_dir_all(world.buses.join("artifacts")).unwrap();
+    world.recover().unwrap();
+    assert_eq!(world.tree(), live);
+}
+
+#[test]
+fn legacy_rows_come_and_go_with_the_setting() {
+    let (_home, mut world) = small_world();
+    world.build().unwrap();
+    world.legacy_rows = true;
+    assert!(!world.build().unwrap().unchanged);
+    let rows = world.json("index/l2_rows_legacy.json");
+    let row = &rows.as_array().unwrap()[0];
+    for key in [
+        "digest_id",
+        "channel",
+        "unit_type",
+        "topic_ids",
+        "tags",
+        "scores",
+        "start_ts",
+        "end_ts",
+        "path",
+    ] {
+        assert!(row.get(key).is_some(), "{key}");
+    }
+    assert!(world.buses.join(row["path"].as_str().unwrap()).exists());
+    assert_eq!(world.verify().violations, []);
+    world.legacy_rows = false;
+    world.build().unwrap();
+    assert!(!world.buses.join("index/l2_rows_legacy.json").exists());
+    assert_eq!(world.verify().violations, []);
+}
+
+#[test]
+fn selectors_that_go_take_their_bags_along_until_they_come_back() {
+    let (_home, mut world) = world();
+    let weekly = json!({"selector_id": "weekly", "group": {"by": "project"}});
+    let daily = json!({"selector_id": "daily", "window": {"type": "day"}});
+    world.select(&[weekly.clone(), daily.clone()]);
+    world.build().unwrap();
+    let bags = world.bags("weekly");
+    assert_eq!(bags.len(), 6);
+    world.select(std::slice::from_ref(&daily));
+    let report = world.build().unwrap();
+    assert_eq!((report.retired, report.published), (6, 0));
+    assert!(world.bags("weekly").is_empty());
+    assert_eq!(world.registry()["retired"][0]["reason"], "selector_gone");
+    assert_eq!(world.verify().violations, [], "retired bags are no orphans");
+    world.select(&[weekly.clone(), daily.clone()]);
+    let report = world.build().unwrap();
+    assert_eq!((report.restored, report.published, report.retired), (6, 0, 0));
+    assert_eq!(world.bags("weekly"), bags);
+    let changed =
+        json!({"selector_id": "weekly", "group": {"by": "project"}, "selector_version": "2"});
+    world.select(&[changed, daily.clone()]);
+    let report = world.build().unwrap();
+    assert_eq!((report.published, report.retired), (6, 6), "another record makes other bags");
+    let disabled = json!({"selector_id": "weekly", "status": "disabled"});
+    world.select(&[disabled, daily]);
+    assert_eq!(world.build().unwrap().retired, 6);
+    let removed = world.gc();
+    assert_eq!(removed.len(), 12);
+    assert_eq!(world.verify().violations, []);
+    assert!(world.registry()["retired"].as_array().unwrap().is_empty());
+    for (_, _, path) in bags {
+        assert!(!world.buses.join(path).exists());
+    }
+    assert!(world.gc().is_empty(), "nothing is left to remove");
+    world.select(&[weekly]);
+    assert_eq!(world.build().unwrap().published, 6, "what was removed is made again");
+}
+
+#[test]
+fn groups_that_shrink_away_retire() {
+    let home = tempfile::tempdir().unwrap();
+    let mut world = World::new(home.path());
+    world.select(&[
+        json!({"selector_id": "t", "bag_type": "tagbag", "group": {"by": "tag", "top": 1}}),
+    ]);
+    world.produce(&[made("a", "2026-02-10T10:00:00Z", &["x"], "")]);
+    world.build().unwrap();
+    assert_eq!(world.bags("t")[0].1.as_deref(), Some("free:x"));
+    world.produce(&[
+        made("b", "2026-02-10T11:00:00Z", &["y"], ""),
+        made("c", "2026-02-10T12:00:00Z", &["y"], ""),
+    ]);
+    world.build().unwrap();
+    assert_eq!(world.bags("t")[0].1.as_deref(), Some("free:y"));
+    assert_eq!(world.registry()["retired"][0]["reason"], "no_longer_selected");
+}
+
+#[test]
+fn orders_can_be_narrow() {
+    let (_home, mut world) = world();
+    let mut order = world.order();
+    order.selector = Some("overview.daily".to_owned());
+    order.window = Some("2026-02-10".to_owned());
+    let report = world.build_order(&order).unwrap();
+    assert_eq!((report.windows, report.published), (1, 1));
+    let mut order = world.order();
+    order.selector = Some("nobody".to_owned());
+    let error = world.build_order(&order).unwrap_err();
+    assert_eq!(error.to_string(), "there is no active selector nobody");
+    let report = world.build().unwrap();
+    assert!(report.published > 40 && report.retired == 0, "the rest was never considered");
+}
+
+#[test]
+fn what_is_private_stays_out_unless_it_is_asked_for() {
+    let (_home, mut world) = world();
+    let private = a_month()[5].id();
+    world.build().unwrap();
+    for (path, bytes) in world.tree() {
+        if path.starts_with("digests/") {
+            assert!(!String::from_utf8_lossy(&bytes).contains(&private), "{path}");
+        }
+    }
+    world.select(&[json!({"selector_id": "p", "match": {"publish": "private"}})]);
+    world.build().unwrap();
+    let bags = world.bags("p");
+    assert_eq!(world.members(&bags[0].2), [private]);
+    let memo = world.disk.read(&world.buses.join(&bags[0].2).join("memo/cohort__p.md")).unwrap();
+    assert!(String::from_utf8(memo).unwrap().contains("\npublish: false\n"));
+}
+
+/// The host's disk with a fault: bytes that change on their way, or names that cannot be swapped.
+struct Faulty {
+    inner: HostDisk,
+    corrupts: Option<&'static str>,
+    can_swap: bool,
+    fails_rename_of: Option<&'static str>,
+}
+
+impl Faulty {
+    fn sound() -> Faulty {
+        Faulty { inner: HostDisk, corrupts: None, can_swap: true, fails_rename_of: None }
+    }
+}
+
+struct Flipping(Arc<dyn DiskFile>);
+
+impl DiskFile for Flipping {
+    fn stat(&self) -> io::Result<Stat> {
+        self.0.stat()
+    }
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(buffer, offset)
+    }
+    fn write_all_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        let mut data = data.to_vec();
+        let middle = data.len() / 2;
+        data[middle] ^= 1;
+        self.0.write_all_at(&data, offset)
+    }
+    fn append(&self, data: &[u8]) -> io::Result<()> {
+        self.0.append(data)
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+    fn try_lock(&self) -> io::Result<bool> {
+        self.0.try_lock()
+    }
+    fn lock(&self) -> io::Result<()> {
+        self.0.lock()
+    }
+    fn unlock(&self) -> io::Result<()> {
+        self.0.unlock()
+    }
+}
+
+impl Disk for Faulty {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
+        let file = self.inner.open(path, how)?;
+        let name = path.to_string_lossy();
+        let hit = self.corrupts.is_some_and(|part| name.contains(part));
+        Ok(if hit && how != Open::Read { Arc::new(Flipping(file)) } else { file })
+    }
+    fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
+        self.inner.stat(path)
+    }
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.inner.list(dir)
+    }
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.inner.create_dir_all(dir)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let part = self.fails_rename_of;
+        if part.is_some_and(|part| to.to_string_lossy().contains(part)) {
+            return Err(io::ErrorKind::CrossesDevices.into());
+        }
+        self.inner.rename(from, to)
+    }
+    fn exchange(&self, a: &Path, b: &Path) -> io::Result<()> {
+        match self.can_swap || !a.to_string_lossy().contains("index") {
+            true => self.inner.exchange(a, b),
+            false => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+    fn hard_link(&self, existing: &Path, new: &Path) -> io::Result<()> {
+        self.inner.hard_link(existing, new)
+    }
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.inner.remove_file(path)
+    }
+    fn remove_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.inner.remove_dir_all(dir)
+    }
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.inner.sync_dir(dir)
+    }
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        self.inner.free_bytes(path)
+    }
+}
+
+/// A build on a faulty disk, over what a sound one had published.
+fn failing(fault: Faulty) -> (tempfile::TempDir, World, BTreeMap<String, Vec<u8>>, BuildError) {
+    let (home, mut world) = small_world();
+    world.build().unwrap();
+    let before = world.tree();
+    world.produce(&[made("late", "2026-02-10T10:00:00Z", &["automation"], "site")]);
+    let sound = std::mem::replace(&mut world.disk, Arc::new(fault));
+    let error = world.build().unwrap_err();
+    world.disk = sound;
+    (home, world, before, error)
+}
+
+fn record_of(world: &World) -> Value {
+    world.json(&format!("artifacts/run_records/run_build_{}.run_record.json", world.builds))
+}
+
+fn without_records(mut tree: BTreeMap<String, Vec<u8>>) -> BTreeMap<String, Vec<u8>> {
+    tree.retain(|path, _| !path.starts_with("artifacts/"));
+    tree
+}
+
+#[test]
+fn what_does_not_validate_is_not_published() {
+    for (corrupts, rule) in [
+        ("meta/bag.json", "T004"),
+        ("meta/trace.json", "T004"),
+        ("memo/index.json", "T004"),
+        (".meta.json", "T004"),
+        (".md", "T004"),
+        ("digest_registry.json", "T004"),
+    ] {
+        let fault = Faulty { corrupts: Some(corrupts), ..Faulty::sound() };
+        let (_home, mut world, before, error) = failing(fault);
+        assert!(matches!(error, BuildError::Invalid { .. }), "{corrupts}: {error}");
+        assert_eq!(without_records(world.tree()), without_records(before), "{corrupts}");
+        let record = record_of(&world);
+        assert_eq!(schema::check("run_record.v1", &record), []);
+        assert_eq!(record["status"], "error");
+        let failed = &record["errors"][0];
+        assert_eq!(failed["type"], "PUBLISH_FAILURE");
+        assert_eq!(failed["subtype"], "VALIDATION_FAILED");
+        let listed = failed["details"]["violations"].as_array().unwrap();
+        assert!(listed[0]["rule"].as_str().unwrap().starts_with(rule), "{listed:?}");
+        let staged = failed["details"]["staged"].as_str().unwrap();
+        assert!(world.buses.join(staged).exists(), "what was staged is kept");
+        assert!(world.recover().unwrap().is_none(), "the failed build has ended");
+        assert!(world.buses.join(staged).exists(), "and a start keeps it too");
+        let report = world.build().unwrap();
+        assert!(report.published > 0);
+        assert_eq!(world.verify().violations, []);
+        world.gc();
+        assert!(!world.buses.join(staged).exists(), "until gc");
+    }
+}
+
+#[test]
+fn without_atomic_steps_nothing_is_published() {
+    let fault = Faulty { can_swap: false, ..Faulty::sound() };
+    let (_home, mut world, before, error) = failing(fault);
+    assert!(matches!(error, BuildError::Digest(DigestError::Index(_))), "{error:?}");
+    assert_eq!(without_records(world.tree()), without_records(before));
+    assert_eq!(record_of(&world)["errors"][0]["subtype"], "NOT_ATOMIC");
+    assert!(world.build().unwrap().published > 0);
+}
+
+#[test]
+fn a_promotion_that_fails_is_recorded_and_finished_later() {
+    let fault = Faulty { fails_rename_of: Some("digests/L2/tagbag"), ..Faulty::sound() };
+    let (_home, mut world, before, error) = failing(fault);
+    assert!(matches!(error, BuildError::Digest(DigestError::Disk { .. })), "{error:?}");
+    let index = |tree: &BTreeMap<String, Vec<u8>>| -> BTreeMap<String, Vec<u8>> {
+        tree.clone().into_iter().filter(|(path, _)| path.starts_with("index/")).collect()
+    };
+    assert_eq!(index(&world.tree()), index(&before), "the old indexes stay");
+    let record = record_of(&world);
+    assert_eq!(
+        (&record["status"], &record["errors"][0]["stage"]),
+        (&json!("error"), &json!("promotion"))
+    );
+    world.recover().unwrap();
+    assert_ne!(index(&world.tree()), index(&before), "the log says it is published");
+    let rules: BTreeSet<&str> = world.verify().violations.iter().map(|one| one.rule).collect();
+    assert!(rules.is_subset(&BTreeSet::from(["T004.run_record"])), "{rules:?}");
+}
+
+#[test]
+fn summaries_must_be_published_before_their_bags() {
+    let (_home, mut world) = small_world();
+    std::fs::remove_dir_all(world.buses.join("summaries/manifest")).unwrap();
+    let error = world.build().unwrap_err();
+    assert!(matches!(error, BuildError::SummariesBehind { .. }), "{error}");
+    assert_eq!(record_of(&world)["errors"][0]["type"], "INPUT_MISSING");
+    assert!(!world.buses.join("index/digest_registry.json").exists());
+}
+
+#[test]
+fn bag_ids_are_explained_by_what_the_trace_holds() {
+    let (_home, mut world) = world();
+    world.select(&[json!({"selector_id": "w"})]);
+    world.build().unwrap();
+    let week = |world: &World| -> PathBuf {
+        let bags = world.bags("w");
+        bags.iter().find(|(label, ..)| label == "2026-W07").unwrap().2.clone().into()
+    };
+    let before = week(&world);
+    let old = world.json(&format!("{}/meta/trace.json", before.display()));
+    world.produce(&[made("late", "2026-02-10T10:00:00Z", &[], "")]);
+    world.build().unwrap();
+    let after = week(&world);
+    assert_ne!(before, after);
+    let new = world.json(&format!("{}/meta/trace.json", after.display()));
+    assert_eq!(old["rules"], new["rules"], "the rules are the same");
+    let ids = |trace: &Value| -> BTreeSet<String> {
+        let ids = trace["upstream"]["summary_ids"].as_array().unwrap().iter();
+        ids.map(|id| id.as_str().unwrap().to_owned()).collect()
+    };
+    let added: Vec<String> = ids(&new).difference(&ids(&old)).cloned().collect();
+    assert_eq!(added, [made("late", "2026-02-10T10:00:00Z", &[], "").id()]);
+}
