@@ -9,6 +9,7 @@
 mod bus_support;
 mod support;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -305,4 +306,221 @@ fn what_a_model_wrote_is_aligned_and_labelled_and_its_answers_are_in_the_log() {
     let found = explained(&home, 0, "event", &["--verify"]);
     let unknown = |link: &str| (link.to_owned(), "unknown".to_owned());
     assert_eq!(loose(&found), [unknown("prompt.rendered"), unknown("outputs")]);
+}
+
+/// Every file under a folder, by path.
+fn tree(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    fn walk(root: &Path, dir: &Path, found: &mut BTreeMap<PathBuf, Vec<u8>>) {
+        for entry in std::fs::read_dir(dir).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                walk(root, &path, found);
+            } else {
+                found
+                    .insert(path.strip_prefix(root).unwrap().into(), std::fs::read(&path).unwrap());
+            }
+        }
+    }
+    let mut found = BTreeMap::new();
+    walk(root, root, &mut found);
+    found
+}
+
+/// What the service publishes under a bus home.
+fn published(buses: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let ours = ["summaries", "artifacts", "run_records"];
+    let mut found = BTreeMap::new();
+    for folder in ours {
+        let files = tree(&buses.join(folder)).into_iter();
+        found.extend(files.map(|(path, bytes)| (Path::new(folder).join(path), bytes)));
+    }
+    found
+}
+
+/// The published tree is valid and is what the log says, byte for byte.
+fn check_published(home: &ProcessHome) {
+    home.expect(0, &["verify", "--json"]);
+    let again = tempfile::tempdir().unwrap();
+    home.expect(0, &["export", "--to", again.path().to_str().unwrap()]);
+    let (live, exported) = (published(&home.path("buses")), published(&again.path().join("buses")));
+    let names = |tree: &BTreeMap<PathBuf, Vec<u8>>| tree.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&live), names(&exported));
+    for (path, bytes) in &live {
+        let (live, again) =
+            (String::from_utf8_lossy(bytes), String::from_utf8_lossy(&exported[path]));
+        assert_eq!(live, again, "{}", path.display());
+    }
+}
+
+/// All run records, by the time they began, and the rows of the bus.
+fn run_records(home: &ProcessHome) -> (Vec<Value>, Vec<Value>) {
+    let read = |folder: &str| tree(&home.path("buses").join(folder)).into_values();
+    let parse = |bytes: Vec<u8>| serde_json::from_slice::<Value>(&bytes).unwrap();
+    let mut records: Vec<Value> = read("artifacts/run_records").map(parse).collect();
+    records.sort_by_key(|record| record["created_at"].as_str().unwrap().to_owned());
+    for record in &records {
+        assert_eq!(summarizer::contract::schema::check("run_record.v1", record), [], "{record}");
+    }
+    let mut rows = Vec::new();
+    for (path, bytes) in tree(&home.path("buses/run_records/daily")) {
+        if path.extension().is_some_and(|end| end == "jsonl") {
+            let text = String::from_utf8(bytes).unwrap();
+            rows.extend(text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()));
+        }
+    }
+    rows.sort_by_key(|row| row["started_at"].as_str().unwrap().to_owned());
+    (records, rows)
+}
+
+#[test]
+fn every_run_has_its_record_also_one_that_failed_or_was_killed() {
+    let home = home();
+    home.expect(0, &["drain"]);
+    let mut asked = of_every_stream();
+    asked.push(ask("empty", "event_summary", "event_bus", &["evt_2"]));
+    home.append(&lines(&asked));
+    home.expect(0, &["drain"]);
+    let nobody = ask("nobody", "event_summary", "event_bus", &["evt_99"]);
+    home.append(&lines(&[nobody, ask("again", "event_summary", "event_bus", &["evt_4"])]));
+    home.append(b"no request\n");
+    home.expect(0, &["drain"]);
+    home.append(&lines(&[ask("lost", "event_summary", "event_bus", &["evt_98"])]));
+    home.expect(0, &["drain"]);
+    // Killed, and noticed by the next.
+    let service = Running::start(&home, &["serve"]);
+    until("the service answers", || home.answers());
+    service.kill();
+    // Stopped by a queue that shrank.
+    let queue = home.read("run/queue.jsonl");
+    std::fs::write(home.path("run/queue.jsonl"), &queue[..queue.len() / 2]).unwrap();
+    home.expect(5, &["drain"]);
+    std::fs::write(home.path("run/queue.jsonl"), &queue).unwrap();
+    home.expect(0, &["drain"]);
+
+    let (records, rows) = run_records(&home);
+    let field = |records: &[Value], name: &str| -> Vec<String> {
+        records.iter().map(|record| record[name].as_str().unwrap_or("-").to_owned()).collect()
+    };
+    let statuses =
+        ["empty_success", "success", "partial_success", "error", "error", "error", "empty_success"];
+    assert_eq!(field(&records, "status"), statuses);
+    assert_eq!(field(&rows, "run_status"), statuses);
+    assert_eq!(field(&rows, "status"), ["OK", "OK", "WARN", "FAIL", "FAIL", "FAIL", "OK"]);
+    assert_eq!(
+        field(&rows, "error_code"),
+        ["-", "-", "UNKNOWN_SOURCE_ID", "UNKNOWN_SOURCE_ID", "RUN_CRASHED", "RUN_FAILED", "-"]
+    );
+    assert_eq!(field(&records, "run_id"), field(&rows, "run_id"));
+
+    let full = &records[1];
+    assert_eq!(full["counters"]["records_seen"], 6);
+    assert_eq!(full["counters"]["records_processed"], 5);
+    assert_eq!(full["counters"]["records_skipped"], 1);
+    assert_eq!(full["counters"]["files_seen"], 5, "{:#}", full["inputs"]);
+    let stages: Vec<&str> =
+        list(&full["stages"]).iter().map(|stage| stage["stage"].as_str().unwrap()).collect();
+    assert_eq!(
+        stages,
+        [
+            "queue_read",
+            "input_resolution",
+            "model_execute",
+            "promote",
+            "ack_emit",
+            "run_record_emit"
+        ]
+    );
+    let outputs = list(&full["outputs"]);
+    // Three days were read or counted on, each has four streams.
+    assert_eq!(outputs.len() % 4, 0);
+    assert_eq!(full["counters"]["artifacts_written"], outputs.len());
+    for output in outputs {
+        assert_eq!(output["promotion_status"], "promoted");
+        assert!(home.path("buses").join(output["path"].as_str().unwrap()).exists());
+    }
+    let inputs = list(&full["inputs"]);
+    let events =
+        inputs.iter().find(|one| one["path"] == "eventbus/daily/2026-02-10.jsonl").unwrap();
+    let hash =
+        summarizer::contract::hash::sha256(home.read("buses/eventbus/daily/2026-02-10.jsonl"));
+    assert_eq!(
+        (&events["data_hash"], &events["resolution"]),
+        (&hash.hex().into(), &"present".into())
+    );
+
+    let partial = &records[2];
+    assert_eq!(partial["counters"]["errors_count"], 1);
+    assert_eq!(partial["errors"][0]["type"], "INPUT_MISSING");
+    assert_eq!(partial["warnings"][0]["type"], "malformed_json");
+    assert_eq!(records[4]["completed_at"], Value::Null, "a killed run has no end");
+    assert_eq!(records[4]["errors"][0]["severity"], "fatal");
+    assert!(records[5]["errors"][0]["message"].as_str().unwrap().contains("queue"));
+    check_published(&home);
+
+    // Deleted, they come back.
+    let before = published(&home.path("buses"));
+    std::fs::remove_dir_all(home.path("buses/artifacts")).unwrap();
+    std::fs::remove_dir_all(home.path("buses/run_records")).unwrap();
+    home.expect(0, &["drain"]);
+    let after = published(&home.path("buses"));
+    let kept = |tree: &BTreeMap<PathBuf, Vec<u8>>| -> Vec<PathBuf> {
+        tree.keys().filter(|path| path.starts_with("artifacts")).cloned().collect()
+    };
+    assert_eq!(kept(&after).len(), kept(&before).len() + 1);
+    for path in kept(&before) {
+        assert_eq!(before[&path], after[&path]);
+    }
+    check_published(&home);
+}
+
+#[test]
+fn most_events_are_empty_and_every_one_is_accounted_for() {
+    let home = ProcessHome::new();
+    let buses = home.path("buses");
+    let count = 2_200;
+    let empty = |number: usize| number % 20 < 11;
+    let events: Vec<Value> = (0..count)
+        .map(|number| {
+            let at = bus_support::MIDNIGHT + number as i64 * 1000;
+            let text = format!("The pump of hall {number} ran dry and was filled again.");
+            let text = if empty(number) { "" } else { &text };
+            bus_support::event(&format!("evt_{number:05}"), at, text)
+        })
+        .collect();
+    bus_support::events_day(&buses, "2026-02-11", &events);
+    let asked: Vec<Value> = (0..count)
+        .map(|number| {
+            let id = format!("evt_{number:05}");
+            ask(&format!("r{number}"), "event_summary", "event_bus", &[&id])
+        })
+        .collect();
+    home.append(&lines(&asked));
+    home.expect(0, &["drain"]);
+    let skipped = (0..count).filter(|number| empty(*number)).count();
+    let manifest: Value = serde_json::from_slice(
+        &home.read("buses/summaries/manifest/2026-02-11.events.summary.manifest.json"),
+    )
+    .unwrap();
+    assert_eq!(manifest["counts"]["eligible"], count);
+    assert_eq!(manifest["counts"]["produced"], count - skipped);
+    assert_eq!(manifest["counts"]["skipped"], skipped);
+    assert_eq!(manifest["skip_reasons"], json!({"empty_content": skipped}));
+    let acks = home.acks();
+    let ended = acks.iter().filter(|ack| ack["reason_code"] == "skipped_empty_content").count();
+    assert_eq!(ended, skipped);
+    let (records, _) = run_records(&home);
+    assert_eq!(records[0]["counters"]["records_skipped"], skipped);
+    let run_id = records[0]["run_id"].as_str().unwrap();
+    let path = format!("artifacts/skip_reports/{run_id}.skips.jsonl");
+    let named =
+        list(&records[0]["stages"]).iter().any(|stage| stage["evidence"][0]["path"] == *path);
+    assert!(named, "{:#}", records[0]["stages"]);
+    let report = String::from_utf8(home.read(&format!("buses/{path}"))).unwrap();
+    assert_eq!(report.lines().count(), skipped);
+    for line in report.lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(summarizer::contract::schema::check("skip_report.v1", &line), []);
+        assert_eq!(line["reason"], "empty_content");
+    }
+    check_published(&home);
 }

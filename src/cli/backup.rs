@@ -38,7 +38,10 @@ const MANIFEST: &str = "backup.json";
 const UPSTREAM: &[&str] = &["eventbus", "sessions", "chunks", "other", "selection_manifests"];
 /// Folders of the bus home whose files are copied as they are: an index before what it points at
 /// would be wrong, a bag that no index names yet is harmless.
-const PUBLISHED: &[&str] = &["index", "digests", "artifacts", "run_records"];
+const PUBLISHED: &[&str] = &["index", "digests", "artifacts"];
+/// Folders of the bus home that are written from the copied log, not copied.
+const PROJECTED: &[&str] =
+    &["summaries", "run_records", "artifacts/run_records", "artifacts/skip_reports"];
 
 /// Copy a home to an absent or empty directory, consistently, also while the service runs
 #[derive(Debug, Args)]
@@ -232,7 +235,7 @@ impl BackupArgs {
         Summaries::open(disk, &to.buses, &log)
             .and_then(|mut summaries| summaries.publish(None))
             .map_err(|error| not_published(&error))?;
-        self.note_tree(disk, to, &to.buses.join("summaries"), copied)
+        PROJECTED.iter().try_for_each(|name| self.note_tree(disk, to, &to.buses.join(name), copied))
     }
 
     /// Settings, registry, snapshots and the other buses.
@@ -271,6 +274,9 @@ impl BackupArgs {
         let Some(stat) = disk.stat(source).map_err(|error| self.failed(&error))? else {
             return Ok(());
         };
+        if PROJECTED.iter().any(|name| target == to.buses.join(name)) {
+            return Ok(());
+        }
         if !stat.is_dir {
             return self.copy_file(disk, source, target, to, copied);
         }

@@ -12,14 +12,15 @@ use super::session::{
 };
 use super::{Context, ui};
 use crate::compaction::files::SnapshotStore;
+use crate::config::Config;
 use crate::contract::time::{Timestamp, parse_instant};
 use crate::model::ProviderError;
 use crate::os::notify::Notifier;
-use crate::service::daemon::{Reloaded, RunReport, Service, StopSignal, Until};
+use crate::service::daemon::{NextRun, Reloaded, RunReport, Service, StopSignal, Until};
 use crate::service::flow_worker::FlowWorker;
 use crate::service::run_watch::RunWatch;
 use crate::service::runs::{Orders, RunsDesk};
-use crate::service::summaries::{Summaries, SummariesError, SummariesThread};
+use crate::service::summaries::{Pace, Summaries, SummariesError, SummariesThread};
 use crate::service::worker::FlowDirectory;
 
 /// Exit status after a second interrupt, as shells expect it.
@@ -78,7 +79,10 @@ pub fn run_service(context: &Context, command: &str, until: Until) -> Result<Run
     stop_on_signals(&stop)?;
     let summaries = Summaries::open(&context.machine.disk, &home.buses, engine.log());
     let summaries = summaries.map_err(|error| not_published(&error))?;
-    let every = Duration::from_millis(config.export_interval_ms.max(1).unsigned_abs());
+    let pace = Pace {
+        interval: Duration::from_millis(config.export_interval_ms.max(1).unsigned_abs()),
+        share: config.export_share,
+    };
     let registry = load_registry(context)?;
     let (orders, incoming) = Orders::channel();
     let store = SnapshotStore::new(Arc::clone(&context.machine.disk), home.snapshots());
@@ -92,21 +96,23 @@ pub fn run_service(context: &Context, command: &str, until: Until) -> Result<Run
     let (machine, of_worker) = (&context.machine, Arc::clone(&index));
     let worker = FlowWorker::new(machine, &home, &config, registry, of_worker, charged);
     let worker = Arc::new(worker.map_err(|error| no_provider(&error))?);
+    let publishing = SummariesThread::start(summaries, pace)
+        .map_err(|error| Failure::new(Exit::Storage, "cannot start publishing").because(&error))?;
     let service = Service {
         machine: context.machine.clone(),
         home,
         run: run_start(context, &config, command)?,
+        next_run: next_run(context, &config, command),
         config,
         index,
         reload: Some(reloader(context, Arc::clone(&flows), Arc::clone(&worker))),
         flows,
         worker,
         stop,
+        publishing: Some(publishing.client()),
         watch: None,
         runs: Some((Arc::clone(&desk), incoming)),
     };
-    let publishing = SummariesThread::start(summaries, every)
-        .map_err(|error| Failure::new(Exit::Storage, "cannot start publishing").because(&error))?;
     let watching = match until {
         Until::Stopped => Some(RunWatch::start(disk, run_logs, desk)),
         Until::Drained(_) => None,
@@ -126,6 +132,12 @@ pub fn run_service(context: &Context, command: &str, until: Until) -> Result<Run
     engine.close().map_err(|error| super::session::engine_failed(&error))?;
     drop(lock);
     Ok(report)
+}
+
+/// How the run of another day names itself; a run whose name cannot be made goes on.
+fn next_run(context: &Context, config: &Config, command: &str) -> Option<NextRun> {
+    let (context, config, command) = (context.clone(), config.clone(), command.to_owned());
+    Some(Box::new(move || run_start(&context, &config, &command).ok()))
 }
 
 /// Reads configuration and registry again; a bad one changes nothing.
@@ -157,7 +169,8 @@ fn reloader(
 
 /// The Summary Bus could not be brought up to the log.
 pub fn not_published(error: &SummariesError) -> Failure {
-    Failure::new(Exit::Storage, "the summaries are not published")
+    let exit = if error.is_violation() { Exit::Input } else { Exit::Storage };
+    Failure::new(exit, "the summaries are not published")
         .because(error)
         .hint("nothing that was accepted is lost; the next start publishes what is missing")
 }

@@ -6,13 +6,15 @@
 //!
 //! [`append_only`] keeps the two growing files (acks, quarantine) true across crashes; [`ack`] and
 //! [`quarantine`] say which line an event becomes. [`item`], [`summary_bus`] and [`run_record`]
-//! render bus files, purely; [`publish`] shows a whole consistent tree at every instant.
+//! render bus files, purely; [`run_book`] folds events into run records; [`publish`] shows a whole consistent tree at every instant.
 
 pub mod ack;
 pub mod append_only;
 pub mod item;
+pub mod outcome_facts;
 pub mod publish;
 pub mod quarantine;
+pub mod run_book;
 pub mod run_record;
 pub mod summary_bus;
 

@@ -22,13 +22,15 @@ use super::mark::{MarkError, QueueMark};
 use super::operate::{self, Reply, Surroundings};
 use super::projector::{Projector, ProjectorError};
 use super::runs::{NoteOrder, RunsDesk};
+use super::summaries::Publishing;
 use super::worker::{Pool, PoolSize, SharedFlows, Ticket, Worker};
 use crate::config::Config;
 use crate::contract::ids::Seq;
-use crate::contract::time::Timestamp;
+use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::ReasonCode;
 use crate::export::Committed;
 use crate::export::append_only::ProjectionError;
+use crate::export::run_book::{PUBLISH_FAILED, Promoted};
 use crate::os::Machine;
 use crate::registry::Mutation;
 use crate::seam::position::QueueError;
@@ -106,6 +108,9 @@ pub type Reload = Box<dyn FnMut(&Flows, bool) -> Result<Reloaded, String> + Send
 /// stands.
 pub type Watch = Box<dyn FnMut(&[Committed], &Engine) + Send>;
 
+/// How the run of the next day names itself.
+pub type NextRun = Box<dyn FnMut() -> Option<RunStart> + Send>;
+
 /// New settings that have been checked.
 pub struct Reloaded {
     /// The configuration.
@@ -132,8 +137,12 @@ pub struct Service {
     pub run: RunStart,
     /// How it is told to stop.
     pub stop: StopSignal,
+    /// How the run of the next day names itself; without it one run goes on for ever.
+    pub next_run: Option<NextRun>,
     /// How it reloads.
     pub reload: Option<Reload>,
+    /// Who publishes beside it.
+    pub publishing: Option<Publishing>,
     /// Who looks on.
     pub watch: Option<Watch>,
     /// The runs of the home, and their notes on the way here.
@@ -176,12 +185,26 @@ impl RunReport {
         *self.outcomes.entry(outcome).or_default() += 1;
     }
 
-    fn to_json(&self) -> String {
-        serde_json::json!({
+    /// What the end of a run says: its counts and what it promoted.
+    fn to_json(&self, outputs: &[Promoted], error: Option<&str>) -> String {
+        let mut report = serde_json::json!({
             "events": self.events, "lines": self.lines, "commits": self.commits,
-            "outcomes": self.outcomes,
-        })
-        .to_string()
+            "outcomes": self.outcomes, "outputs": outputs,
+        });
+        if let Some(error) = error {
+            report["error"] = error.into();
+        }
+        report.to_string()
+    }
+
+    /// What both runs did.
+    fn add(&mut self, other: RunReport) {
+        self.events += other.events;
+        self.lines += other.lines;
+        self.commits += other.commits;
+        for (outcome, count) in other.outcomes {
+            *self.outcomes.entry(outcome).or_default() += count;
+        }
     }
 }
 
@@ -223,7 +246,8 @@ impl Service {
             Err(error) => {
                 // The run is known to have begun; that it failed is a fact too.
                 let now = self.machine.clock.now();
-                engine.finish_run(RunEnd::Failed, failure_report(&error), now)?;
+                let report = RunReport::default().to_json(&[], Some(&error.to_string()));
+                engine.finish_run(RunEnd::Failed, report, now)?;
                 engine.commit(None, CheckpointWhen::Due, &[], now)?;
                 return Err(error.into());
             }
@@ -239,6 +263,7 @@ impl Service {
         };
         let pool = Pool::start(Arc::clone(&self.worker), engine.log(), size, reports)?;
         let disk_checked = Instant::now() - LOOK_AT_DISK_EVERY;
+        let day = self.machine.clock.now().day_in(self.config.timezone);
         let watch = self.watch.take();
         let (runs, orders) = match self.runs.take() {
             Some((desk, orders)) => (Some(desk), orders),
@@ -260,6 +285,9 @@ impl Service {
             free_bytes: None,
             waiting: Vec::new(),
             report: RunReport::default(),
+            before: RunReport::default(),
+            day,
+            turning: false,
             watch,
             runs,
             orders,
@@ -288,6 +316,12 @@ struct Sequencer {
     /// Answers that wait for the commit.
     waiting: Vec<(Sender<Answer>, Reply)>,
     report: RunReport,
+    /// Of the runs of earlier days.
+    before: RunReport,
+    /// The day of the run, in the configured zone.
+    day: Day,
+    /// Another day has begun: nothing new starts until the run of the old one is closed.
+    turning: bool,
     watch: Option<Watch>,
     runs: Option<Arc<RunsDesk>>,
     orders: Receiver<NoteOrder>,
@@ -304,9 +338,8 @@ impl Sequencer {
                 self.stop_intake();
                 // What failed may be the queue alone; then the run can still end in order.
                 if let ServiceError::Queue(queue) = &error {
-                    let now = self.now();
-                    self.engine.finish_run(RunEnd::Failed, failure_report(queue), now)?;
-                    self.commit(None, CheckpointWhen::Due)?;
+                    let why = queue.to_string();
+                    self.end_run(RunEnd::Failed, Some(&why))?;
                     self.projector.finish()?;
                 }
                 Err(error)
@@ -321,6 +354,9 @@ impl Sequencer {
             let mark = self.collect(until)?;
             self.after_inputs()?;
             self.commit(mark, CheckpointWhen::Due)?;
+            if until == Until::Stopped {
+                self.turn_of_day()?;
+            }
             if self.is_finished(until) {
                 return Ok(());
             }
@@ -356,8 +392,10 @@ impl Sequencer {
 
     fn has_work_at_once(&self) -> bool {
         let state = self.engine.state();
-        let may_start =
-            state.paused().is_empty() && state.ready_count() > 0 && self.free_slots() > 0;
+        let may_start = state.paused().is_empty()
+            && !self.turning
+            && state.ready_count() > 0
+            && self.free_slots() > 0;
         self.engine.pending() > 0 || state.has_unsettled() || may_start || self.unparsed.is_some()
     }
 
@@ -555,12 +593,13 @@ impl Sequencer {
     /// What follows from the inputs: limits, timeouts, waiters, starts.
     fn after_inputs(&mut self) -> Result<(), ServiceError> {
         let now = self.now();
+        self.note_troubles()?;
         self.watch_limits(now)?;
         self.watch_timeouts(now)?;
         if self.engine.state().has_unsettled() {
             self.engine.settle(now)?;
         }
-        if self.engine.state().paused().is_empty() {
+        if self.engine.state().paused().is_empty() && !self.turning {
             self.engine.start_ready(self.free_slots(), now)?;
         }
         Ok(())
@@ -727,10 +766,9 @@ impl Sequencer {
             }
             self.commit(mark.take(), CheckpointWhen::Due)?;
         }
-        let now = self.now();
-        self.engine.finish_run(RunEnd::Clean, self.report.to_json(), now)?;
-        self.commit(None, CheckpointWhen::Due)?;
-        let Sequencer { service, mut engine, projector, pool, report, .. } = self;
+        self.end_run(RunEnd::Clean, None)?;
+        let Sequencer { service, mut engine, projector, pool, mut report, before, .. } = self;
+        report.add(before);
         let cursors = projector.finish()?;
         engine.commit(None, CheckpointWhen::Changed, &cursors, service.machine.clock.now())?;
         if engine.state().running_count() == 0 {
@@ -741,11 +779,52 @@ impl Sequencer {
         Ok((report, engine))
     }
 
+    /// Closes the run: everything is shown first, so that its end can say what it promoted.
+    fn end_run(&mut self, end: RunEnd, error: Option<&str>) -> Result<(), ServiceError> {
+        let mut outputs = Vec::new();
+        if let Some(publishing) = self.service.publishing.clone() {
+            outputs = match publishing.flush() {
+                Ok(outputs) | Err((_, outputs)) => outputs,
+            };
+            self.note_troubles()?;
+        }
+        let now = self.now();
+        self.engine.finish_run(end, self.report.to_json(&outputs, error), now)?;
+        self.commit(None, CheckpointWhen::Due)
+    }
+
+    /// What could not be published is a fact of the run.
+    fn note_troubles(&mut self) -> Result<(), ServiceError> {
+        let Some(publishing) = self.service.publishing.clone() else { return Ok(()) };
+        while let Some(trouble) = publishing.trouble() {
+            let now = self.now();
+            self.engine.note(PUBLISH_FAILED, trouble.facts().to_string(), None, now)?;
+        }
+        Ok(())
+    }
+
+    /// A run of the service is one day: at midnight it ends and another begins, as soon as
+    /// nothing is under way that was started in its name.
+    fn turn_of_day(&mut self) -> Result<(), ServiceError> {
+        let today = self.now().day_in(self.service.config.timezone);
+        self.turning = today > self.day && self.service.next_run.is_some();
+        if !self.turning || self.engine.state().running_count() > 0 {
+            return Ok(());
+        }
+        self.turning = false;
+        self.day = today;
+        let Some(next) = self.service.next_run.as_mut().and_then(|next| next()) else {
+            return Ok(());
+        };
+        self.end_run(RunEnd::Clean, None)?;
+        self.before.add(std::mem::take(&mut self.report));
+        self.service.run = next.clone();
+        let now = self.now();
+        self.engine.begin_run(next, now)?;
+        self.commit(None, CheckpointWhen::Due)
+    }
+
     fn now(&self) -> Timestamp {
         self.service.machine.clock.now()
     }
-}
-
-fn failure_report(error: &dyn std::error::Error) -> String {
-    serde_json::json!({"error": error.to_string()}).to_string()
 }

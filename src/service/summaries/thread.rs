@@ -1,0 +1,208 @@
+//! Publishing beside a running service.
+//!
+//! Contract: between two publications there is always the configured interval, and so much time
+//! that publishing never takes more than its configured share. Whoever ends a run asks for
+//! everything to be shown at once and is told what was.
+
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use serde_json::{Value, json};
+
+use super::{Summaries, SummariesError};
+use crate::export::run_book::Promoted;
+use crate::export::summary_bus::SUMMARIES_DIR;
+
+/// Least share that can be asked for; with less nothing would ever be shown again.
+const SHARE_MIN: f64 = 0.001;
+/// Longest pause, however long the last publication took.
+const PAUSE_MAX: Duration = Duration::from_secs(600);
+
+/// How often to publish.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pace {
+    /// Least time between two publications.
+    pub interval: Duration,
+    /// Largest share of time they may take.
+    pub share: f64,
+}
+
+impl Pace {
+    /// How long to wait after a publication that took this long.
+    pub fn pause_after(self, took: Duration) -> Duration {
+        let share = self.share.clamp(SHARE_MIN, 1.0);
+        let rest = took.mul_f64((1.0 - share) / share);
+        rest.min(PAUSE_MAX).max(self.interval)
+    }
+}
+
+/// A publication that did not happen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trouble {
+    /// What happened.
+    pub message: String,
+    /// Whether what was to be shown is wrong, rather than the disk.
+    pub violation: bool,
+}
+
+impl Trouble {
+    fn of(error: &SummariesError) -> Trouble {
+        let mut message = error.to_string();
+        let mut source = std::error::Error::source(error);
+        while let Some(cause) = source {
+            message.push_str(&format!(": {cause}"));
+            source = cause.source();
+        }
+        Trouble { message, violation: error.is_violation() }
+    }
+
+    /// As recorded in the log.
+    pub fn facts(&self) -> Value {
+        json!({
+            "message": self.message, "violation": self.violation,
+            "details": {
+                "publish_target": SUMMARIES_DIR,
+                "staging_path": format!(".{SUMMARIES_DIR}.shadow"),
+                "intended_promoted_path": SUMMARIES_DIR,
+                "promotion_status": "not_written",
+            },
+        })
+    }
+}
+
+/// What a flush came to.
+type Flushed = Result<Vec<Promoted>, (Trouble, Vec<Promoted>)>;
+
+/// Asks the publisher beside the service.
+#[derive(Clone)]
+pub struct Publishing {
+    flushes: Sender<Sender<Flushed>>,
+    troubles: Receiver<Trouble>,
+}
+
+impl Publishing {
+    /// Shows everything that is committed, and says what was shown since the last call.
+    pub fn flush(&self) -> Flushed {
+        let (reply, answer) = bounded(1);
+        let ended = || {
+            let message = "the publisher ended early".to_owned();
+            (Trouble { message, violation: false }, Vec::new())
+        };
+        self.flushes.send(reply).map_err(|_| ended())?;
+        answer.recv().map_err(|_| ended())?
+    }
+
+    /// What went wrong since the last call, each thing once.
+    pub fn trouble(&self) -> Option<Trouble> {
+        self.troubles.try_recv().ok()
+    }
+}
+
+/// The thread.
+pub struct SummariesThread {
+    client: Publishing,
+    thread: JoinHandle<Summaries>,
+    stop: Sender<()>,
+}
+
+impl SummariesThread {
+    /// Starts publishing.
+    pub fn start(summaries: Summaries, pace: Pace) -> std::io::Result<SummariesThread> {
+        let (stop, stopped) = bounded::<()>(0);
+        let (flushes, asked) = unbounded();
+        let (trouble, troubles) = unbounded();
+        let thread = std::thread::Builder::new().name("summaries".to_owned());
+        let work = Work { summaries, pace, asked, stopped, trouble, last: None };
+        let thread = thread.spawn(move || work.run())?;
+        Ok(SummariesThread { client: Publishing { flushes, troubles }, thread, stop })
+    }
+
+    /// A way to ask it.
+    pub fn client(&self) -> Publishing {
+        self.client.clone()
+    }
+
+    /// Ends the thread and publishes everything that is left.
+    pub fn finish(self) -> Result<(), SummariesError> {
+        drop(self.stop);
+        let mut summaries = self.thread.join().map_err(|_| SummariesError::Ended)?;
+        summaries.publish(None).map(|_| ())
+    }
+}
+
+struct Work {
+    summaries: Summaries,
+    pace: Pace,
+    asked: Receiver<Sender<Flushed>>,
+    stopped: Receiver<()>,
+    trouble: Sender<Trouble>,
+    last: Option<Trouble>,
+}
+
+impl Work {
+    fn run(mut self) -> Summaries {
+        loop {
+            let began = Instant::now();
+            self.publish();
+            let pause = self.pace.pause_after(began.elapsed());
+            crossbeam_channel::select! {
+                recv(self.stopped) -> _ => return self.summaries,
+                recv(self.asked) -> reply => {
+                    if let Ok(reply) = reply {
+                        let outcome = self.publish();
+                        let promoted = self.summaries.take_promoted();
+                        let answer = outcome.map_or(Ok(()), Err);
+                        let answer = match answer {
+                            Ok(()) => Ok(promoted),
+                            Err(trouble) => Err((trouble, promoted)),
+                        };
+                        // Who asked and went away misses nothing that is not on disk.
+                        let _ = reply.send(answer);
+                    }
+                }
+                default(pause) => {}
+            }
+        }
+    }
+
+    /// Publishes; a new kind of trouble is told once.
+    fn publish(&mut self) -> Option<Trouble> {
+        match self.summaries.publish(None) {
+            Ok(_) => {
+                self.last = None;
+                None
+            }
+            Err(error) => {
+                let trouble = Trouble::of(&error);
+                tracing::warn!(error = trouble.message, "the summaries are not published yet");
+                if self.last.as_ref() != Some(&trouble) {
+                    let _ = self.trouble.send(trouble.clone());
+                    self.last = Some(trouble.clone());
+                }
+                Some(trouble)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn publishing_takes_no_more_than_its_share() {
+        let pace = Pace { interval: Duration::from_millis(100), share: 0.1 };
+        assert_eq!(pace.pause_after(Duration::ZERO), Duration::from_millis(100));
+        assert_eq!(pace.pause_after(Duration::from_millis(1)), Duration::from_millis(100));
+        for seconds in [1, 5, 20] {
+            let took = Duration::from_secs(seconds);
+            let share = took.as_secs_f64() / (took + pace.pause_after(took)).as_secs_f64();
+            assert!((share - 0.1).abs() < 1e-9, "{share}");
+        }
+        let all = Pace { share: 1.0, ..pace };
+        assert_eq!(all.pause_after(Duration::from_secs(9)), Duration::from_millis(100));
+        let none = Pace { share: 0.0, ..pace };
+        assert_eq!(none.pause_after(Duration::from_secs(9)), PAUSE_MAX);
+    }
+}
