@@ -252,9 +252,6 @@ pub const SUMMARY_PRODUCED: u16 = 15;
 /// The tag of [`Event::Noted`].
 pub const NOTED: u16 = 26;
 
-/// The tag of [`Event::Noted`], likewise.
-pub const NOTED: u16 = 26;
-
 /// The event list: tag, variant, fields in stored order. Each is at version 1.
 macro_rules! event_codec {
     ($($tag:literal $variant:ident { $($field:ident),+ $(,)? })+) => {
