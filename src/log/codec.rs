@@ -249,6 +249,8 @@ impl<C> Decode<C> for Open {
 pub const LINE_QUARANTINED: u16 = 3;
 /// The tag of [`Event::SummaryProduced`].
 pub const SUMMARY_PRODUCED: u16 = 15;
+/// The tag of [`Event::Noted`], likewise.
+pub const NOTED: u16 = 26;
 
 /// The event list: tag, variant, fields in stored order. Each is at version 1.
 macro_rules! event_codec {
