@@ -32,6 +32,7 @@
 //! - [`service`]: the sequencer, the workers, the control socket. [`replay`]: the state again from
 //!   the log alone. [`digest`]: bags of summaries. [`compaction`] and [`synthesis`]: run snapshots and bounded packs.
 //! - [`mod@import`], [`verify`], [`bus`]: data in, whole trees checked, a reader for others.
+//! - [`web`]: metrics and the status page: looks, never orders.
 //! - [`cli`]: the only place that prints.
 
 pub mod bus;
@@ -55,3 +56,4 @@ pub mod state;
 pub mod synthesis;
 pub mod upstream;
 pub mod verify;
+pub mod web;

@@ -16,7 +16,7 @@ const LAYERS: &[&[&str]] = &[
     &["contract", "limits", "error"],
     &["state", "config", "os"],
     &["flow", "model", "upstream", "registry", "seam", "export", "log"],
-    &["service", "replay", "digest", "compaction", "synthesis", "import", "verify", "bus"],
+    &["service", "replay", "digest", "compaction", "synthesis", "import", "verify", "bus", "web"],
     &["cli"],
     &["main", "lib"],
 ];

@@ -33,6 +33,7 @@ impl ExplainArgs {
             id: self.id.clone(),
             verify: self.verify,
             prompts: self.show_prompts,
+            texts: false,
         };
         let answer = session.ask(context, &question);
         session.close()?;

@@ -1,5 +1,6 @@
 //! `serve` and `drain`: the same loop, until stopped or until nothing is left to do.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,12 +17,15 @@ use crate::config::Config;
 use crate::contract::time::{Timestamp, parse_instant};
 use crate::model::ProviderError;
 use crate::os::notify::Notifier;
-use crate::service::daemon::{NextRun, Reloaded, RunReport, Service, StopSignal, Until};
+use crate::service::control::ControlServer;
+use crate::service::daemon::{NextRun, Reloaded, RunReport, Service, StopSignal, Until, Watch};
 use crate::service::flow_worker::FlowWorker;
+use crate::service::home::Home;
 use crate::service::run_watch::RunWatch;
 use crate::service::runs::{Orders, RunsDesk};
 use crate::service::summaries::{Pace, Summaries, SummariesError, SummariesThread};
 use crate::service::worker::FlowDirectory;
+use crate::web::{self, Shown, Tally};
 
 /// Exit status after a second interrupt, as shells expect it.
 const INTERRUPTED: i32 = 130;
@@ -98,6 +102,12 @@ pub fn run_service(context: &Context, command: &str, until: Until) -> Result<Run
     let worker = Arc::new(worker.map_err(|error| no_provider(&error))?);
     let publishing = SummariesThread::start(summaries, pace)
         .map_err(|error| Failure::new(Exit::Storage, "cannot start publishing").because(&error))?;
+    let watch = match (control.as_ref(), config.status_http) {
+        (Some(control), Some(address)) if command == "serve" => {
+            Some(status_page(context, address, control, &config, &home)?)
+        }
+        _ => None,
+    };
     let service = Service {
         machine: context.machine.clone(),
         home,
@@ -110,7 +120,7 @@ pub fn run_service(context: &Context, command: &str, until: Until) -> Result<Run
         worker,
         stop,
         publishing: Some(publishing.client()),
-        watch: None,
+        watch,
         runs: Some((Arc::clone(&desk), incoming)),
     };
     let watching = match until {
@@ -138,6 +148,37 @@ pub fn run_service(context: &Context, command: &str, until: Until) -> Result<Run
 fn next_run(context: &Context, config: &Config, command: &str) -> Option<NextRun> {
     let (context, config, command) = (context.clone(), config.clone(), command.to_owned());
     Some(Box::new(move || run_start(&context, &config, &command).ok()))
+}
+
+/// Starts the status page, and gives what counts for it.
+fn status_page(
+    context: &Context,
+    address: SocketAddr,
+    control: &ControlServer,
+    config: &Config,
+    home: &Home,
+) -> Result<Watch, Failure> {
+    let tally = Arc::new(Tally::new(config));
+    let shown = Shown {
+        asker: control.asker(),
+        tally: Arc::clone(&tally),
+        home: std::path::absolute(&home.root).unwrap_or_else(|_| home.root.clone()),
+        buses: home.buses.clone(),
+        snapshots: home.snapshots(),
+    };
+    let address = web::start(address, shown).map_err(|error| {
+        Failure::new(Exit::Config, format!("cannot show the status page on {address}"))
+            .because(&error)
+            .hint("set status.http to another address, or to \"off\"")
+    })?;
+    context.ui.talk(format!("status page: http://{address}/"));
+    if !address.ip().is_loopback() {
+        context.ui.talk(format!(
+            "{} the status page has no login, and {address} can be reached from other machines",
+            ui::yellow("warning:")
+        ));
+    }
+    Ok(Box::new(move |events, _| tally.observe(events)))
 }
 
 /// Reads configuration and registry again; a bad one changes nothing.

@@ -165,7 +165,7 @@ pub struct Config {
     pub tokens_per_day_max: Option<u64>,
     pub research_root: Option<PathBuf>,
     pub agent_types: Vec<String>,
-    pub status_http: Option<String>,
+    pub status_http: Option<std::net::SocketAddr>,
     settings: Vec<Setting>,
 }
 
@@ -369,7 +369,7 @@ impl Values {
             tokens_per_day_max: self.optional_count("budget.max_tokens_per_day")?,
             research_root: self.optional_text("synthesis.research_root")?.map(PathBuf::from),
             agent_types: self.texts("synthesis.agent_types")?,
-            status_http: Some(self.text("status.http")?).filter(|text| text != "off"),
+            status_http: self.address("status.http")?,
             settings: self.settings(),
         })
     }
@@ -488,6 +488,16 @@ impl Values {
     fn is_unset(&self, path: &str) -> bool {
         matches!(self.value(path), (toml::Value::String(text), _) if text.is_empty() || text == "none")
             || (path.contains('\u{0}') && !self.found.contains_key(path))
+    }
+
+    /// An address to listen on, or `off`.
+    fn address(&self, path: &str) -> Result<Option<std::net::SocketAddr>, ConfigError> {
+        let text = self.text(path)?;
+        if text == "off" {
+            return Ok(None);
+        }
+        let parsed = text.parse().map(Some);
+        parsed.map_err(|_| self.bad(path, "\"off\" or an address such as \"127.0.0.1:7878\""))
     }
 
     fn optional_text(&self, path: &str) -> Result<Option<String>, ConfigError> {

@@ -66,6 +66,9 @@ pub enum Question {
         /// Show the prompts as they were rendered.
         #[serde(default)]
         prompts: bool,
+        /// Give the texts of the sources along.
+        #[serde(default)]
+        texts: bool,
     },
     /// A page of quarantined lines, oldest first.
     Quarantine {
@@ -201,6 +204,7 @@ pub fn socket_path(wanted: &Path) -> PathBuf {
 pub struct ControlServer {
     /// Questions for the sequencer.
     pub questions: Receiver<Asked>,
+    asker: Asker,
     path: PathBuf,
 }
 
@@ -215,6 +219,7 @@ impl ControlServer {
         let listener = UnixListener::bind(&path)?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
         let (inbox, questions) = bounded(WAITING_MAX);
+        let asker = Asker { inbox: inbox.clone(), progress: progress.clone() };
         std::thread::Builder::new().name("control".to_owned()).spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (inbox, progress) = (inbox.clone(), progress.clone());
@@ -224,7 +229,12 @@ impl ControlServer {
                     .spawn(move || serve_one(stream, &inbox, &progress));
             }
         })?;
-        Ok(ControlServer { questions, path })
+        Ok(ControlServer { questions, asker, path })
+    }
+
+    /// Somebody in this process who asks the way the socket does.
+    pub fn asker(&self) -> Asker {
+        self.asker.clone()
     }
 }
 
@@ -253,6 +263,20 @@ fn serve_one(stream: UnixStream, inbox: &Sender<Asked>, progress: &Progress) {
         }
         line.clear();
         reader.get_mut().set_limit(QUESTION_BYTES_MAX);
+    }
+}
+
+/// Asks the sequencer of this process.
+#[derive(Clone)]
+pub struct Asker {
+    inbox: Sender<Asked>,
+    progress: Progress,
+}
+
+impl Asker {
+    /// Asks one question.
+    pub fn ask(&self, question: Question) -> Answer {
+        self.progress.answer().unwrap_or_else(|| ask_inbox(question, &self.inbox))
     }
 }
 

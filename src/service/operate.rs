@@ -86,8 +86,8 @@ pub fn answer(
             Ok(requests(engine, now, filter, before, limit))
         }
         Question::Show { id } => show(engine, now, &id),
-        Question::Explain { id, verify, prompts } => {
-            explained(engine, around, &id, Wanted { verify, prompts })
+        Question::Explain { id, verify, prompts, texts } => {
+            explained(engine, around, &id, Wanted { verify, prompts, texts })
         }
         Question::Quarantine { after, limit } => {
             let log = engine.log().clone();

@@ -81,6 +81,8 @@ pub struct Wanted {
     pub verify: bool,
     /// Render the prompts again and show them.
     pub prompts: bool,
+    /// Give the normalized texts of the sources along, as far as they fit.
+    pub texts: bool,
 }
 
 /// Where a summary comes from.
@@ -202,6 +204,9 @@ pub struct SourceLine {
     pub record_sha256: Option<String>,
     /// Why its text cannot be read now.
     pub problem: Option<String>,
+    /// Its normalized text, when that was asked for and fits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
 }
 
 /// The request.
@@ -303,7 +308,7 @@ pub fn explain(
         title: item["title"].as_str().map(str::to_owned),
         model_generated: generated,
         sentences: sentences(item, &texts, !generated),
-        sources: texts.lines.clone(),
+        sources: if wanted.texts { texts.lines_with_text() } else { texts.lines.clone() },
         sources_omitted: story.resolved["sources_omitted"].as_u64().unwrap_or(0),
         upstream: story.produced["inputs"].clone(),
         selection: item["selection"].clone(),

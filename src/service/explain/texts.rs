@@ -9,6 +9,9 @@ use crate::model::SourceText;
 use crate::upstream::recompute::{self, Place};
 use crate::upstream::{Family, Upstream};
 
+/// Bytes of source texts that go along with an explanation.
+const TEXT_BYTES_MAX: usize = 1 << 20;
+
 /// Sources with their texts, as upstream has them now.
 pub(super) struct Texts {
     /// Every source, in order; one that cannot be read has an empty text.
@@ -48,6 +51,7 @@ impl Texts {
             text_bytes: number("text_bytes"),
             record_sha256: None,
             problem: None,
+            text: None,
         };
         let family = Family::ALL.into_iter().find(|one| line.file.starts_with(one.data_dir()));
         let at = Place {
@@ -75,6 +79,19 @@ impl Texts {
         self.sources.push(SourceText { id: line.id.clone(), text: read });
         self.lines.push(line);
         self.plain.push(plain);
+    }
+
+    /// The places with their texts, as long as they fit into a page.
+    pub fn lines_with_text(&self) -> Vec<SourceLine> {
+        let mut room = TEXT_BYTES_MAX;
+        let pairs = self.lines.iter().zip(&self.sources);
+        pairs
+            .map(|(line, source)| {
+                let fits = line.problem.is_none() && source.text.len() <= room;
+                room -= if fits { source.text.len() } else { 0 };
+                SourceLine { text: fits.then(|| source.text.clone()), ..line.clone() }
+            })
+            .collect()
     }
 
     /// The file and the line in which words of a source stand.

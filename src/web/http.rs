@@ -1,0 +1,293 @@
+//! As much of HTTP/1.1 as a status page needs: one request a connection, no body, and nothing that
+//! is not understood is guessed at.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+/// Bytes of a request's line and headers.
+const HEAD_BYTES_MAX: usize = 8 << 10;
+
+/// What may be done here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Method {
+    Get,
+    Head,
+}
+
+/// A request that was understood.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    pub method: Method,
+    pub path: String,
+    query: BTreeMap<String, String>,
+}
+
+/// A request that is not answered.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Refused {
+    pub status: u16,
+    pub why: &'static str,
+}
+
+impl Request {
+    /// Reads one request. All of it must arrive within the patience, however slowly it trickles.
+    pub fn read(stream: &mut TcpStream, patience: Duration) -> Result<Request, Refused> {
+        let deadline = Instant::now() + patience;
+        let mut head = Vec::new();
+        let mut buffer = [0; 1024];
+        let late = Refused { status: 408, why: "the request took too long" };
+        loop {
+            if let Some(end) = head.windows(4).position(|window| window == b"\r\n\r\n") {
+                return Request::parse(&head[..end]);
+            }
+            if head.len() > HEAD_BYTES_MAX {
+                return Err(Refused { status: 431, why: "the request is too long" });
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || stream.set_read_timeout(Some(left)).is_err() {
+                return Err(late);
+            }
+            match stream.read(&mut buffer) {
+                Ok(0) => return Err(Refused { status: 400, why: "the request ends early" }),
+                Ok(count) => head.extend_from_slice(&buffer[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return Err(late),
+            }
+        }
+    }
+
+    fn parse(head: &[u8]) -> Result<Request, Refused> {
+        let bad = |why| Refused { status: 400, why };
+        let head = std::str::from_utf8(head).map_err(|_| bad("the request is not text"))?;
+        let mut lines = head.split("\r\n");
+        let line = lines.next().unwrap_or_default();
+        let mut words = line.split(' ');
+        let (method, target, version) = (words.next(), words.next(), words.next());
+        let (Some(method), Some(target), Some(version), None) =
+            (method, target, version, words.next())
+        else {
+            return Err(bad("the request line is malformed"));
+        };
+        if !matches!(version, "HTTP/1.1" | "HTTP/1.0") {
+            return Err(Refused { status: 505, why: "only HTTP/1.1 is spoken here" });
+        }
+        let method = match method {
+            "GET" => Method::Get,
+            "HEAD" => Method::Head,
+            _ => return Err(Refused { status: 405, why: "this page only shows" }),
+        };
+        let mut hosts = Vec::new();
+        for header in lines {
+            let Some((name, value)) = header.split_once(':') else {
+                return Err(bad("a header is malformed"));
+            };
+            match name.to_ascii_lowercase().as_str() {
+                "host" => hosts.push(value.trim()),
+                "content-length" if value.trim() == "0" => {}
+                "content-length" | "transfer-encoding" => {
+                    return Err(Refused { status: 413, why: "a request has no body here" });
+                }
+                _ => {}
+            }
+        }
+        match hosts[..] {
+            [host] if is_this_machine(host) => {}
+            [_] => {
+                let why = "ask for this machine by its address or as localhost";
+                return Err(Refused { status: 421, why });
+            }
+            _ => return Err(bad("exactly one Host header is wanted")),
+        }
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        if !path.starts_with('/') {
+            return Err(bad("the path must begin with a slash"));
+        }
+        let path = decode(path).ok_or(bad("the path is malformed"))?;
+        let mut pairs = BTreeMap::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let decoded = (decode(name), decode(&value.replace('+', " ")));
+            let (Some(name), Some(value)) = decoded else {
+                return Err(bad("the query is malformed"));
+            };
+            pairs.insert(name, value);
+        }
+        Ok(Request { method, path, query: pairs })
+    }
+
+    /// A parameter that is there and not empty.
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        self.query.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// A number.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.parameter(name)?.parse().ok()
+    }
+}
+
+/// An address in numbers or `localhost`: no name that somebody else can point here.
+fn is_this_machine(host: &str) -> bool {
+    let (name, port) = match host.strip_prefix('[') {
+        Some(rest) => match rest.split_once(']') {
+            Some((name, port)) => (name, port),
+            None => return false,
+        },
+        None => match host.split_once(':') {
+            Some((name, _)) => (name, &host[name.len()..]),
+            None => (host, ""),
+        },
+    };
+    let port_is_one = match port.strip_prefix(':') {
+        Some(port) => port.parse::<u16>().is_ok(),
+        None => port.is_empty(),
+    };
+    port_is_one && (name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok())
+}
+
+/// Undoes percent encoding; `None` for what is none, or is not UTF-8, or holds control characters.
+fn decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        if *first == b'%' {
+            let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok())?;
+            bytes.push(u8::from_str_radix(digits, 16).ok()?);
+            rest = &after[2..];
+        } else {
+            bytes.push(*first);
+            rest = after;
+        }
+    }
+    String::from_utf8(bytes).ok().filter(|text| !text.chars().any(char::is_control))
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(super) struct Response {
+    status: u16,
+    kind: &'static str,
+    policy: String,
+    body: Vec<u8>,
+}
+
+impl Response {
+    /// A document with its own policy.
+    pub fn html(body: Vec<u8>, policy: String) -> Response {
+        Response { status: 200, kind: "text/html; charset=utf-8", policy, body }
+    }
+
+    /// A JSON value.
+    pub fn json(status: u16, value: &serde_json::Value) -> Response {
+        let body = value.to_string().into_bytes();
+        Response { status, kind: "application/json", policy: NOTHING.to_owned(), body }
+    }
+
+    /// Text.
+    pub fn plain(status: u16, text: &str) -> Response {
+        let body = text.as_bytes().to_vec();
+        Response { status, kind: "text/plain; charset=utf-8", policy: NOTHING.to_owned(), body }
+    }
+
+    /// Text in the exposition format of Prometheus.
+    pub fn exposition(text: String) -> Response {
+        let kind = "text/plain; version=0.0.4; charset=utf-8";
+        Response { status: 200, kind, policy: NOTHING.to_owned(), body: text.into_bytes() }
+    }
+
+    /// Sends it and asks for the connection to be closed.
+    pub fn send(&self, stream: &mut impl Write, head_only: bool) -> io::Result<()> {
+        let reason = match self.status {
+            200 => "OK",
+            400 => "Bad Request",
+            404 => "Not Found",
+            405 => "Method Not Allowed",
+            408 => "Request Timeout",
+            413 => "Content Too Large",
+            421 => "Misdirected Request",
+            431 => "Request Header Fields Too Large",
+            503 => "Service Unavailable",
+            505 => "HTTP Version Not Supported",
+            _ => "Error",
+        };
+        let head = format!(
+            "HTTP/1.1 {} {reason}\r\nContent-Type: {}\r\nContent-Length: {}\r\n\
+             Content-Security-Policy: {}\r\nCache-Control: no-store\r\n\
+             X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n\
+             Referrer-Policy: no-referrer\r\nCross-Origin-Resource-Policy: same-origin\r\n\
+             Cross-Origin-Opener-Policy: same-origin\r\nConnection: close\r\n\r\n",
+            self.status,
+            self.kind,
+            self.body.len(),
+            self.policy,
+        );
+        stream.write_all(head.as_bytes())?;
+        if !head_only {
+            stream.write_all(&self.body)?;
+        }
+        stream.flush()
+    }
+}
+
+/// The policy of everything that is no document: it may load nothing.
+const NOTHING: &str = "default-src 'none'; frame-ancestors 'none'";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Request, u16> {
+        Request::parse(text.as_bytes()).map_err(|refused| refused.status)
+    }
+
+    #[test]
+    fn what_is_understood() {
+        let request =
+            parse("GET /api/requests?q=a%20b+c&limit=5&x HTTP/1.1\r\nHost: [::1]:80").unwrap();
+        assert_eq!((request.path.as_str(), request.method), ("/api/requests", Method::Get));
+        assert_eq!(request.parameter("q"), Some("a b c"));
+        assert_eq!((request.number("limit"), request.parameter("x")), (Some(5), None));
+    }
+
+    #[test]
+    fn what_is_refused() {
+        let with_host = |line: &str| format!("{line}\r\nHost: localhost:7878");
+        let cases = [
+            ("POST / HTTP/1.1", 405),
+            ("DELETE /api/status HTTP/1.1", 405),
+            ("GET / HTTP/2", 505),
+            ("GET /", 400),
+            ("GET  / HTTP/1.1", 400),
+            ("GET http://127.0.0.1/ HTTP/1.1", 400),
+            ("GET /%zz HTTP/1.1", 400),
+            ("GET /%0d%0aSet-Cookie:x HTTP/1.1", 400),
+            ("GET /?a=%ff HTTP/1.1", 400),
+        ];
+        for (line, status) in cases {
+            assert_eq!(parse(&with_host(line)), Err(status), "{line}");
+        }
+        assert_eq!(parse("GET / HTTP/1.1"), Err(400));
+        assert_eq!(parse("GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost"), Err(400));
+        assert_eq!(parse("GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3"), Err(413));
+    }
+
+    #[test]
+    fn only_this_machine_by_number_or_as_localhost() {
+        for host in ["localhost", "LOCALHOST:1", "127.0.0.1:7878", "[::1]:7878", "192.168.1.4"] {
+            assert!(is_this_machine(host), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "localhost.evil.example:7878",
+            "127.0.0.1.evil.example",
+            "localhost:x",
+            "[::1",
+            "[::1]x",
+            "",
+        ] {
+            assert!(!is_this_machine(host), "{host}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Metrics and the status page: a small HTTP server that answers questions and takes no orders.
+//!
+//! Contract. Off unless an address is configured. Only `GET` and `HEAD`; nothing here changes
+//! anything. It asks the sequencer what the control socket would be asked, so an answer is the same
+//! as a command's. Bounded in every way: connections at once, bytes of a request, time to send and
+//! receive it, rows of an answer. A request must name this machine by an address or `localhost`
+//! ([`http`]), so that no page of somebody else can read it through a name that leads here. The
+//! page is one document with everything in it; its policy allows exactly its own script and style
+//! by their hashes, and its script makes no markup from text.
+//!
+//! It has no login: an address that is not loopback shows everything to whoever reaches it.
+
+mod api;
+mod http;
+mod metrics;
+mod page;
+mod tally;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::service::control::Asker;
+use http::{Method, Refused, Request, Response};
+
+pub use tally::Tally;
+
+/// Connections served at once; one more is told to come back.
+const CONNECTIONS_MAX: usize = 16;
+/// How long a whole request may take to arrive, and an answer to be taken.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often the charts get a point.
+const SAMPLE_EVERY: Duration = Duration::from_secs(1);
+
+/// What is shown.
+#[derive(Clone)]
+pub struct Shown {
+    /// Who answers.
+    pub asker: Asker,
+    /// What was counted since the start.
+    pub tally: Arc<Tally>,
+    /// The home, for its name.
+    pub home: PathBuf,
+    /// The bus home.
+    pub buses: PathBuf,
+    /// Snapshots of runs.
+    pub snapshots: PathBuf,
+}
+
+/// Starts answering; gives the address, which the system chose when port 0 was asked for.
+pub fn start(address: SocketAddr, shown: Shown) -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind(address)?;
+    let address = listener.local_addr()?;
+    let shown = Arc::new(shown);
+    let sampled = Arc::clone(&shown);
+    std::thread::Builder::new().name("samples".to_owned()).spawn(move || {
+        loop {
+            sampled.tally.sample(&sampled.asker);
+            std::thread::sleep(SAMPLE_EVERY);
+        }
+    })?;
+    let busy = Arc::new(AtomicUsize::new(0));
+    std::thread::Builder::new().name("web".to_owned()).spawn(move || {
+        for stream in listener.incoming().flatten() {
+            accept(stream, &busy, &shown);
+        }
+    })?;
+    Ok(address)
+}
+
+fn accept(mut stream: TcpStream, busy: &Arc<AtomicUsize>, shown: &Arc<Shown>) {
+    let _ = stream.set_read_timeout(Some(PATIENCE));
+    let _ = stream.set_write_timeout(Some(PATIENCE));
+    if busy.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
+        busy.fetch_sub(1, Ordering::AcqRel);
+        let _ = Response::plain(503, "too many connections; try again\n").send(&mut stream, false);
+        return;
+    }
+    let (mine, shown) = (Arc::clone(busy), Arc::clone(shown));
+    let thread = std::thread::Builder::new().name("web-caller".to_owned());
+    let spawned = thread.spawn(move || {
+        serve(&mut stream, &shown);
+        mine.fetch_sub(1, Ordering::AcqRel);
+    });
+    if spawned.is_err() {
+        busy.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+fn serve(stream: &mut TcpStream, shown: &Shown) {
+    let (response, head_only) = match Request::read(stream, PATIENCE) {
+        Ok(request) => (answer(&request, shown), request.method == Method::Head),
+        Err(Refused { status, why }) => (Response::plain(status, &format!("{why}\n")), false),
+    };
+    // A reader that went away misses its answer.
+    let _ = response.send(stream, head_only);
+    // What it still sends is not read: closing in the middle of that would lose the answer.
+    let _ = stream.shutdown(std::net::Shutdown::Write);
+}
+
+fn answer(request: &Request, shown: &Shown) -> Response {
+    match request.path.as_str() {
+        "/" => page::page(),
+        "/metrics" => metrics::metrics(shown),
+        path => match path.strip_prefix("/api/") {
+            Some(name) => api::answer(name, request, shown),
+            None => Response::plain(404, "there is nothing here\n"),
+        },
+    }
+}

@@ -1,0 +1,435 @@
+"use strict";
+(() => {
+  const VIEWS = [
+    ["overview", "Overview"], ["requests", "Requests"], ["summaries", "Summaries"], ["digests", "Digests"],
+    ["quarantine", "Quarantine"], ["providers", "Providers"], ["compaction", "Compaction"],
+  ];
+  const POLL_MS = 2000;
+  const main = document.getElementById("main");
+  let status = null;
+  let turn = 0;
+  let live = () => {};
+
+  // Elements. Text is only ever text.
+  function h(tag, props, ...children) {
+    const el = document.createElement(tag);
+    for (const [name, value] of Object.entries(props || {})) {
+      if (value === null || value === undefined || value === false) continue;
+      if (name.startsWith("on")) el.addEventListener(name.slice(2), value);
+      else if (name === "class") el.className = value;
+      else el.setAttribute(name, value === true ? "" : String(value));
+    }
+    add(el, children);
+    return el;
+  }
+  function add(el, children) {
+    for (const child of children.flat(9)) {
+      if (child === null || child === undefined || child === false) continue;
+      el.append(child instanceof Node ? child : document.createTextNode(String(child)));
+    }
+    return el;
+  }
+  function s(tag, attributes, ...children) {
+    const el = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes || {})) el.setAttribute(name, String(value));
+    return add(el, children);
+  }
+  const show = (...children) => { main.replaceChildren(); add(main, children); };
+  const card = (title, ...children) => h("section", { class: "card" }, title && h("h2", null, title), children);
+
+  // Words and numbers.
+  const whole = new Intl.NumberFormat("en");
+  const count = (n) => (typeof n === "number" ? whole.format(n) : "–");
+  const short = (n) => n >= 10000 ? new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 }).format(n) : count(n);
+  const words = (text) => String(text ?? "–").replaceAll("_", " ");
+  function bytes(n) {
+    if (typeof n !== "number") return "–";
+    const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let i = 0;
+    while (n >= 1024 && i < units.length - 1) { n /= 1024; i++; }
+    return `${n < 10 && i ? n.toFixed(1) : Math.round(n)} ${units[i]}`;
+  }
+  function span(ms) {
+    if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
+    const sec = ms / 1000;
+    if (sec < 60) return `${sec < 10 ? sec.toFixed(1) : Math.round(sec)} s`;
+    if (sec < 3600) return `${Math.floor(sec / 60)} min`;
+    if (sec < 172800) return `${Math.floor(sec / 3600)} h`;
+    return `${Math.floor(sec / 86400)} days`;
+  }
+  const clock = (at) => at ? new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" }) : "–";
+  const when = (at) => (Math.abs(Date.parse(at) - Date.now()) < 72000000 ? clock(at) : new Date(at).toLocaleDateString([], { dateStyle: "medium" }));
+  const some = (n, one, many) => `${count(n)} ${n === 1 ? one : many}`;
+  const moment = (at) => at ? new Date(at).toLocaleString([], { dateStyle: "medium", timeStyle: "medium" }) : "–";
+  function tone(state) {
+    if (state === "completed") return "good";
+    if (/^(failed|rejected|cancelled|quarantined)/.test(state)) return "bad";
+    if (["backoff", "held", "parked"].includes(state)) return "warn";
+    if (["running", "ready"].includes(state)) return "info";
+    return "";
+  }
+  const badge = (text, kind) => h("span", { class: `badge ${kind ?? tone(text)}` }, words(text));
+
+  async function get(path, parameters) {
+    const query = new URLSearchParams(Object.entries(parameters || {}).filter(([, v]) => v !== null && v !== undefined && v !== ""));
+    const answer = await fetch(`/api/${path}${query.size ? `?${query}` : ""}`, { cache: "no-store" });
+    const value = await answer.json();
+    if (!answer.ok) throw new Error(value.error || `the service answered ${answer.status}`);
+    return value;
+  }
+
+  // Charts: drawn to the width there is, with a cursor that reads a point.
+  function chart(label, draw) {
+    const picture = s("svg", { class: "chart", role: "img", "aria-label": label });
+    const legend = h("div", { class: "legend" });
+    const box = h("div", null, picture, legend);
+    let points = [];
+    let at = null;
+    const paint = () => {
+      const width = Math.max(240, picture.clientWidth), height = 190;
+      picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
+      picture.replaceChildren();
+      draw({ picture, legend, points, at, width, height });
+    };
+    picture.addEventListener("pointermove", (event) => {
+      const frame = picture.getBoundingClientRect();
+      at = Math.min(1, Math.max(0, (event.clientX - frame.left - 40) / (frame.width - 48)));
+      paint();
+    });
+    picture.addEventListener("pointerleave", () => { at = null; paint(); });
+    new ResizeObserver(paint).observe(box);
+    return { box, set(next) { points = next; paint(); } };
+  }
+  function axes({ picture, width, height, points }, top, unit, from = 40) {
+    const bottom = height - 22;
+    for (let i = 0; i <= 3; i++) {
+      const y = bottom - (bottom - 10) * i / 3;
+      picture.append(s("line", { class: "gridline", x1: 40, x2: width - 8, y1: y, y2: y }));
+      picture.append(s("text", { x: 34, y: y + 4, "text-anchor": "end" }, unit(top * i / 3)));
+    }
+    if (points.length > 1) {
+      if (from < width - 160) picture.append(s("text", { x: from, y: height - 4 }, clock(points[0].at)));
+      picture.append(s("text", { x: width - 8, y: height - 4, "text-anchor": "end" }, clock(points.at(-1).at)));
+    }
+    return bottom;
+  }
+  const nice = (top) => {
+    const step = 10 ** Math.floor(Math.log10(Math.max(top, 3)));
+    return [1.5, 3, 6, 9, 15].map((n) => n * step).find((n) => n >= top && n >= 3) || 3;
+  };
+  function openChart() {
+    return chart("open requests over time", (c) => {
+      const { points, picture, width } = c;
+      const top = nice(Math.max(...points.map((p) => p.open), 3));
+      const bottom = axes(c, top, (n) => short(Math.round(n)));
+      const x = (i) => 40 + (width - 48) * (points.length > 1 ? i / (points.length - 1) : 1);
+      const y = (n) => bottom - (bottom - 10) * n / top;
+      if (points.length > 1) {
+        const line = points.map((p, i) => `${x(i).toFixed(1)},${y(p.open).toFixed(1)}`).join(" ");
+        picture.append(s("polygon", { class: "area", points: `40,${bottom} ${line} ${x(points.length - 1)},${bottom}` }));
+        picture.append(s("polyline", { class: "stroke", points: line }));
+      }
+      const i = c.at === null ? points.length - 1 : Math.round(c.at * (points.length - 1));
+      const p = points[i];
+      if (c.at !== null && p) picture.append(s("line", { class: "cursor", x1: x(i), x2: x(i), y1: 8, y2: bottom }));
+      c.legend.replaceChildren();
+      add(c.legend, p ? [h("span", null, h("i"), `${count(p.open)} open`), h("span", null, `${count(p.running)} running`),
+        h("span", null, `${count(p.delayed)} delayed`), h("span", null, c.at === null ? "now" : clock(p.at))] : [h("span", null, "waiting for the first points")]);
+    });
+  }
+  // Points are counts since the start: a bar is what came in between.
+  function throughput(points, slots) {
+    const bars = [];
+    const per = Math.max(1, Math.ceil((points.length - 1) / slots));
+    for (let end = points.length - 1; end > 0; end -= per) {
+      const a = points[Math.max(0, end - per)], b = points[end];
+      const seconds = Math.max(0.001, (Date.parse(b.at) - Date.parse(a.at)) / 1000);
+      const rate = (name) => Math.max(0, b[name] - a[name]) / seconds;
+      bars.unshift({ at: b.at, completed: rate("completed"), failed: rate("failed"), other: rate("other") });
+    }
+    return bars;
+  }
+  function rateChart() {
+    return chart("endings a second over time", (c) => {
+      const bars = throughput(c.points, Math.floor((c.width - 48) / 9));
+      const { picture, width } = c;
+      const most = Math.max(...bars.map((b) => b.completed + b.failed + b.other), 0);
+      const top = most > 3 ? nice(most) : most > 1 ? 3 : most > 0.3 ? 1.5 : 0.3;
+      const slots = Math.max(24, Math.min(bars.length, Math.floor((width - 48) / 9))), wide = (width - 48) / slots;
+      const bottom = axes(c, top, (n) => (n >= 3 || n === 0 ? short(Math.round(n)) : n.toFixed(1)), 40 + (slots - bars.length) * wide);
+      bars.forEach((bar, i) => {
+        let y = bottom;
+        for (const [name, kind] of [["completed", "good"], ["other", "other"], ["failed", "bad"]]) {
+          const tall = (bottom - 10) * bar[name] / top;
+          if (tall <= 0) continue;
+          y -= tall;
+          picture.append(s("rect", { class: kind, x: 40 + (slots - bars.length + i) * wide + 1, y, width: Math.max(1, wide - 2), height: tall, rx: Math.min(2, tall / 2, wide / 4) }));
+        }
+      });
+      const i = c.at === null ? bars.length - 1 : Math.round(c.at * slots) - (slots - bars.length);
+      const bar = bars[Math.min(bars.length - 1, i)];
+      c.legend.replaceChildren();
+      add(c.legend, bar ? [["completed", "good", "completed"], ["other", "other", "duplicate, skipped, refused"], ["failed", "bad", "failed"]]
+        .map(([name, kind, text]) => h("span", { class: kind }, h("i"), `${bar[name] >= 10 ? count(Math.round(bar[name])) : bar[name].toFixed(1)}/s ${text}`)) : [h("span", null, "waiting for the first points")]);
+    });
+  }
+
+  // Views. Each shows itself and may leave what is to be refreshed in `live`.
+  async function overview() {
+    const tiles = h("div", { class: "grid tiles" });
+    const states = h("div", { class: "bars" });
+    const facts = h("dl");
+    const open = openChart(), rate = rateChart();
+    show(h("h1", null, "Overview"), tiles,
+      h("div", { class: "grid two" }, card("Open requests", open.box), card("Endings a second", rate.box)),
+      h("div", { class: "grid two" }, card("Requests by what they are now", states), card("The home", facts)));
+    live = async () => {
+      const history = await get("history");
+      open.set(history.points);
+      rate.set(history.points);
+      paint();
+    };
+    const tile = (label, value, note) => h("div", { class: "card tile" }, h("div", { class: "label" }, label), h("div", { class: "value" }, value), h("div", { class: "note" }, note || "\u00a0"));
+    function paint() {
+      if (!status) return;
+      const r = status.requests, by = r.by_status;
+      const oldest = status.oldest_open;
+      tiles.replaceChildren();
+      add(tiles, [
+        tile("Open", short(r.open), `${count(r.ready)} ready, ${count(r.running)} running`),
+        tile("Completed", short(by.completed || 0), `of ${count(r.taken)} taken in`),
+        tile("Failed or refused", short(Object.entries(by).filter(([name]) => tone(name) === "bad").reduce((sum, [, n]) => sum + n, 0)), `${some(status.quarantined, "line", "lines")} quarantined`),
+        tile("Queue", bytes(status.queue.lag_bytes), `behind, ${some(status.queue.lines, "line", "lines")} consumed`),
+        tile("Oldest open", oldest ? span(oldest.waited_ms) : "–", status.next_eligible ? `next at ${when(status.next_eligible)}` : "nothing is delayed"),
+      ]);
+      const rows = Object.entries(by).filter(([, n]) => n > 0).sort((a, b) => b[1] - a[1]);
+      const most = Math.max(1, ...rows.map(([, n]) => n));
+      states.replaceChildren();
+      add(states, rows.length ? rows.map(([name, n]) => {
+        const fill = h("div", { class: `fill ${tone(name)}` });
+        fill.style.width = `${Math.max(1, 100 * n / most)}%`;
+        return [h("a", { href: `#/requests?state=${encodeURIComponent(name)}` }, words(name)), h("div", { class: "track" }, fill), h("span", { class: "num" }, count(n))];
+      }) : [h("span", { class: "sub" }, "Nothing was asked for yet.")]);
+      facts.replaceChildren();
+      const run = status.run;
+      for (const [name, value] of [
+        ["home", status.home], ["run", run ? `${run.command}, since ${moment(run.started_at)}` : "none"], ["version", status.version],
+        ["log", `${count(status.log.head)} events, ${bytes(status.log.bytes)}`], ["head", h("code", null, status.log.hash.slice(0, 16))],
+        ["checkpoint", `at event ${count(status.log.checkpoint)}`], ["disk", `${bytes(status.disk.free_bytes)} free`],
+        ["spend", money(status.providers.reduce((sum, p) => sum + p.cost, 0)) + " since the start"],
+      ]) add(facts, [h("dt", null, name), h("dd", null, value)]);
+    }
+    paint();
+    await live();
+  }
+  const money = (n) => (n === 0 ? "0" : n < 0.01 ? n.toPrecision(2) : n.toFixed(2));
+
+  async function requests(parameters) {
+    const search = h("input", { type: "search", placeholder: "Search id, flow, repo, reason", value: parameters.q || "", "aria-label": "Search" });
+    const pick = h("select", { "aria-label": "State" }, h("option", { value: "" }, "every state"), ["ready", ...Object.keys(status?.requests.by_status || {})].map((state) => h("option", { value: state, selected: parameters.state === state }, words(state))));
+    const box = h("div");
+    const go = () => { location.hash = `#/requests?${new URLSearchParams({ ...(search.value && { q: search.value }), ...(pick.value && { state: pick.value }) })}`; };
+    search.addEventListener("change", go);
+    pick.addEventListener("change", go);
+    show(h("h1", null, "Requests"), h("div", { class: "tools" }, search, pick), card(null, box));
+    const body = h("tbody");
+    const more = h("div", { class: "foot" });
+    async function load(before) {
+      const page = await get("requests", { state: parameters.state, q: parameters.q, before, limit: 50 });
+      if (!before && !page.requests.length) {
+        box.replaceChildren(h("div", { class: "empty" }, h("strong", null, "No request is like that"), parameters.q || parameters.state ? "Another search or state may find some." : "Lines appended to the queue show up here."));
+        return;
+      }
+      if (!before) box.replaceChildren(h("div", { class: "scroll" }, h("table", null, h("thead", null, h("tr", null, ["Request", "State", "Why", "Flow", "From", "Tries", "Taken in"].map((name, i) => h("th", { class: i === 5 ? "num wide" : i === 3 || i === 4 ? "wide" : "" }, name)))), body)), more);
+      for (const row of page.requests) {
+        const to = `#/request/${encodeURIComponent(row.request_id)}`;
+        body.append(h("tr", { class: "link", onclick: () => { location.hash = to; } },
+          h("td", null, h("a", { class: "id", href: to }, row.request_id)), h("td", null, badge(row.state)), h("td", null, row.reason_code ? words(row.reason_code) : ""),
+          h("td", { class: "wide" }, row.flow_id), h("td", { class: "wide" }, row.repo), h("td", { class: "num wide" }, count(row.attempts)), h("td", { title: moment(row.taken_at) }, when(row.taken_at))));
+      }
+      more.replaceChildren(h("span", null, page.complete ? `${count(body.children.length)} shown` : `${count(body.children.length)} found so far; older ones were not looked at yet`));
+      if (page.next) more.append(h("button", { onclick: () => load(page.next).catch(fail) }, "Older"));
+    }
+    await load(null);
+  }
+
+  const QUIET = ["event", "seq", "at", "hash", "request", "request_id", "facts", "summary", "idempotency_key", "line", "offset", "repo", "flow_id", "path", "body_sha256", "call"];
+  async function request(parameters, id) {
+    const shown = await get("request", { id });
+    const latest = shown.latest;
+    const produced = latest.acks.map((ack) => ack.summary).filter(Boolean).at(-1);
+    const start = Date.parse(latest.events[0]?.at);
+    const timeline = h("ol", { class: "timeline" }, latest.events.map((event) => {
+      const kind = /Produced/.test(event.event) ? "good" : /Failed|Rejected|Cancelled|Quarantined/.test(event.event) ? "bad" : /Accepted|Started/.test(event.event) ? "" : "quiet";
+      const details = Object.entries(event).filter(([name, value]) => !QUIET.includes(name) && value !== null && typeof value !== "object" && String(value).length < 200);
+      return h("li", { class: kind }, h("span", { class: "what" }, event.event.replace(/([a-z])([A-Z])/g, "$1 $2").toLowerCase()), h("span", { class: "when" }, `+${span(Date.parse(event.at) - start)} · event ${event.seq}`),
+        h("div", { class: "more" }, details.map(([name, value]) => `${words(name)} ${value}`).join(" · ")),
+        h("details", null, h("summary", null, "as recorded"), h("pre", null, JSON.stringify(event, null, 2))));
+    }));
+    const r = latest.request;
+    const facts = h("dl");
+    for (const [name, value] of [["flow", r.flow_id + (r.variant ? `@${r.variant}` : "")], ["from", r.repo], ["taken in", moment(latest.taken_at)], ["queue", `line ${r.line}, byte ${r.offset}`],
+      ["key", h("code", null, r.idempotency_key)], ["tries", count(latest.attempts)], ["reason", latest.reason_code ? words(latest.reason_code) : null], ["earlier", shown.earlier?.length ? `${shown.earlier.length} earlier acceptances` : null]])
+      if (value) add(facts, [h("dt", null, name), h("dd", null, value)]);
+    show(h("a", { class: "back", href: "#/requests" }, "← Requests"), h("h1", null, r.request_id, " ", badge(latest.state)),
+      produced && h("p", null, h("a", { href: `#/summary/${encodeURIComponent(produced.summary_id)}` }, "Read the summary and where it comes from →")),
+      h("div", { class: "grid two" }, card("What happened", timeline), h("div", { class: "grid" }, card("The request", facts), card(null, h("details", null, h("summary", null, "the line as it was appended"), h("pre", null, JSON.stringify(r.record, null, 2)))))));
+  }
+
+  async function summaries(parameters) {
+    const { days } = await get("days");
+    if (!days.length) return show(h("h1", null, "Summaries"), card(null, h("div", { class: "empty" }, h("strong", null, "Nothing is published yet"), "A summary shows up here a moment after its request completed.")));
+    const key = (day) => `${day.stream}/${day.day}`;
+    const chosen = days.find((day) => key(day) === parameters.day) || days.find((day) => day.counts.produced > 0) || days[0];
+    const pick = h("select", { "aria-label": "Day and stream", onchange: (event) => { location.hash = `#/summaries?${new URLSearchParams({ day: event.target.value })}`; } },
+      days.map((day) => h("option", { value: key(day), selected: day === chosen }, `${day.day} · ${words(day.stream)} (${count(day.counts.produced)})`)));
+    const page = await get("summaries", { stream: chosen.stream, day: chosen.day });
+    show(h("h1", null, "Summaries"), h("div", { class: "tools" }, pick),
+      card(h("span", null, `${chosen.day}, ${words(chosen.stream)} `, h("span", { class: "sub" }, ["eligible", "produced", "skipped", "failed"].map((name) => `${count(page.counts[name])} ${name}`).join(", "))),
+        page.items.length ? page.items.map((item) => h("a", { class: "item", href: `#/summary/${encodeURIComponent(item.summary_id)}` }, h("div", { class: "title" }, item.title || item.summary_id), h("p", null, item.head),
+          h("div", { class: "chips" }, badge(item.flow, ""), badge(item.model_generated ? `${item.provider}/${item.model}` : "embedded", item.model_generated ? "info" : "")))) : h("div", { class: "empty" }, h("strong", null, "No summary on this day"), "Its requests were skipped or failed.")));
+  }
+
+  async function summary(parameters, id) {
+    const e = await get("explain", { id });
+    const texts = new Map(e.sources.filter((source) => typeof source.text === "string").map((source) => [source.id, source.text]));
+    const view = h("div", { class: "grid two" });
+    const focus = (n) => {
+      view.classList.toggle("focused", n !== null);
+      for (const mark of view.querySelectorAll("mark")) mark.classList.toggle("on", n !== null && mark.dataset.sentences.split(" ").includes(String(n)));
+      const first = n === null ? null : view.querySelector(".source mark.on");
+      if (first) first.closest(".source").scrollTop = first.offsetTop - first.closest(".source").offsetTop - 40;
+    };
+    const sentence = (one, n) => {
+      const mark = h("mark", { class: one.spans.length ? `s${n % 6}` : "none", "data-sentences": n, tabindex: 0, title: `${words(one.basis)}, ${Math.round(one.score * 100)} %` }, one.text);
+      for (const [on, off] of [["pointerenter", "pointerleave"], ["focus", "blur"]]) { mark.addEventListener(on, () => focus(n)); mark.addEventListener(off, () => focus(null)); }
+      return [mark, " "];
+    };
+    const sources = e.sources.map((source) => {
+      const spans = e.sentences.flatMap((one, n) => one.spans.filter((at) => at.id === source.id).map((at) => ({ ...at, n })));
+      const place = `${source.file}${source.line ? `:${source.line}` : ""}`;
+      return h("div", null, h("div", { class: "chips" }, h("strong", null, source.id), h("span", { class: "sub mono" }, place)),
+        texts.has(source.id) ? h("div", { class: "source" }, marked(texts.get(source.id), spans)) : h("div", null, source.problem && h("p", { class: "error" }, source.problem),
+          spans.map((at) => h("div", { class: "source" }, h("mark", { class: `s${at.n % 6}`, "data-sentences": at.n }, at.quote)))));
+    });
+    const facts = h("dl");
+    for (const [name, value] of [["model", `${e.model.provider}/${e.model.model_name}`], ["written by", e.model_generated ? "a language model" : "the embedded extractor"], ["flow", e.flow.template_id], ["prompt hash", h("code", null, (e.flow.prompt_hash || "").slice(0, 16))],
+      ["tokens", e.usage ? `${count(e.usage.input_tokens)} in, ${count(e.usage.output_tokens)} out` : null], ["request", h("a", { href: `#/request/${encodeURIComponent(e.request.request_id)}` }, e.request.request_id)], ["published", h("code", null, `${e.published.path}${e.published.line ? `:${e.published.line}` : ""}`)], ["record", `event ${e.record.seq}`]])
+      if (value) add(facts, [h("dt", null, name), h("dd", null, value)]);
+    add(view, [
+      h("div", { class: "grid" }, card(h("span", null, "Summary ", h("span", { class: "sub" }, e.model_generated ? "likenesses to the sources, by words" : "taken from the sources, to the byte")), h("p", { class: "summary-text" }, e.sentences.map(sentence))), card("How it was made", facts)),
+      card(h("span", null, "Sources ", h("span", { class: "sub" }, "hover a sentence to see where it comes from")), h("div", { class: "grid" }, sources.length ? sources : h("span", { class: "sub" }, "No place of a source was recorded."))),
+    ]);
+    show(h("a", { class: "back", href: "#/summaries" }, "← Summaries"), h("h1", null, e.title || e.summary_id), view);
+  }
+  // Offsets are in bytes of UTF-8.
+  function marked(text, spans) {
+    const all = new TextEncoder().encode(text), read = new TextDecoder();
+    const edges = [...new Set([0, all.length, ...spans.flatMap((at) => [at.start, at.end])])].filter((at) => at >= 0 && at <= all.length).sort((a, b) => a - b);
+    return edges.slice(0, -1).map((from, i) => {
+      const to = edges[i + 1], piece = read.decode(all.subarray(from, to));
+      const over = [...new Set(spans.filter((at) => at.start <= from && at.end >= to).map((at) => at.n))];
+      return over.length ? h("mark", { class: `s${over[0] % 6}`, "data-sentences": over.join(" ") }, piece) : piece;
+    });
+  }
+
+  function documents(kind, title, none) {
+    return async (parameters) => {
+      if (parameters.path) {
+        const found = await get("document", { kind, path: parameters.path });
+        return show(h("a", { class: "back", href: `#/${location.hash.slice(2).split("?")[0]}` }, `← ${title}`), h("h1", null, found.path.split("/").slice(-2).join(" / ")), h("article", { class: "card" }, markdown(found.text)));
+      }
+      const { documents: found } = await get("documents", { kind });
+      const here = location.hash.split("?")[0];
+      show(h("h1", null, title), card(null, found.length ? found.map((one) => h("a", { class: "item", href: `${here}?${new URLSearchParams({ path: one.path })}` }, h("div", { class: "title" }, one.path.split("/").slice(-2).join(" / ")), h("p", null, `${one.path} · ${bytes(one.bytes)} · ${moment(one.changed * 1000)}`))) : h("div", { class: "empty" }, none)));
+    };
+  }
+  // As much of Markdown as memos use; links are shown, not followed.
+  function markdown(text) {
+    const out = h("div", { class: "md" });
+    const inline = (line) => line.split(/(\*\*[^*]+\*\*|`[^`]+`|\[[^\]]*\]\([^)]*\))/).map((piece) => {
+      if (piece.startsWith("**") && piece.length > 4) return h("strong", null, piece.slice(2, -2));
+      if (piece.startsWith("`") && piece.length > 2) return h("code", null, piece.slice(1, -1));
+      const link = /^\[([^\]]*)\]\(([^)]*)\)$/.exec(piece);
+      return link ? h("span", { title: link[2] }, link[1]) : piece;
+    });
+    let list = null, fence = null;
+    for (const line of text.split("\n")) {
+      if (line.startsWith("```")) { fence = fence ? null : out.appendChild(h("pre")); list = null; continue; }
+      if (fence) { fence.append(`${line}\n`); continue; }
+      const head = /^(#{1,4}) (.*)/.exec(line), point = /^\s*(?:[-*]|\d+\.) (.*)/.exec(line);
+      if (point) { list ||= out.appendChild(h("ul")); list.append(h("li", null, inline(point[1]))); continue; }
+      list = null;
+      if (head) out.append(h(`h${Math.min(3, head[1].length)}`, null, inline(head[2])));
+      else if (line.startsWith(">")) out.append(h("blockquote", null, inline(line.slice(1))));
+      else if (line.trim()) out.append(h("p", null, inline(line)));
+    }
+    return out;
+  }
+
+  async function quarantine() {
+    const { lines } = await get("quarantine");
+    show(h("h1", null, "Quarantine"), lines.length ? h("div", { class: "grid" }, lines.toReversed().map((line) => card(h("span", null, badge(line.reason, "bad"), " ", h("span", { class: "sub" }, `line ${line.line} of the queue · ${moment(line.at)} · event ${line.seq}`)),
+      h("ul", null, line.errors.map((error) => h("li", null, error.pointer && [h("code", null, error.pointer), " "], error.message))), h("pre", null, line.raw ?? line.raw_prefix ?? line.raw_base64),
+      h("p", { class: "sub" }, "Correct it and send it again: ", h("code", null, `summarizer quarantine release ${line.seq}`))))) : card(null, h("div", { class: "empty" }, h("strong", null, "Nothing is in quarantine"), "Lines that are no requests are set aside here, with everything that is wrong with them.")));
+  }
+
+  async function providers() {
+    const box = h("div", { class: "grid two" });
+    show(h("h1", null, "Providers ", h("span", { class: "sub" }, "since the service started")), box);
+    live = () => {
+      box.replaceChildren();
+      add(box, (status?.providers || []).map((p) => {
+        const facts = h("dl");
+        for (const [name, value] of [["summaries", count(p.items)], ["failures", count(p.failures)], ["tokens", `${count(p.tokens_in)} in, ${count(p.tokens_out)} out`], ["cost", money(p.cost)], ["last answer", p.last_item ? moment(p.last_item) : "none yet"],
+          ["last failure", p.last_failure ? [moment(p.last_failure.at), h("div", { class: "sub" }, p.last_failure.why)] : "none"]]) add(facts, [h("dt", null, name), h("dd", null, value)]);
+        return card(h("span", null, p.name, " ", p.well === true ? badge("well", "good") : p.well === false ? badge("unwell", "bad") : badge("not asked yet", ""), p.model && h("span", { class: "sub" }, ` ${p.model}`)), facts);
+      }));
+    };
+    live();
+  }
+
+  const digests = documents("digests", "Digests", [h("strong", null, "No digest is built yet"), "summarizer digest build makes bags and memos from the summaries."]);
+  const compaction = documents("snapshots", "Compaction", [h("strong", null, "No snapshot is taken yet"), "Runs are folded into snapshots and narratives when their triggers fire."]);
+  const routes = { overview, requests, request, summaries, summary, digests, quarantine, providers, compaction };
+  const parents = { request: "requests", summary: "summaries" };
+
+  function nav(current) {
+    const counts = status && { requests: status.requests.open, quarantine: status.quarantined };
+    document.getElementById("nav").replaceChildren(...VIEWS.map(([name, title]) => h("a", { href: `#/${name}`, "aria-current": name === (parents[current] || current) ? "page" : null }, title, counts?.[name] ? h("span", { class: "count" }, short(counts[name])) : null)));
+  }
+  function fail(error) {
+    show(h("div", { class: "error", role: "alert" }, error.message));
+  }
+  async function route() {
+    const mine = ++turn;
+    live = () => {};
+    const [path, query] = (location.hash.replace(/^#\/?/, "") || "overview").split("?");
+    const [name, ...rest] = path.split("/");
+    nav(name);
+    try {
+      await (routes[name] || overview)(Object.fromEntries(new URLSearchParams(query || "")), decodeURIComponent(rest.join("/")));
+    } catch (error) {
+      if (mine === turn) fail(error);
+    }
+    document.body.dataset.ready = name;
+  }
+  async function poll() {
+    const state = document.getElementById("state");
+    try {
+      status = await get("status");
+      document.getElementById("home").textContent = `\u200e${status.home}`;
+      const paused = status.paused.length > 0;
+      state.textContent = paused ? `paused: ${status.paused.map(words).join(", ")}` : "live";
+      state.className = `badge ${paused ? "warn" : "good"}`;
+      nav((location.hash.replace(/^#\/?/, "") || "overview").split(/[/?]/)[0]);
+      await live();
+    } catch (error) {
+      state.textContent = /^starting/.test(error.message) ? error.message : "no answer";
+      state.className = "badge bad";
+    }
+    setTimeout(poll, POLL_MS);
+  }
+  addEventListener("hashchange", () => { route(); main.focus({ preventScroll: true }); scrollTo(0, 0); });
+  get("status").then((first) => { status = first; }).catch(() => {}).then(route).then(poll);
+})();

@@ -1,0 +1,328 @@
+//! The status page as a browser meets it, and the server below it as anybody else does: what it
+//! shows, what it refuses, and that nothing it shows can act.
+//!
+//! `SUMMARIZER_SCREENSHOTS=DIR` keeps pictures of every view, light and dark, wide and narrow.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test stops at a surprise")]
+
+mod support;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use support::process::ProcessHome;
+use support::requests::{ACTIVE, DISABLED, from_repo, lines, request, with};
+
+/// A request id that would do harm as markup.
+const EVIL: &str = "<img src=x onerror=document.title='owned'>";
+
+struct Served {
+    home: ProcessHome,
+    service: Child,
+    address: String,
+}
+
+impl Served {
+    fn start() -> Served {
+        let home = ProcessHome::new();
+        let settings = "[status]\nhttp = \"127.0.0.1:0\"\n[export]\nmin_interval = \"50 ms\"\n";
+        std::fs::write(home.path("summarizer.toml"), settings).unwrap();
+        let text = "The import failed twice on Monday because the disk was full. Ana moved the \
+                    archive to the new volume, and <b>every import</b> has finished since. Next \
+                    week we delete the old volume. The café orders new cups on Friday.";
+        let mut requests = vec![request(EVIL, DISABLED, json!({}))];
+        for (index, id) in ["import-report", "kitchen-mail", "release-notes"].iter().enumerate() {
+            home.note(&format!("{id}.txt"), &format!("{text} This is note number {index}."));
+            requests.push(from_repo(request(id, ACTIVE, json!({})), "office"));
+        }
+        requests.push(request("import-report", ACTIVE, json!({})));
+        requests.push(request("missing-file", ACTIVE, json!({})));
+        requests.push(with(
+            with(request("next-year", ACTIVE, json!({})), "urgency", "scheduled"),
+            "not_before",
+            "2999-01-01T00:00:00Z",
+        ));
+        home.append(&lines(&requests));
+        home.append(b"{\"request_id\":\"<script>document.title='owned'</script>\"}\n");
+        let memo = "buses/digests/L2/tagbag/bag_1/memo.md";
+        std::fs::create_dir_all(home.path(memo).parent().unwrap()).unwrap();
+        let text = "# Week 7\n\n- **imports** work again, see [the note](javascript:alert(1))\n\
+                    - <script>document.title='owned'</script>\n";
+        std::fs::write(home.path(memo), text).unwrap();
+        std::fs::write(home.path("secret.md"), "a secret").unwrap();
+        let mut service = home.command(&["serve"]).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(service.stderr.take().unwrap()).lines();
+        let address = said
+            .find_map(|line| {
+                let line = line.unwrap();
+                Some(line.strip_prefix("status page: http://")?.trim_end_matches('/').to_owned())
+            })
+            .unwrap();
+        std::thread::spawn(move || said.for_each(drop));
+        let served = Served { home, service, address };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while served.json("/api/status")["requests"]["open"] != 1
+            || served.json("/api/days")["days"].as_array().unwrap().is_empty()
+        {
+            assert!(Instant::now() < deadline, "{}", served.json("/api/status"));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        served
+    }
+
+    fn send(&self, bytes: &[u8]) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        // It may answer and close before it has read everything.
+        let _ = stream.write_all(bytes);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    fn get(&self, path: &str) -> String {
+        self.send(format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.address).as_bytes())
+    }
+
+    fn body(&self, path: &str) -> String {
+        let answer = self.get(path);
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{path}: {answer}");
+        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+    }
+
+    fn json(&self, path: &str) -> Value {
+        let body = self.body(path);
+        serde_json::from_str(&body).unwrap_or_else(|error| panic!("{path}: {error}: {body}"))
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.service.kill();
+        let _ = self.service.wait();
+    }
+}
+
+fn status_of(answer: &str) -> u16 {
+    answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn it_answers_what_it_should_and_refuses_the_rest() {
+    let served = Served::start();
+    let page = served.get("/");
+    for header in [
+        "Content-Security-Policy: default-src 'none'; script-src 'sha256-",
+        "X-Content-Type-Options: nosniff",
+        "X-Frame-Options: DENY",
+        "Cache-Control: no-store",
+        "Cross-Origin-Resource-Policy: same-origin",
+    ] {
+        assert!(page.contains(header), "{header} is missing");
+    }
+    assert!(!page.contains("Access-Control-Allow"), "nobody else may read it");
+    let host = served.address.clone();
+    let refused = [
+        (format!("GET / HTTP/1.1\r\nHost: evil.example:{}\r\n\r\n", 80), 421),
+        ("GET /api/status HTTP/1.1\r\nHost: 127.0.0.1.evil.example\r\n\r\n".to_owned(), 421),
+        ("GET / HTTP/1.1\r\n\r\n".to_owned(), 400),
+        (format!("POST /api/status HTTP/1.1\r\nHost: {host}\r\n\r\n"), 405),
+        (format!("GET / HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9\r\n\r\n"), 413),
+        (format!("GET /{} HTTP/1.1\r\nHost: {host}\r\n\r\n", "a".repeat(20_000)), 431),
+        (format!("GET /nothing HTTP/1.1\r\nHost: {host}\r\n\r\n"), 404),
+        (format!("GET /api/nothing HTTP/1.1\r\nHost: {host}\r\n\r\n"), 404),
+        (format!("GET /api/request HTTP/1.1\r\nHost: {host}\r\n\r\n"), 400),
+        (format!("GET /api/requests?state=odd HTTP/1.1\r\nHost: {host}\r\n\r\n"), 400),
+        ("\u{0}\r\n\r\n".to_owned(), 400),
+    ];
+    for (bytes, status) in &refused {
+        let answer = served.send(bytes.as_bytes());
+        assert_eq!(status_of(&answer), *status, "{}\n{answer}", &bytes[..bytes.len().min(80)]);
+    }
+    let head = served.send(format!("HEAD / HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
+    assert!(head.starts_with("HTTP/1.1 200 ") && head.ends_with("\r\n\r\n"), "{head}");
+    for path in ["../../../secret.md", "..%2f..%2f..%2fsecret.md", "/etc/passwd", "L2/../../x.md"] {
+        let answer = served.get(&format!("/api/document?kind=digests&path={path}"));
+        assert_eq!(status_of(&answer), 404, "{path}");
+    }
+    assert_eq!(status_of(&served.get("/api/document?kind=../run&path=a.md")), 400);
+    std::os::unix::fs::symlink(
+        served.home.path("secret.md"),
+        served.home.path("buses/digests/link.md"),
+    )
+    .unwrap();
+    assert_eq!(status_of(&served.get("/api/document?kind=digests&path=link.md")), 404);
+    // Slow or idle callers take places, not the service; one too many is told so.
+    let idle: Vec<TcpStream> =
+        (0..16).map(|_| TcpStream::connect(&served.address).unwrap()).collect();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while status_of(&served.get("/api/status")) != 503 {
+        assert!(Instant::now() < deadline, "nobody was told to come back");
+    }
+    drop(idle);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while status_of(&served.get("/api/status")) != 200 {
+        assert!(Instant::now() < deadline, "the places are not given back");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    served.home.expect(0, &["status"]);
+}
+
+#[test]
+fn its_numbers_are_those_of_the_commands() {
+    let served = Served::start();
+    let told = served.home.expect(0, &["status", "--json"]).json();
+    let shown = served.json("/api/status");
+    assert_eq!(shown["requests"]["by_status"], told["requests"]["by_status"]);
+    let builtin = shown["providers"].as_array().unwrap();
+    let builtin = builtin.iter().find(|provider| provider["name"] == "builtin").unwrap();
+    assert_eq!((&builtin["items"], &builtin["well"]), (&json!(3), &json!(true)));
+    let found = served.json("/api/requests?q=OFFICE&state=completed")["requests"].clone();
+    let ids: Vec<&str> =
+        found.as_array().unwrap().iter().filter_map(|row| row["request_id"].as_str()).collect();
+    assert_eq!(ids, ["release-notes", "kitchen-mail", "import-report"]);
+    let first = served.json("/api/requests?limit=2");
+    let next = first["next"].as_u64().unwrap();
+    let second = served.json(&format!("/api/requests?limit=2&before={next}"));
+    assert_ne!(first["requests"][1]["seq"], second["requests"][0]["seq"]);
+    let show = served.home.expect(0, &["show", "kitchen-mail", "--json"]).json();
+    assert_eq!(served.json("/api/request?id=kitchen-mail"), show);
+    let explained = served.json("/api/explain?id=kitchen-mail");
+    let text = explained["sources"][0]["text"].as_str().unwrap();
+    for sentence in explained["sentences"].as_array().unwrap() {
+        for span in sentence["spans"].as_array().unwrap() {
+            let at = |name: &str| usize::try_from(span[name].as_u64().unwrap()).unwrap();
+            assert_eq!(&text[at("start")..at("end")], span["quote"].as_str().unwrap());
+        }
+    }
+    let metrics = served.body("/metrics");
+    for line in metrics.lines().filter(|line| !line.starts_with('#')) {
+        let (name, value) = line.rsplit_once(' ').unwrap();
+        assert!(name.starts_with("summarizer_") && value.parse::<f64>().is_ok(), "{line}");
+    }
+    for line in [
+        "summarizer_up 1",
+        "summarizer_requests{state=\"completed\"} 3",
+        "summarizer_outcomes_total{outcome=\"completed\"} 3",
+        "summarizer_provider_items_total{provider=\"builtin\"} 3",
+        "summarizer_quarantined_lines 1",
+        "summarizer_attempt_seconds_count 4",
+    ] {
+        assert!(metrics.lines().any(|found| found == line), "{line} is missing in\n{metrics}");
+    }
+}
+
+fn chromium() -> Option<PathBuf> {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+    std::env::split_paths(&paths)
+        .flat_map(|dir| names.map(|name| dir.join(name)))
+        .find(|path| path.exists())
+}
+
+/// A browser with a profile of its own, and what it is to do.
+fn browser(program: &Path, profile: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new(program);
+    command
+        .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
+        .args(["--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking"])
+        .args(["--virtual-time-budget=4000", "--timeout=20000"])
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let child = command.spawn().unwrap();
+    let id = child.id();
+    let (done, ended) = mpsc::channel();
+    std::thread::spawn(move || drop(done.send(child.wait_with_output())));
+    match ended.recv_timeout(Duration::from_secs(90)) {
+        Ok(output) => String::from_utf8_lossy(&output.unwrap().stdout).into_owned(),
+        Err(_) => {
+            let _ = Command::new("kill").arg(id.to_string()).status();
+            panic!("the browser does not end");
+        }
+    }
+}
+
+#[test]
+fn a_real_browser_shows_every_view_and_runs_nothing_else() {
+    let Some(program) = chromium() else {
+        let told = "LEFT OUT: there is no chromium (apt install chromium): the page is not opened";
+        let _ = writeln!(std::io::stderr().lock(), "!! {told}");
+        return;
+    };
+    let served = Served::start();
+    let profile = tempfile::tempdir().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while served.json("/api/history")["points"].as_array().unwrap().len() < 3 {
+        assert!(Instant::now() < deadline, "the charts get no points");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let explained = served.json("/api/explain?id=import-report");
+    let summary = format!("#/summary/{}", explained["summary_id"].as_str().unwrap());
+    let views: [(&str, &str, &[&str]); 9] = [
+        (
+            "overview",
+            "#/overview",
+            &["Open requests", "Completed", "live", "class=\"stroke\"", "rejected unknown flow"],
+        ),
+        ("requests", "#/requests", &["&lt;img src=x onerror=", "kitchen-mail", "waiting"]),
+        ("search", "#/requests?q=kitchen", &["kitchen-mail", "1 shown"]),
+        (
+            "request",
+            "#/request/kitchen-mail",
+            &["summary produced", "What happened", "Read the summary"],
+        ),
+        ("summaries", "#/summaries", &["documents", "3 produced", "embedded"]),
+        (
+            "summary",
+            &summary,
+            &["class=\"s0\"", "import-report.txt", "&lt;b&gt;every import&lt;/b&gt;"],
+        ),
+        (
+            "digest",
+            "#/digests?path=L2/tagbag/bag_1/memo.md",
+            &["Week 7", "<strong>imports</strong>", "&lt;script&gt;"],
+        ),
+        (
+            "quarantine",
+            "#/quarantine",
+            &["schema violation", "&lt;script&gt;document.title", "quarantine release"],
+        ),
+        ("providers", "#/providers", &["builtin", "well"]),
+    ];
+    for (name, hash, wanted) in views {
+        let url = format!("http://{}/{hash}", served.address);
+        let document = browser(&program, profile.path(), &["--dump-dom", &url]);
+        let titled = document.clone();
+        // What is shown, without the page's own style and script.
+        let document = document.split_once("<body").map_or("", |(_, body)| body);
+        let document = document.split("<script>").next().unwrap_or_default();
+        for words in wanted {
+            assert!(document.contains(words), "{name}: {words} is missing in\n{document}");
+        }
+        assert!(titled.contains("<title>summarizer</title>"), "{name}: something ran");
+        assert!(!document.contains("javascript:alert(1)\" href"), "{name}");
+        assert!(!document.contains("class=\"error\""), "{name}: an error is shown\n{document}");
+        let Some(folder) = std::env::var_os("SUMMARIZER_SCREENSHOTS") else { continue };
+        for (scheme, setting) in [("light", "1"), ("dark", "0")] {
+            for (width, size) in [("wide", "1280,900"), ("narrow", "500,1000")] {
+                let file = Path::new(&folder).join(format!("{name}-{scheme}-{width}.png"));
+                let arguments = [
+                    format!("--blink-settings=preferredColorScheme={setting}"),
+                    format!("--window-size={size}"),
+                    format!("--screenshot={}", file.display()),
+                    url.clone(),
+                ];
+                let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+                browser(&program, profile.path(), &arguments);
+                assert!(file.exists(), "{}", file.display());
+            }
+        }
+    }
+}
