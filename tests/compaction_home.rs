@@ -33,6 +33,7 @@ use summarizer::service::snapshot_files::{SNAPSHOTS, SnapshotFiles};
 use summarizer::state::decide::RetryPolicy;
 use support::deep;
 use support::process::ProcessHome;
+use support::requests::{ACTIVE, lines, request};
 
 const LOG: &str = include_str!("fixtures/compaction/worked_example.jsonl");
 const SNAPSHOT: &[u8] = include_bytes!("fixtures/compaction/worked_example.snapshot.json");
@@ -519,4 +520,202 @@ fn the_command_says_what_is_wrong() {
     let left = home.expect(0, &["compact", &torn, "--now"]);
     assert!(left.err.contains("unfinished last line"), "{}", left.err);
     assert!(left.out.contains("run_torn/1.snapshot.json"), "{}", left.out);
+}
+
+/// Requests over texts of their own; every tenth names a file that is not there.
+fn ask(home: &ProcessHome, from: u64, count: u64) {
+    let mut bytes = Vec::new();
+    for number in from..from + count {
+        let id = format!("r{number}");
+        if number % 10 != 9 {
+            let text = format!("Note {number} says that the pump was replaced. It runs again.");
+            home.note(&format!("{id}.txt"), &text);
+        }
+        bytes.extend_from_slice(&lines(&[request(&id, ACTIVE, json!({}))]));
+    }
+    home.append(&bytes);
+}
+
+/// The service's own snapshots: run, sequence, claims, and how many of them are verified.
+fn own_snapshots(home: &ProcessHome) -> Vec<(String, u64, usize, usize)> {
+    let dump = home.expect(0, &["--json", "log", "dump"]).out;
+    let mut found = Vec::new();
+    for event in dump.lines().map(json_of).filter(|event| event["kind"] == "snapshot_taken") {
+        let facts = &event["facts"];
+        assert!(facts["covers"].is_u64(), "{facts}");
+        let (run, sequence) = (facts["run_id"].as_str().unwrap(), facts["sequence"].as_u64());
+        let sequence = sequence.unwrap();
+        let file = home.read(&format!("run/snapshots/{run}/{sequence}.snapshot.json"));
+        let snapshot: Value = serde_json::from_slice(&file).unwrap();
+        assert_eq!(schema::check("compaction_snapshot.v1", &snapshot), []);
+        let claims = snapshot["state"]["claims"].as_array().unwrap();
+        let verified = claims.iter().filter(|claim| claim["status"] == "verified").count();
+        found.push((run.to_owned(), sequence, claims.len(), verified));
+        home.expect(0, &["compact", "--run", run, "--verify"]);
+    }
+    found
+}
+
+#[test]
+fn the_service_keeps_its_own_run_in_segments() {
+    let home = ProcessHome::new();
+    ask(&home, 0, 70);
+    home.expect(0, &["drain"]);
+    let taken = own_snapshots(&home);
+    let claims: usize = taken.iter().map(|(_, _, claims, _)| claims).sum();
+    let verified: usize = taken.iter().map(|(_, _, _, verified)| verified).sum();
+    assert_eq!(claims, 63, "{taken:?}");
+    assert_eq!(verified, 63, "{taken:?}");
+    assert!(taken.len() >= 2, "{taken:?}");
+    assert!(taken[0].0.ends_with(".1") && taken[1].0.ends_with(".2"), "{taken:?}");
+    let run = taken[0].0.rsplit_once('.').unwrap().0.to_owned();
+    let file = home.read(&format!("run/snapshots/{}/1.snapshot.json", taken[0].0));
+    let snapshot: Value = serde_json::from_slice(&file).unwrap();
+    assert_eq!(snapshot["state"]["failures"][0]["category"], "RETRIEVAL_FAILURE");
+    assert!(!snapshot["state"]["source_coverage"]["chunk_ids_cited"][0].is_null());
+    let statement = snapshot["state"]["claims"][0]["statement"].as_str().unwrap();
+    assert!(statement.starts_with("summary sum_") || statement.starts_with("summary "));
+    assert!(statement.ends_with(" produced from 1 sources"), "{statement}");
+    // The run record and the status name the last one; nothing of the run itself is stored twice.
+    let last = taken.last().unwrap();
+    let status = json_of(&home.expect(0, &["--json", "status"]).out);
+    assert_eq!(status["compaction"]["service"]["run_id"], last.0.as_str());
+    let dump = home.expect(0, &["--json", "log", "dump"]).out;
+    let finished = dump.lines().map(json_of).find(|event| event["event"] == "RunFinished");
+    let finished = finished.unwrap();
+    assert_eq!(finished["run_id"], run.as_str());
+    assert_eq!(finished["report"]["snapshot"]["run_id"], last.0.as_str());
+    assert!(!dump.contains("run_events_appended"));
+    // A drain without work leaves nothing behind.
+    home.expect(0, &["drain"]);
+    assert_eq!(own_snapshots(&home), taken);
+}
+
+#[test]
+fn a_killed_service_leaves_its_segment_to_the_next_one() {
+    let home = ProcessHome::new();
+    ask(&home, 0, 30);
+    let serving = serve(&home);
+    let completed = || {
+        let status = json_of(&home.expect(0, &["--json", "status"]).out);
+        let by_status = &status["requests"]["by_status"];
+        by_status["completed"].as_u64().unwrap() + by_status["failed_input"].as_u64().unwrap()
+    };
+    wait_until("the first requests", || completed() == 30);
+    // On demand, while it runs: the open segment gets a first snapshot.
+    let now = home.expect(0, &["--json", "compact", "--run", "service", "--now"]);
+    let report = json_of(&now.out);
+    let segment = report["run_id"].as_str().unwrap().to_owned();
+    assert!(report["snapshots"][0]["sequence"] == 1, "{report}");
+    home.expect(1, &["compact", "--run", "service", "--now"]);
+    ask(&home, 30, 10);
+    wait_until("the next requests", || completed() == 40);
+    drop(serving);
+    assert_eq!(own_snapshots(&home).len(), report_count(&home));
+    ask(&home, 40, 10);
+    home.expect(0, &["drain"]);
+    let taken = own_snapshots(&home);
+    let of_killed: Vec<_> = taken.iter().filter(|(run, ..)| *run == segment).collect();
+    // The snapshot on demand, and the one at the end that the next service derived.
+    assert!(of_killed.len() >= 2, "{taken:?}");
+    assert_eq!(of_killed.last().unwrap().1, of_killed.len() as u64, "{taken:?}");
+    let last_of_segments: BTreeMap<_, _> = taken.iter().map(|one| (one.0.clone(), one.2)).collect();
+    assert_eq!(last_of_segments.values().sum::<usize>(), 45, "{taken:?}");
+    home.expect(0, &["replay", "--verify"]);
+}
+
+/// How many snapshots `status` counts.
+fn report_count(home: &ProcessHome) -> usize {
+    let status = json_of(&home.expect(0, &["--json", "status"]).out);
+    status["compaction"]["snapshots"].as_u64().unwrap() as usize
+}
+
+#[test]
+fn tuning_measures_runs_and_the_log_and_recommends_settings_that_are_settings() {
+    let home = ProcessHome::new();
+    let out = home.path("tune").display().to_string();
+    let small = ["--event-thresholds", "6,18", "--step-fallbacks", "4,8"];
+    let mut args = vec!["--json", "tune", "--runs", "8", "--events", "80", "--seed", "3"];
+    args.extend(small);
+    args.extend(["--out", &out, "--log-events", "1500"]);
+    args.extend(["--checkpoint-intervals", "150,600", "--commit-batches", "32,256"]);
+    let report = json_of(&home.expect(0, &args).out);
+    assert_eq!(schema::check("tune_report.v1", &report), []);
+    assert_eq!(report["rows"].as_array().unwrap().len(), 4);
+    let rows = report["log_rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    for row in rows {
+        let figure = |name: &str| row[name].as_f64().unwrap();
+        let every = row["setting"]["checkpoint_every_events"].as_f64().unwrap();
+        let batch = row["setting"]["commit_batch"].as_f64().unwrap();
+        assert!(figure("events_per_second") > 0.0 && figure("open_ms") > 0.0, "{row}");
+        assert!(figure("bytes_per_event") > 100.0, "{row}");
+        assert!(figure("checkpoint_ms_max") > 0.0, "a checkpoint was taken: {row}");
+        // A crash leaves at most an interval and the commit that reached it.
+        let tail = figure("tail_events_on_open");
+        assert!(tail <= every + 2.0 * batch && (tail > 0.0 || batch > every), "{row}");
+    }
+    let mean_tail = |every: u64| -> f64 {
+        let of = rows.iter().filter(|row| row["setting"]["checkpoint_every_events"] == every);
+        of.map(|row| row["tail_events_on_open"].as_f64().unwrap()).sum()
+    };
+    assert!(mean_tail(150) < mean_tail(600), "longer intervals leave longer tails");
+    // Everything is there, and the settings are a configuration this program accepts.
+    let names: Vec<String> = tree_of(&home.path("tune")).into_keys().collect();
+    for name in [
+        "tune.csv",
+        "tune.html",
+        "tune.toml",
+        "tune_log.csv",
+        "pareto.svg",
+        "log_rate.svg",
+        "log_open.svg",
+    ] {
+        assert!(names.iter().any(|found| found == name), "{names:?}");
+    }
+    assert!(!names.iter().any(|name| name.starts_with(".tune-")), "{names:?}");
+    let page = String::from_utf8(home.read("tune/tune.html")).unwrap();
+    assert!(page.contains("The log's own thresholds") && page.contains("cannot measure"));
+    assert_eq!(page.matches("<svg").count(), 8);
+    let csv = String::from_utf8(home.read("tune/tune_log.csv")).unwrap();
+    assert_eq!(csv.lines().count(), 5);
+    assert!(csv.starts_with("checkpoint_every_events,commit_batch,events_per_second"));
+    let toml = home.path("tune/tune.toml").display().to_string();
+    let config = home.expect(0, &["--json", "--config", &toml, "config"]).json();
+    let setting = |key: &str| {
+        let settings = config["settings"].as_array().unwrap();
+        let found = settings.iter().find(|one| one["key"] == key).unwrap().clone();
+        assert_eq!(found["origin"], "file", "{key}");
+        found["value"].clone()
+    };
+    let recommended = &report["log_recommended"];
+    assert_eq!(
+        setting("compaction.checkpoint_every_events"),
+        recommended["checkpoint_every_events"]
+    );
+    assert_eq!(setting("commit.max_batch"), recommended["commit_batch"]);
+    assert_eq!(setting("compaction.event_threshold"), report["recommended"]["event_threshold"]);
+    // Recorded logs, without the log: figures that are not times are the same every time.
+    std::fs::write(home.path("a.jsonl"), generated(0, 120)).unwrap();
+    std::fs::write(home.path("b.jsonl"), LOG).unwrap();
+    let (a, b) =
+        (home.path("a.jsonl").display().to_string(), home.path("b.jsonl").display().to_string());
+    let mut args = vec!["--json", "tune", &a, &b, "--log-events", "0"];
+    args.extend(small);
+    let figures = || {
+        let mut report = json_of(&home.expect(0, &args).out);
+        assert_eq!((&report["log_rows"], &report["log_recommended"]), (&json!([]), &Value::Null));
+        for row in report["rows"].as_array_mut().unwrap() {
+            (row["fold_ns"], row["build_ns"]) = (Value::Null, Value::Null);
+        }
+        report
+    };
+    assert_eq!(figures(), figures());
+    let human = home.expect(0, &["tune", &b, "--log-events", "0", "--event-thresholds", "6"]);
+    assert!(human.out.contains("event threshold") && human.out.contains("[compaction]"));
+    assert!(human.out.contains("cannot measure loop rate"), "{}", human.out);
+    home.expect(2, &["tune", &b, "--runs", "3"]);
+    home.expect(2, &["tune", "--event-thresholds", "0"]);
+    std::fs::write(home.path("bad.jsonl"), "{}\n").unwrap();
+    home.expect(5, &["tune", &home.path("bad.jsonl").display().to_string()]);
 }

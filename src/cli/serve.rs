@@ -123,17 +123,12 @@ pub fn run_service(context: &Context, command: &str, until: Until) -> Result<Run
         watch,
         runs: Some((Arc::clone(&desk), incoming)),
     };
-    let watching = match until {
-        Until::Stopped => Some(RunWatch::start(disk, run_logs, desk)),
-        Until::Drained(_) => None,
-    };
-    let watching = watching.transpose().map_err(|error| {
+    let run_logs = Some(run_logs).filter(|_| until == Until::Stopped);
+    let watching = RunWatch::start(disk, run_logs, desk).map_err(|error| {
         Failure::new(Exit::Storage, "cannot watch the folder of run logs").because(&error)
     })?;
     let ran = service.run(engine, projector, control.as_ref(), until);
-    if let Some(watching) = watching {
-        watching.finish();
-    }
+    watching.finish();
     // Whatever is committed is published, also when the service could not go on.
     let published = publishing.finish();
     let (report, engine) = ran.map_err(|error| service_failed(&error))?;

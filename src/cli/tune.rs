@@ -11,10 +11,12 @@ use crate::compaction::event::RunEvent;
 use crate::compaction::fold::RunFold;
 use crate::compaction::reader::RunLogReader;
 use crate::compaction::tuning::choose::choose;
-use crate::compaction::tuning::report::{COLUMNS, NOT_MEASURABLE, Report};
+use crate::compaction::tuning::log_sweep::{self, CHECKPOINT_INTERVALS, COMMIT_BATCHES, LogRow};
+use crate::compaction::tuning::report::{COLUMNS, LOG_COLUMNS, NOT_MEASURABLE, Report};
 use crate::compaction::tuning::sweep::{
     EVENT_THRESHOLDS, Generated, Recorded, Runs, STEP_FALLBACKS, grid, sweep,
 };
+use crate::service::log_meter::LogMeter;
 
 const FILE_MODE: u32 = 0o640;
 
@@ -22,7 +24,8 @@ const FILE_MODE: u32 = 0o640;
 ///
 /// Without run logs, seeded ones are generated: short healthy runs, long ones, stalled ones and
 /// crashing ones. A replay measures what snapshots cost and what they leave to re-read; it cannot
-/// measure how an agent would have behaved.
+/// measure how an agent would have behaved. The log's own thresholds are measured with the real log
+/// in a temporary folder beside --out, or beside the home.
 #[derive(Debug, Args)]
 pub struct TuneArgs {
     /// Recorded run logs; none means generated ones
@@ -49,6 +52,18 @@ pub struct TuneArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = STEP_FALLBACKS,
           value_parser = clap::value_parser!(u64).range(1..))]
     step_fallbacks: Vec<u64>,
+    /// Events the log is measured with for each of its settings; 0 leaves the log out
+    #[arg(long, value_name = "N", default_value_t = 40_000,
+          value_parser = clap::value_parser!(u64).range(0..=100_000_000))]
+    log_events: u64,
+    /// Events between checkpoints to try, separated by commas
+    #[arg(long, value_name = "LIST", value_delimiter = ',',
+          default_values_t = CHECKPOINT_INTERVALS, value_parser = clap::value_parser!(u64).range(1..))]
+    checkpoint_intervals: Vec<u64>,
+    /// Events in one commit to try, separated by commas
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = COMMIT_BATCHES,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    commit_batches: Vec<u64>,
 }
 
 impl TuneArgs {
@@ -61,12 +76,34 @@ impl TuneArgs {
         bar.finish_and_clear();
         let choice = choose(&swept.rows)
             .ok_or_else(|| Failure::new(Exit::Usage, "there is no setting to try"))?;
-        let report = Report { runs: what, sweep: &swept, choice: &choice, log_rows: &[] };
+        let log_rows = self.measure_log(context)?;
+        let report = Report { runs: what, sweep: &swept, choice: &choice, log_rows: &log_rows };
         self.tell(context, &report);
         if let Some(out) = &self.out {
             write_files(context, out, &report)?;
         }
         Ok(Exit::Done)
+    }
+
+    /// The real log under every setting, on the disk where the results or the home are.
+    fn measure_log(&self, context: &Context) -> Result<Vec<LogRow>, Failure> {
+        if self.log_events == 0 {
+            return Ok(Vec::new());
+        }
+        let settings = log_sweep::grid(&self.checkpoint_intervals, &self.commit_batches);
+        let beside = self.out.as_ref().unwrap_or(&context.home);
+        let dir = beside.join(format!(".tune-{}", std::process::id()));
+        let mut meter = LogMeter::new(&context.machine, &dir, self.log_events);
+        let bar = context.ui.progress("settings of the log measured", settings.len() as u64);
+        let rows = log_sweep::sweep(&mut meter, &settings, &mut || bar.inc(1));
+        bar.finish_and_clear();
+        rows.map_err(|error| {
+            // What was being measured is of no use to anybody.
+            let _ = context.machine.disk.remove_dir_all(&dir);
+            Failure::new(Exit::Storage, format!("cannot measure the log in {}", dir.display()))
+                .because(&error)
+                .hint("--log-events 0 leaves the log out")
+        })
     }
 
     fn runs_to_replay(&self, context: &Context) -> Result<(Box<dyn Runs>, String), Failure> {
@@ -95,6 +132,13 @@ impl TuneArgs {
             ui.out(format!("  {name}: {value}"));
         }
         ui.out(dim(NOT_MEASURABLE));
+        if !report.log_rows.is_empty() {
+            ui.out(format!("\n{}", bold("The log's own thresholds, measured here")));
+            let header: Vec<String> =
+                LOG_COLUMNS.iter().map(|column| column.replace('_', " ")).collect();
+            let header: Vec<&str> = header.iter().map(String::as_str).collect();
+            ui.table(&header, &report.log_table());
+        }
         ui.out(format!("\n{}", report.toml().trim_end()));
     }
 }
@@ -126,7 +170,11 @@ fn write_files(context: &Context, out: &Path, report: &Report<'_>) -> Result<(),
         ("tune.html", report.html()),
         ("tune.toml", report.toml()),
     ];
+    if !report.log_rows.is_empty() {
+        files.push(("tune_log.csv", report.log_csv()));
+    }
     files.extend(report.plots());
+    files.extend(report.log_plots());
     for (name, text) in &files {
         disk.replace(&out.join(name), text.as_bytes(), FILE_MODE).map_err(failure)?;
     }

@@ -98,6 +98,11 @@ pub enum Fact {
         /// The request.
         request_id: Text,
     },
+    /// The attempt ended outside: cancelled, held back, or its end counted elsewhere.
+    Dropped {
+        /// The request.
+        request_id: Text,
+    },
     /// The attempt failed.
     Failed {
         /// The request.
@@ -135,6 +140,12 @@ pub enum Emitted {
     },
 }
 
+/// `<run_id>.<n>` in its two parts.
+pub fn segment_of(segment: &str) -> Option<(String, u64)> {
+    let (run_id, number) = segment.rsplit_once('.')?;
+    Some((run_id.to_owned(), number.parse().ok()?))
+}
+
 /// Projects facts into run events and segment snapshots.
 #[derive(Debug, Clone)]
 pub struct ServiceRun {
@@ -157,8 +168,8 @@ struct InFlight {
 struct Segment {
     run_id: Text,
     compactor: Compactor,
-    /// What the retry reads again.
-    lines: Vec<String>,
+    /// What the retry folds again.
+    events: Vec<RunEvent>,
     cuts: Vec<(u64, Previous)>,
     attempts: u64,
     state_bytes: usize,
@@ -174,13 +185,39 @@ struct Step {
 impl ServiceRun {
     /// The run of one life of the service. `run_id` must leave room for a segment number.
     pub fn new(run_id: &str, thresholds: Thresholds) -> ServiceRun {
-        let (run_id, in_flight) = (Text::from(run_id), BTreeMap::new());
-        ServiceRun { run_id, thresholds, segments: 0, open: None, in_flight }
+        ServiceRun::resumed(run_id, thresholds, 0)
     }
 
-    /// The segment being written, or the last one.
-    pub fn segment_id(&self) -> Option<String> {
-        (self.segments > 0).then(|| format!("{}.{}", self.run_id, self.segments))
+    /// The same, after this many segments that ended.
+    pub fn resumed(run_id: &str, thresholds: Thresholds, segments: u64) -> ServiceRun {
+        let (run_id, in_flight) = (Text::from(run_id), BTreeMap::new());
+        ServiceRun { run_id, thresholds, segments, open: None, in_flight }
+    }
+
+    /// The segment being written.
+    pub fn current(&self) -> Option<String> {
+        self.open.as_ref().map(|open| open.run_id.to_string())
+    }
+
+    /// Puts other thresholds in force, from the next fact on.
+    pub fn retune(&mut self, thresholds: Thresholds) {
+        self.thresholds = thresholds;
+        if let Some(open) = &mut self.open {
+            open.compactor.retune(thresholds);
+        }
+    }
+
+    /// How many chunks an attempt under way reads.
+    pub fn sources_of(&self, request_id: &Text) -> u64 {
+        let sources = self.in_flight.get(request_id).map(|attempt| attempt.sources.iter());
+        sources.into_iter().flatten().map(|source| source.chunk_ids.len() as u64).sum()
+    }
+
+    /// The source of a chunk that an attempt under way reads.
+    pub fn source_of(&self, request_id: &Text, chunk: &str) -> Option<Text> {
+        let sources = &self.in_flight.get(request_id)?.sources;
+        let holds = |source: &&SourceRead| source.chunk_ids.iter().any(|id| **id == *chunk);
+        sources.iter().find(holds).map(|source| source.source_id.clone())
     }
 
     /// Applies the next committed fact.
@@ -195,18 +232,33 @@ impl ServiceRun {
             }
             Fact::Answered { request_id, cost_usd, latency_ms } => {
                 if let Some(attempt) = self.in_flight.get_mut(request_id) {
-                    let (cost_usd, latency_ms) = (*cost_usd, *latency_ms);
+                    // An attempt may ask several times; all of it is the attempt's.
+                    let before = attempt.answered.as_ref().map(|(_, done)| done);
+                    let sum = |old: Option<f64>, new: &Option<f64>| match (old, *new) {
+                        (Some(old), Some(new)) => Some(old + new),
+                        (old, new) => old.or(new),
+                    };
+                    let cost_usd = sum(before.and_then(|done| done.cost_usd), cost_usd);
+                    let latency_ms = sum(before.and_then(|done| done.latency_ms), latency_ms);
                     let plan_id = request_id.clone();
                     let done = ActDone { plan_id, outcome: ActOutcome::Ok, cost_usd, latency_ms };
                     attempt.answered = Some((at, done));
                 }
             }
             Fact::Produced { request_id, summary_id, sources, pointers } => {
+                if let Some(attempt) = self.in_flight.get_mut(request_id) {
+                    // Whoever answers for nothing does not report it, but somebody did answer.
+                    attempt.answered.get_or_insert_with(|| {
+                        let (plan_id, outcome) = (request_id.clone(), ActOutcome::Ok);
+                        (at, ActDone { plan_id, outcome, cost_usd: None, latency_ms: None })
+                    });
+                }
                 let mut step = self.begun(request_id);
                 step.claim(at, summary_id, *sources, pointers);
                 step.observe(at, true);
                 self.write(step, at, &mut out);
             }
+            Fact::Dropped { request_id } => drop(self.in_flight.remove(request_id)),
             Fact::Skipped { request_id } => {
                 let mut step = self.begun(request_id);
                 step.observe(at, false);
@@ -291,7 +343,7 @@ impl ServiceRun {
         self.open = Some(Segment {
             run_id: format!("{}.{}", self.run_id, self.segments).into(),
             compactor: Compactor::new(self.thresholds),
-            lines: Vec::new(),
+            events: Vec::new(),
             cuts: Vec::new(),
             attempts: 0,
             state_bytes: 0,
@@ -326,7 +378,7 @@ impl ServiceRun {
             self.fail(format!("{event}: {error}"), None, out);
             return false;
         }
-        open.lines.push(event.to_line());
+        open.events.push(event.clone());
         out.push(Emitted::Event(event));
         true
     }
@@ -384,11 +436,11 @@ impl ServiceRun {
 }
 
 impl Segment {
-    /// The segment folded again from its lines.
+    /// The segment folded again from its events.
     fn reread(&self, thresholds: Thresholds) -> Option<Compactor> {
         let mut compactor = Compactor::new(thresholds);
-        for line in &self.lines {
-            compactor.fold(&RunEvent::parse(line.trim_end().as_bytes()).ok()?).ok()?;
+        for event in &self.events {
+            compactor.fold(&RunEvent::parse(event.to_line().trim_end().as_bytes()).ok()?).ok()?;
             let seq = compactor.fold_state().seq;
             if let Some((_, previous)) = self.cuts.iter().find(|(cut, _)| *cut == seq) {
                 compactor.adopt(previous.clone());

@@ -72,6 +72,18 @@ pub const KEYS: &[Key] = &[
     key("export.max_share_of_time", "0.1", Kind::Number, "share of time spent publishing"),
     key("compaction.event_threshold", "18", Kind::Count, "counted events that trigger a snapshot"),
     key("compaction.step_fallback", "8", Kind::Count, "steps that trigger a snapshot"),
+    key(
+        "compaction.service_event_threshold",
+        "193",
+        Kind::Count,
+        "the same for the service's own run; 193 waits for the end of a segment",
+    ),
+    key(
+        "compaction.service_step_fallback",
+        "65",
+        Kind::Count,
+        "the same for the service's own run; 65 waits for the end of a segment",
+    ),
     key("compaction.run_logs", "\"run/run_logs\"", Kind::Text, "folder of run logs to take in"),
     key(
         "compaction.checkpoint_every_events",

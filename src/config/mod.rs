@@ -152,6 +152,8 @@ pub struct Config {
     pub export_share: f64,
     pub event_threshold: u32,
     pub step_fallback: u32,
+    pub service_event_threshold: u64,
+    pub service_step_fallback: u64,
     pub run_logs: PathBuf,
     pub checkpoint_every_events: u64,
     pub archive_after: ArchiveAfter,
@@ -355,6 +357,9 @@ impl Values {
                 .unwrap_or(u32::MAX),
             step_fallback: u32::try_from(self.at_least_one("compaction.step_fallback")?)
                 .unwrap_or(u32::MAX),
+            service_event_threshold: self.at_least_one("compaction.service_event_threshold")?
+                as u64,
+            service_step_fallback: self.at_least_one("compaction.service_step_fallback")? as u64,
             run_logs: PathBuf::from(self.text("compaction.run_logs")?),
             checkpoint_every_events: self.at_least_one("compaction.checkpoint_every_events")?
                 as u64,

@@ -249,6 +249,8 @@ impl<C> Decode<C> for Open {
 pub const LINE_QUARANTINED: u16 = 3;
 /// The tag of [`Event::SummaryProduced`].
 pub const SUMMARY_PRODUCED: u16 = 15;
+/// The tag of [`Event::RunStarted`], likewise.
+pub const RUN_STARTED: u16 = 1;
 /// The tag of [`Event::Noted`], likewise.
 pub const NOTED: u16 = 26;
 

@@ -21,9 +21,11 @@ use super::intake::{Arrived, Intake, IntakeMessage, IntakeOptions, Line};
 use super::mark::{MarkError, QueueMark};
 use super::operate::{self, Reply, Surroundings};
 use super::projector::{Projector, ProjectorError};
-use super::runs::{NoteOrder, RunsDesk};
+use super::runs::{NoteOrder, RunsDesk, described};
 use super::summaries::Publishing;
 use super::worker::{Pool, PoolSize, SharedFlows, Ticket, Worker};
+use crate::compaction::book::facts::Pointer;
+use crate::compaction::book::{MakeNotes, Notary};
 use crate::config::Config;
 use crate::contract::ids::Seq;
 use crate::contract::time::{Day, Timestamp};
@@ -186,10 +188,15 @@ impl RunReport {
     }
 
     /// What the end of a run says: its counts and what it promoted.
-    fn to_json(&self, outputs: &[Promoted], error: Option<&str>) -> String {
+    fn to_json(
+        &self,
+        outputs: &[Promoted],
+        snapshot: Option<&Pointer>,
+        error: Option<&str>,
+    ) -> String {
         let mut report = serde_json::json!({
             "events": self.events, "lines": self.lines, "commits": self.commits,
-            "outcomes": self.outcomes, "outputs": outputs,
+            "outcomes": self.outcomes, "outputs": outputs, "snapshot": snapshot,
         });
         if let Some(error) = error {
             report["error"] = error.into();
@@ -766,6 +773,9 @@ impl Sequencer {
             }
             self.commit(mark.take(), CheckpointWhen::Due)?;
         }
+        // Nobody else commits from here on; who waits for it is told so.
+        self.orders = never();
+        self.noted.clear();
         self.end_run(RunEnd::Clean, None)?;
         let Sequencer { service, mut engine, projector, pool, mut report, before, .. } = self;
         report.add(before);
@@ -788,9 +798,22 @@ impl Sequencer {
             };
             self.note_troubles()?;
         }
+        self.close_own_run();
+        let snapshot = self.engine.runs().overview().service.clone();
+        let report = self.report.to_json(&outputs, snapshot.as_ref(), error);
         let now = self.now();
-        self.engine.finish_run(end, self.report.to_json(&outputs, error), now)?;
+        self.engine.finish_run(end, report, now)?;
         self.commit(None, CheckpointWhen::Due)
+    }
+
+    /// The service's own run ends with a snapshot. When it cannot now, because its thread is at
+    /// work or something failed, that stops nothing: the run's end closes it all the same.
+    fn close_own_run(&mut self) {
+        let Some(desk) = self.runs.clone() else { return };
+        if let Err(error) = desk.close_own(&mut Committing(self)) {
+            let error = described(&error);
+            tracing::warn!(error, "the service's own run has no last snapshot yet");
+        }
     }
 
     /// What could not be published is a fact of the run.
@@ -828,3 +851,16 @@ impl Sequencer {
         self.service.machine.clock.now()
     }
 }
+
+/// Commits notes on the sequencer's own thread.
+struct Committing<'a>(&'a mut Sequencer);
+
+impl Notary for Committing<'_> {
+    fn note(&mut self, make: MakeNotes) -> Result<Seq, String> {
+        let now = self.0.now();
+        let first = self.0.engine.note_all(make, now).map_err(|error| described(&error))?;
+        self.0.commit(None, CheckpointWhen::Due).map_err(|error| described(&error))?;
+        Ok(first)
+    }
+}
+

@@ -1,4 +1,5 @@
-//! Watches a folder of run logs: what producers append there becomes part of the home's log.
+//! Watches a folder of run logs: what producers append there becomes part of the home's log. The
+//! same thread keeps the service's own run up to the log.
 //!
 //! Contract. Every `*.jsonl` in the folder is one run, read in whole lines as it grows; a line
 //! without its end is left for later. How far a file was taken is noted with its events, with proof
@@ -35,18 +36,23 @@ pub struct RunWatch {
 }
 
 impl RunWatch {
-    /// Starts looking at a folder, which need not exist.
+    /// Starts looking at a folder, if there is one to look at; it need not exist.
     pub fn start(
         disk: Arc<dyn Disk>,
-        dir: PathBuf,
+        dir: Option<PathBuf>,
         desk: Arc<RunsDesk>,
     ) -> std::io::Result<RunWatch> {
         let (stop, stopped) = bounded::<()>(1);
         let thread = std::thread::Builder::new().name("run-logs".to_owned());
         let thread = thread.spawn(move || {
-            let mut folder = Folder { disk, dir, desk, files: BTreeMap::new() };
+            let own = Arc::clone(&desk);
+            let folder = |dir| Folder { disk, dir, desk, files: BTreeMap::new() };
+            let mut folder = dir.map(folder);
             while matches!(stopped.recv_timeout(EVERY), Err(RecvTimeoutError::Timeout)) {
-                folder.look();
+                if let Some(folder) = &mut folder {
+                    folder.look();
+                }
+                own.follow_own();
             }
         })?;
         Ok(RunWatch { stop, thread })

@@ -5,6 +5,7 @@
 //! notes into its next commit, so a long run log never holds up a request.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::Mutex;
@@ -12,14 +13,21 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::control::Answer;
+use super::own_run::{self, OwnRun, OwnRunError};
 use super::snapshot_files::Projected;
+use crate::compaction::book::facts::{head_of, snapshot_at};
 use crate::compaction::book::{AppendError, Appended, Lines, MakeNotes, Notary, RunBook};
 use crate::compaction::files::SnapshotStore;
+use crate::compaction::run_log::Taken;
 use crate::compaction::trigger::Thresholds;
 use crate::config::Config;
 use crate::contract::ids::Seq;
 use crate::log::Reader;
 
+/// The name by which the open segment of the service's own run is asked for.
+pub const OWN: &str = "service";
+/// How long who commits waits for who follows the service's own run.
+const PATIENCE: Duration = Duration::from_millis(200);
 /// Orders that may wait for the sequencer.
 const WAITING_MAX: usize = 16;
 
@@ -86,9 +94,18 @@ pub fn thresholds(config: &Config) -> Thresholds {
     }
 }
 
+/// The thresholds a configuration sets for the service's own run.
+pub fn own_thresholds(config: &Config) -> Thresholds {
+    Thresholds {
+        event_threshold: config.service_event_threshold,
+        step_fallback: config.service_step_fallback,
+    }
+}
+
 /// The runs of a running service.
 pub struct RunsDesk {
     book: Mutex<RunBook>,
+    own: Mutex<OwnRun>,
     log: Reader,
     store: SnapshotStore,
     orders: Orders,
@@ -107,7 +124,8 @@ impl RunsDesk {
     ) -> RunsDesk {
         let book = Mutex::new(RunBook::new(log, thresholds(config)));
         let set_aside = Mutex::default();
-        RunsDesk { book, log: log.clone(), store, orders, projected, set_aside }
+        let own = Mutex::new(OwnRun::new(log, own_thresholds(config)));
+        RunsDesk { book, own, log: log.clone(), store, orders, projected, set_aside }
     }
 
     /// Notes that a watched file is set aside, or no longer.
@@ -127,6 +145,7 @@ impl RunsDesk {
     /// Puts another configuration in force.
     pub fn retune(&self, config: &Config) {
         self.book.lock().retune(thresholds(config));
+        self.own.lock().retune(own_thresholds(config));
     }
 
     /// Appends lines that come from a watched file.
@@ -139,8 +158,67 @@ impl RunsDesk {
         &self.log
     }
 
+    /// Brings the service's own run up to the log.
+    pub fn follow_own(&self) {
+        match self.own.lock().catch_up(&mut self.orders.clone()) {
+            // The service is ending, and who ends it closes the run.
+            Ok(()) | Err(OwnRunError::Commit(_)) => {}
+            Err(error) => tracing::warn!(
+                error = described(&error),
+                "the service's own run cannot be followed"
+            ),
+        }
+    }
+
+    /// A run of the service ends: its open segment is closed with a last snapshot. Called by who
+    /// commits, so it never waits for long: whoever is at work here may be waiting for a commit.
+    pub fn close_own(&self, notary: &mut dyn Notary) -> Result<(), OwnRunError> {
+        match self.own.try_lock_for(PATIENCE) {
+            Some(mut own) => own.close(notary),
+            None => Ok(()),
+        }
+    }
+
+    fn snapshot_own(&self) -> Answer {
+        let mut own = self.own.lock();
+        let taken = own.snapshot_now(&mut self.orders.clone());
+        drop(own);
+        match taken {
+            Err(error) => Answer::Refused(described(&error)),
+            Ok(None) => Answer::Refused("nothing happened since the last snapshot".to_owned()),
+            Ok(Some(fact)) => {
+                let stored = head_of(&self.log, &fact.run_id);
+                let record = stored.map_or(0, |head| head.snapshot);
+                self.projected.wait_for(Seq(record));
+                let body = snapshot_at(&self.log, Seq(record));
+                let taken = Taken {
+                    snapshot_id: fact.snapshot_id,
+                    sequence: fact.sequence,
+                    to_seq: fact.to_seq,
+                    bytes: body.map_or(0, |(_, body)| body.snapshot.len() as u64),
+                    written: true,
+                    retried: false,
+                };
+                let done = Appended {
+                    run_id: fact.run_id,
+                    before: fact.sequence - 1,
+                    last_seq: fact.to_seq,
+                    snapshots: vec![taken],
+                    ..Appended::default()
+                };
+                Answer::Ok(json!({"done": done}))
+            }
+        }
+    }
+
     /// Answers; when it does, the files of new snapshots are there too.
     pub fn answer(&self, question: RunQuestion) -> Answer {
+        if let RunQuestion::Snapshot { run_id } = &question {
+            let open = self.own.lock().segment();
+            if run_id == OWN || open.as_ref() == Some(run_id) {
+                return self.snapshot_own();
+            }
+        }
         let mut book = self.book.lock();
         let (answer, noted) = answer(&mut book, &mut self.orders.clone(), &self.store, question);
         drop(book);
@@ -179,7 +257,12 @@ pub fn answer(
 }
 
 fn verify(book: &RunBook, store: &SnapshotStore, run_id: &str) -> Answer {
-    let verified = book.verify(run_id, store);
+    let log = book.log();
+    let verified = match head_of(log, run_id) {
+        Ok(head) if head.derived => own_run::verify(log, run_id, store),
+        Ok(_) => book.verify(run_id, store),
+        Err(error) => Err(error.into()),
+    };
     match verified {
         Ok((0, _)) => Answer::NotFound(format!("no snapshot of run {run_id} in this home")),
         Ok((checked, differences)) => Answer::Ok(json!({

@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::super::build::Built;
 use super::super::resume::Sidecar;
+use super::super::run_log::Difference;
+use super::super::service_run::segment_of;
 use crate::contract::hash::sha256;
 use crate::contract::ids::Seq;
 use crate::log::codec::{self, CodecError};
@@ -75,6 +77,9 @@ pub struct SnapshotTaken {
     /// For a run of the service itself: the last event of this log that it covers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub covers: Option<u64>,
+    /// For a run of the service itself: the first event of this log that the rest depends on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume_from: Option<u64>,
     /// For a run of the service itself: whether this ended the segment.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub closes: bool,
@@ -94,6 +99,9 @@ pub struct CompactionFailed {
     /// For a run of the service itself: the last event of this log it would have covered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub covers: Option<u64>,
+    /// For a run of the service itself: the first event of this log that the rest depends on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume_from: Option<u64>,
 }
 
 /// Everything that is kept of a snapshot.
@@ -166,6 +174,7 @@ impl SnapshotTaken {
             previous: previous.0,
             sha256: sha256(&built.bytes).hex(),
             covers: None,
+            resume_from: None,
             closes: false,
         }
     }
@@ -312,6 +321,32 @@ pub struct Overview {
     pub failed: u64,
     /// The newest of those.
     pub last_failure: Option<Failure>,
+    /// The last segment of the service's own run that ended.
+    pub closed: Option<Closed>,
+}
+
+/// The end of a segment of the service's own run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Closed {
+    /// The run, without the segment's number.
+    pub run_id: String,
+    /// The segment's number.
+    pub segment: u64,
+    /// The last event of the log that belongs to it.
+    pub covers: u64,
+    /// The first event that the rest depends on: attempts may span segments.
+    pub resume_from: u64,
+    /// The record that says so.
+    pub seq: u64,
+}
+
+impl Closed {
+    fn of(seq: Seq, segment: &str, covers: Option<u64>, from: Option<u64>) -> Option<Closed> {
+        let (run_id, number) = segment_of(segment)?;
+        let covers = covers?;
+        let resume_from = from.unwrap_or(covers + 1);
+        Some(Closed { run_id, segment: number, covers, resume_from, seq: seq.0 })
+    }
 }
 
 /// Which snapshot.
@@ -350,6 +385,10 @@ impl Overview {
                     seq: seq.0,
                 };
                 self.snapshots += 1;
+                if fact.closes {
+                    let (covers, from) = (fact.covers, fact.resume_from);
+                    self.closed = Closed::of(seq, &fact.run_id, covers, from);
+                }
                 match fact.covers {
                     Some(_) => self.service = Some(pointer),
                     None => self.latest = Some(pointer),
@@ -357,6 +396,10 @@ impl Overview {
             }
             RunFact::Failed(fact) => {
                 self.failed += 1;
+                if fact.covers.is_some() {
+                    let (covers, from) = (fact.covers, fact.resume_from);
+                    self.closed = Closed::of(seq, &fact.run_id, covers, from);
+                }
                 let (run_id, message) = (fact.run_id.clone(), fact.message.clone());
                 self.last_failure = Some(Failure { run_id, message, seq: seq.0 });
             }
@@ -374,9 +417,7 @@ pub struct RunHeads {
 impl RunHeads {
     /// As of the last checkpoint.
     pub fn open(log: &Reader) -> Result<RunHeads, FactError> {
-        let stored = log.document(OVERVIEW)?;
-        let overview = stored.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        Ok(RunHeads { changed: BTreeMap::new(), overview: overview.unwrap_or_default() })
+        Ok(RunHeads { changed: BTreeMap::new(), overview: stored_overview(log)? })
     }
 
     /// What `status` says about runs.
@@ -419,6 +460,22 @@ impl RunHeads {
 fn stored_head(log: &Reader, run_id: &str) -> Result<Option<RunHead>, FactError> {
     let stored = log.document(&document(run_id))?;
     Ok(stored.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+}
+
+fn stored_overview(log: &Reader) -> Result<Overview, FactError> {
+    let stored = log.document(OVERVIEW)?;
+    Ok(stored.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default())
+}
+
+/// The overview as of now; its counts may include facts twice that a checkpoint just took in.
+pub fn overview_of(log: &Reader) -> Result<Overview, FactError> {
+    let applied = log.applied();
+    let mut overview = stored_overview(log)?;
+    scan_facts(log, applied.next(), None, &mut |seq, _, fact| {
+        overview.apply(seq, &fact);
+        Ok(())
+    })?;
+    Ok(overview)
 }
 
 /// Where a run stands now: its head as of the last checkpoint, and what was noted since.
@@ -493,4 +550,30 @@ pub fn batch_at(log: &Reader, seq: Seq) -> Result<(EventsAppended, Vec<u8>), Fac
         return Err(FactError::damaged(seq, "the lines are not those the fact names"));
     }
     Ok((fact, body))
+}
+
+/// Where a stored snapshot is not what it is built into again.
+pub fn compared(
+    sequence: u64,
+    stored: &SnapshotBody,
+    again: Option<&SnapshotBody>,
+) -> Vec<Difference> {
+    let parts = |body: Option<&SnapshotBody>| match body {
+        None => [None, None, None],
+        Some(body) => [
+            Some(body.snapshot.clone()),
+            Some(body.narrative.clone()),
+            body.coverage.as_ref().map(|file| file.text.clone()),
+        ],
+    };
+    let names = ["snapshot.json", "md", "coverage.json"];
+    let pairs = parts(Some(stored)).into_iter().zip(parts(again)).zip(names);
+    pairs
+        .filter(|((stored, again), _)| stored != again)
+        .map(|(_, name)| Difference {
+            sequence,
+            file: format!("{sequence}.{name}"),
+            problem: "its bytes are not what the log gives".to_owned(),
+        })
+        .collect()
 }

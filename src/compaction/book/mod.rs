@@ -179,6 +179,11 @@ impl RunBook {
         RunBook { log: log.clone(), thresholds, ready: VecDeque::new() }
     }
 
+    /// The log.
+    pub fn log(&self) -> &Reader {
+        &self.log
+    }
+
     /// Puts other thresholds in force, from the next event on.
     pub fn retune(&mut self, thresholds: Thresholds) {
         self.thresholds = thresholds;

@@ -8,7 +8,7 @@ use super::super::reader::Repeats;
 use super::super::resume::{restore, sidecar};
 use super::super::snapshot::{CoverageArtifact, FailureAction, Snapshot};
 use super::super::text::Text;
-use super::facts::{EVENTS_APPENDED, EventsAppended, RunHead, SnapshotTaken, head_of};
+use super::facts::{EVENTS_APPENDED, EventsAppended, RunHead, SnapshotTaken, compared, head_of};
 use super::*;
 use crate::contract::hash::sha256;
 
@@ -406,6 +406,7 @@ impl Run {
             after_seq: self.compactor.fold_state().seq,
             message: format!("snapshot {} failed {}", built.snapshot.sequence, message.join(", ")),
             covers: None,
+            resume_from: None,
         };
         let mut staged = Staged { failed: Some((fact, built.bytes.clone())), ..Staged::default() };
         for event in &events {
@@ -604,30 +605,4 @@ pub(super) fn verify(
         differences.push(Difference { sequence: fact.sequence, file, problem });
     }
     Ok((count, differences))
-}
-
-/// Where a stored snapshot is not what it is built into again.
-pub(crate) fn compared(
-    sequence: u64,
-    stored: &SnapshotBody,
-    again: Option<&SnapshotBody>,
-) -> Vec<Difference> {
-    let parts = |body: Option<&SnapshotBody>| match body {
-        None => [None, None, None],
-        Some(body) => [
-            Some(body.snapshot.clone()),
-            Some(body.narrative.clone()),
-            body.coverage.as_ref().map(|file| file.text.clone()),
-        ],
-    };
-    let names = ["snapshot.json", "md", "coverage.json"];
-    let pairs = parts(Some(stored)).into_iter().zip(parts(again)).zip(names);
-    pairs
-        .filter(|((stored, again), _)| stored != again)
-        .map(|(_, name)| Difference {
-            sequence,
-            file: format!("{sequence}.{name}"),
-            problem: "its bytes are not what the log gives".to_owned(),
-        })
-        .collect()
 }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::choose::Choice;
-use super::log_sweep::LogRow;
+use super::log_sweep::{self, LogRow, LogSetting};
 use super::metrics::RunMetrics;
 use super::plot::{self, Axis, Mark, Scale, Series, escape};
 use super::sweep::{Row, Sweep};
@@ -27,6 +27,18 @@ pub const COLUMNS: [&str; 14] = [
     "at_risk_mean",
     "at_risk_max",
     "violations_after_compaction",
+    "mark",
+];
+
+/// Header of the log's table and of its CSV.
+pub const LOG_COLUMNS: [&str; 8] = [
+    "checkpoint_every_events",
+    "commit_batch",
+    "events_per_second",
+    "bytes_per_event",
+    "checkpoint_ms_max",
+    "tail_events_on_open",
+    "open_ms",
     "mark",
 ];
 
@@ -86,6 +98,46 @@ impl Report<'_> {
             "[compaction]\nevent_threshold = {}\nstep_fallback = {}",
             chosen.event_threshold, chosen.step_fallback
         );
+        if let Some((chosen, reason)) = log_sweep::choose(self.log_rows) {
+            let setting = self.log_rows[chosen].setting;
+            for line in wrapped(&format!("The log's own: {reason}."), 96) {
+                let _ = writeln!(text, "# {line}");
+            }
+            let _ = writeln!(
+                text,
+                "checkpoint_every_events = {}\n\n[commit]\nmax_batch = {}",
+                setting.checkpoint_every_events, setting.commit_batch
+            );
+        }
+        text
+    }
+
+    /// One row a setting of the log, in the order of [`LOG_COLUMNS`].
+    pub fn log_table(&self) -> Vec<Vec<String>> {
+        let chosen = log_sweep::choose(self.log_rows).map(|(chosen, _)| chosen);
+        let cells = |(index, row): (usize, &LogRow)| {
+            vec![
+                row.setting.checkpoint_every_events.to_string(),
+                row.setting.commit_batch.to_string(),
+                format!("{:.0}", row.events_per_second),
+                format!("{:.0}", row.bytes_per_event),
+                format!("{:.1}", row.checkpoint_ms_max),
+                format!("{:.0}", row.tail_events_on_open),
+                format!("{:.1}", row.open_ms),
+                if Some(index) == chosen { "chosen" } else { "" }.to_owned(),
+            ]
+        };
+        self.log_rows.iter().enumerate().map(cells).collect()
+    }
+
+    /// The log's table as CSV.
+    pub fn log_csv(&self) -> String {
+        let mut text = LOG_COLUMNS.join(",");
+        for row in self.log_table() {
+            text.push('\n');
+            text.push_str(&row.join(","));
+        }
+        text.push('\n');
         text
     }
 
@@ -127,6 +179,11 @@ impl Report<'_> {
             },
             "rows": rows,
             "log_rows": self.log_rows,
+            "log_recommended": log_sweep::choose(self.log_rows).map(|(chosen, reason)| json!({
+                "checkpoint_every_events": self.log_rows[chosen].setting.checkpoint_every_events,
+                "commit_batch": self.log_rows[chosen].setting.commit_batch,
+                "reason": reason,
+            })),
             "of_the_logs": metrics_json(&self.sweep.metrics),
             "not_measurable": NOT_MEASURABLE,
         })
@@ -238,26 +295,78 @@ impl Report<'_> {
         if self.log_rows.is_empty() {
             return;
         }
-        page.push_str(
-            "<h2>The log's own thresholds</h2>\n<table><tr><th>checkpoint every</th>\
-             <th>commit batch</th><th>events/s</th><th>bytes/event</th><th>longest checkpoint ms</th>\
-             <th>tail on open</th><th>open ms</th></tr>\n",
-        );
-        for row in self.log_rows {
-            let _ = writeln!(
-                page,
-                "<tr><td>{}</td><td>{}</td><td>{:.0}</td><td>{:.0}</td><td>{:.1}</td>\
-                 <td>{:.0}</td><td>{:.1}</td></tr>",
-                row.setting.checkpoint_every_events,
-                row.setting.commit_batch,
-                row.events_per_second,
-                row.bytes_per_event,
-                row.checkpoint_ms_max,
-                row.tail_events_on_open,
-                row.open_ms
-            );
+        page.push_str("<h2>The log's own thresholds</h2>\n");
+        if let Some((_, reason)) = log_sweep::choose(self.log_rows) {
+            let _ = writeln!(page, "<p class=\"note\">The marked setting {}.</p>", escape(&reason));
+        }
+        page.push_str("<div class=\"plots\">\n");
+        for (_, svg) in self.log_plots() {
+            let _ = writeln!(page, "<figure>{svg}</figure>");
+        }
+        page.push_str("</div>\n<table><tr>");
+        for column in LOG_COLUMNS {
+            let _ = write!(page, "<th>{}</th>", column.replace('_', " "));
+        }
+        page.push_str("</tr>\n");
+        for row in self.log_table() {
+            let class = if row.last().is_some_and(|mark| !mark.is_empty()) { "marked" } else { "" };
+            let _ = write!(page, "<tr class=\"{class}\">");
+            row.iter().for_each(|cell| {
+                let _ = write!(page, "<td>{cell}</td>");
+            });
+            page.push_str("</tr>\n");
         }
         page.push_str("</table>\n");
+    }
+
+    /// File names and contents of the plots of the log's own sweep.
+    pub fn log_plots(&self) -> Vec<(&'static str, String)> {
+        if self.log_rows.is_empty() {
+            return Vec::new();
+        }
+        let batches: BTreeSet<u64> =
+            self.log_rows.iter().map(|row| row.setting.commit_batch).collect();
+        let curves = |title: &str, note: &str, unit: &str, value: fn(&LogRow) -> f64| {
+            let at = |row: &LogRow| (row.setting.checkpoint_every_events as f64, value(row));
+            let series = |batch: &u64| Series {
+                name: format!("commits of {batch}"),
+                points: (self.log_rows.iter())
+                    .filter(|row| row.setting.commit_batch == *batch)
+                    .map(at)
+                    .collect(),
+            };
+            let series: Vec<Series> = batches.iter().map(series).collect();
+            let chosen = log_sweep::choose(self.log_rows).map(|(chosen, _)| {
+                let LogSetting { checkpoint_every_events: every, commit_batch: batch } =
+                    self.log_rows[chosen].setting;
+                let name = format!("chosen {every}/{batch}");
+                Mark { at: at(&self.log_rows[chosen]), name, chosen: true }
+            });
+            let marks: Vec<Mark> = chosen.into_iter().collect();
+            let x = Axis { label: "events between checkpoints".into(), scale: Scale::Log };
+            let y = Axis { label: unit.to_owned(), scale: Scale::Log };
+            plot::lines(title, note, &x, &y, &series, &marks)
+        };
+        vec![
+            (
+                "log_rate.svg",
+                curves(
+                    "Events committed a second",
+                    "every one of them durable; higher is better",
+                    "events per second",
+                    |row| row.events_per_second.max(1.0),
+                ),
+            ),
+            (
+                "log_open.svg",
+                curves(
+                    "Time to open the log after a crash",
+                    "mean over the crashes played; lower is better",
+                    "milliseconds",
+                    |row| row.open_ms.max(0.1),
+                ),
+            ),
+        ]
     }
 
     fn mark(&self, index: usize) -> &'static str {

@@ -1,0 +1,610 @@
+//! The service's own run: committed events become the facts of its life, and the snapshots of its
+//! segments become facts of the log.
+//!
+//! Contract. The run events are derived, never stored: the same log gives the same segments. A
+//! snapshot says which event of the log it covers; after a restart the open segment is derived again
+//! from the end of the last closed one, and snapshots that were noted are taken at the same places
+//! without being noted twice. It runs behind the sequencer and stops nothing: a segment whose
+//! snapshot fails its checks is noted as failed, and the next one opens.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::ControlFlow;
+
+use serde::Deserialize;
+
+use crate::compaction::book::facts::{
+    COMPACTION_FAILED, Closed, CompactionFailed, FactError, Note, RunFact, SNAPSHOT_TAKEN,
+    SnapshotBody, SnapshotTaken, compared, overview_of, scan_facts, snapshot_at,
+};
+use crate::compaction::book::{Notary, VerifyError};
+use crate::compaction::event::{Body, RunEvent};
+use crate::compaction::evidence::Span;
+use crate::compaction::files::SnapshotStore;
+use crate::compaction::payload::{Evidence, Severity};
+use crate::compaction::run_log::Difference;
+use crate::compaction::service_run::{Emitted, Fact, Pointer, ServiceRun, SourceRead, segment_of};
+use crate::compaction::text::Text;
+use crate::compaction::trigger::Thresholds;
+use crate::contract::ids::Seq;
+use crate::contract::time::Timestamp;
+use crate::contract::vocabulary::{AckStatus, ErrorClass};
+use crate::log::Reader;
+use crate::log::codec;
+use crate::state::event::Event;
+
+/// Longest text of a failure that goes into a snapshot, in bytes.
+const WHY_BYTES_MAX: usize = 300;
+/// Thresholds that no segment reaches: snapshots come where the log says they were.
+const NEVER: Thresholds = Thresholds { event_threshold: u64::MAX, step_fallback: u64::MAX };
+
+/// Why the service's own run cannot be followed.
+#[derive(Debug, thiserror::Error)]
+pub enum OwnRunError {
+    /// The log does not hold what it should.
+    #[error(transparent)]
+    Fact(#[from] FactError),
+    /// A snapshot could not be committed.
+    #[error("commit: {0}")]
+    Commit(String),
+}
+
+/// Follows the log.
+pub struct OwnRun {
+    log: Reader,
+    thresholds: Thresholds,
+    follow: Option<Follow>,
+}
+
+/// A position in the log and the run as of it.
+struct Follow {
+    read_to: Seq,
+    /// Up to here, ends belong to a closed segment.
+    warm_to: Seq,
+    run: Option<(String, ServiceRun)>,
+    /// The run of the last closed segment and its number, for one that goes on under its name.
+    closed: Option<(String, u64)>,
+    /// Where the input of each attempt under way was resolved.
+    in_flight: BTreeMap<Text, Seq>,
+    /// Snapshots the log holds that are not reached yet.
+    recorded: VecDeque<(Seq, SnapshotTaken)>,
+    /// True for who wants to see those again, too.
+    keeps_recorded: bool,
+    /// The newest run event and the record of the newest snapshot of the open segment.
+    last_event: u64,
+    last_snapshot: Option<(String, Seq)>,
+}
+
+/// A snapshot or a failure that is to be noted.
+enum Due {
+    Taken(SnapshotTaken, Box<SnapshotBody>),
+    Failed(CompactionFailed, Vec<u8>),
+}
+
+impl OwnRun {
+    /// The run in a log. Nothing is read yet.
+    pub fn new(log: &Reader, thresholds: Thresholds) -> OwnRun {
+        OwnRun { log: log.clone(), thresholds, follow: None }
+    }
+
+    /// Puts other thresholds in force, from the next event on.
+    pub fn retune(&mut self, thresholds: Thresholds) {
+        self.thresholds = thresholds;
+    }
+
+    /// The segment being written.
+    pub fn segment(&self) -> Option<String> {
+        self.follow.as_ref()?.run.as_ref()?.1.current()
+    }
+
+    /// Takes in what was committed since the last time, and notes the snapshots due in it.
+    pub fn catch_up(&mut self, notary: &mut dyn Notary) -> Result<(), OwnRunError> {
+        let mut follow = match self.follow.take() {
+            Some(follow) => follow,
+            None => Follow::open(&self.log)?,
+        };
+        // Only a run that got here is kept: after a failure it is derived again.
+        loop {
+            let due = follow.read(&self.log, self.thresholds)?;
+            if due.is_empty() {
+                break;
+            }
+            follow.note(notary, due)?;
+        }
+        self.follow = Some(follow);
+        Ok(())
+    }
+
+    /// Takes a snapshot of the open segment now; the segment and whether there was news.
+    pub fn snapshot_now(
+        &mut self,
+        notary: &mut dyn Notary,
+    ) -> Result<Option<SnapshotTaken>, OwnRunError> {
+        self.catch_up(notary)?;
+        let Some(mut follow) = self.follow.take() else { return Ok(None) };
+        let emitted = match &mut follow.run {
+            Some((_, run)) => run.snapshot_now(),
+            None => Vec::new(),
+        };
+        let at = follow.read_to;
+        let due = follow.due(at, emitted);
+        let taken = due.iter().find_map(|due| match due {
+            Due::Taken(fact, _) => Some(fact.clone()),
+            Due::Failed(..) => None,
+        });
+        follow.note(notary, due)?;
+        self.follow = Some(follow);
+        Ok(taken)
+    }
+
+    /// The service ends: the open segment is closed with its snapshot.
+    pub fn close(&mut self, notary: &mut dyn Notary) -> Result<(), OwnRunError> {
+        self.catch_up(notary)?;
+        let Some(mut follow) = self.follow.take() else { return Ok(()) };
+        let emitted = follow.apply(Timestamp(0), &Fact::Finished);
+        let at = follow.read_to;
+        let due = follow.due(at, emitted);
+        follow.note(notary, due)?;
+        self.follow = Some(follow);
+        Ok(())
+    }
+}
+
+impl Follow {
+    /// From the end of the last closed segment.
+    fn open(log: &Reader) -> Result<Follow, FactError> {
+        let closed = overview_of(log)?.closed;
+        let mut recorded = VecDeque::new();
+        let from = closed.as_ref().map_or(Seq(1), |closed| Seq(closed.seq + 1));
+        scan_facts(log, from, None, &mut |seq, _, fact| {
+            if let RunFact::Taken(fact) = fact
+                && fact.covers.is_some()
+            {
+                recorded.push_back((seq, fact));
+            }
+            Ok(())
+        })?;
+        Ok(Follow::from(closed, recorded))
+    }
+
+    fn from(closed: Option<Closed>, recorded: VecDeque<(Seq, SnapshotTaken)>) -> Follow {
+        let mut follow = Follow {
+            read_to: Seq(0),
+            warm_to: Seq(0),
+            run: None,
+            closed: None,
+            in_flight: BTreeMap::new(),
+            recorded,
+            keeps_recorded: false,
+            last_event: 0,
+            last_snapshot: None,
+        };
+        if let Some(closed) = closed {
+            follow.read_to = Seq(closed.resume_from.saturating_sub(1));
+            follow.warm_to = Seq(closed.covers);
+            let run = ServiceRun::resumed(&closed.run_id, NEVER, closed.segment);
+            follow.run = Some((closed.run_id.clone(), run));
+            follow.closed = Some((closed.run_id, closed.segment));
+        }
+        follow
+    }
+
+    /// Reads on until something is due or the end of the log is reached.
+    fn read(&mut self, log: &Reader, thresholds: Thresholds) -> Result<Vec<Due>, FactError> {
+        let mut due = Vec::new();
+        let mut failure = None;
+        log.scan(self.read_to.next(), None, &mut |entry| {
+            let event = match codec::decode(entry.tag, entry.version, entry.payload) {
+                Ok(event) => event,
+                Err(source) => {
+                    failure = Some(FactError::Event { seq: entry.seq, source });
+                    return ControlFlow::Break(());
+                }
+            };
+            let in_force = if self.recorded.is_empty() { thresholds } else { NEVER };
+            match self.step(log, entry.seq, entry.at, &event, in_force) {
+                Ok(found) => due = found,
+                Err(error) => failure = Some(error),
+            }
+            self.read_to = entry.seq;
+            match due.is_empty() && failure.is_none() {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        })?;
+        failure.map_or(Ok(due), Err)
+    }
+
+    fn step(
+        &mut self,
+        log: &Reader,
+        seq: Seq,
+        at: Timestamp,
+        event: &Event,
+        thresholds: Thresholds,
+    ) -> Result<Vec<Due>, FactError> {
+        let mut emitted = Vec::new();
+        if let Event::RunStarted { run_id, .. } = event {
+            emitted.extend(self.apply(at, &Fact::Finished));
+            let segments = match &self.closed {
+                Some((closed, segment)) if closed == run_id => *segment,
+                _ => 0,
+            };
+            self.run = Some((run_id.clone(), ServiceRun::resumed(run_id, thresholds, segments)));
+            self.in_flight.clear();
+        }
+        if let Some((_, run)) = &mut self.run {
+            run.retune(thresholds);
+        }
+        if let Some(fact) = self.fact(log, seq, event)? {
+            emitted.extend(self.apply(at, &fact));
+        }
+        let mut due = self.due(seq, emitted);
+        while self.recorded.front().is_some_and(|(_, fact)| fact.covers == Some(seq.0)) {
+            let Some((record, fact)) = self.recorded.pop_front() else { break };
+            let is_it = |due: &Due| match due {
+                Due::Taken(taken, _) => {
+                    (&taken.run_id, taken.sequence) == (&fact.run_id, fact.sequence)
+                }
+                Due::Failed(..) => false,
+            };
+            if !due.iter().any(is_it) {
+                let emitted = match (&mut self.run, fact.closes) {
+                    (None, _) => Vec::new(),
+                    (Some((_, run)), false) => run.snapshot_now(),
+                    (Some(_), true) => self.apply(at, &Fact::Finished),
+                };
+                let forced = self.due(seq, emitted);
+                due.extend(forced);
+            }
+            if !self.keeps_recorded {
+                due.retain(|due| !is_it(due));
+            }
+            self.last_snapshot = Some((fact.run_id, record));
+        }
+        Ok(due)
+    }
+
+    fn apply(&mut self, at: Timestamp, fact: &Fact) -> Vec<Emitted> {
+        match &mut self.run {
+            Some((_, run)) => run.apply(at, fact),
+            None => Vec::new(),
+        }
+    }
+
+    /// The fact of an event; what ended before the last closed segment is only forgotten.
+    fn fact(&mut self, log: &Reader, seq: Seq, event: &Event) -> Result<Option<Fact>, FactError> {
+        let Some((_, run)) = &self.run else { return Ok(None) };
+        let Some(request) = event.request() else {
+            return Ok(matches!(event, Event::RunFinished { .. }).then_some(Fact::Finished));
+        };
+        let request_id = Text::from(format!("req:{request}"));
+        let fact = match event {
+            Event::InputResolved { facts, .. } => {
+                self.in_flight.insert(request_id.clone(), seq);
+                let found: Found = serde_json::from_str(facts).unwrap_or_default();
+                return Ok(Some(Fact::Resolved { request_id, sources: found.sources() }));
+            }
+            Event::ModelResponded { facts, .. } => {
+                let bill: Bill = serde_json::from_str(facts).unwrap_or_default();
+                return Ok(Some(Fact::Answered {
+                    request_id,
+                    cost_usd: bill.cost.or(bill.cost_usd),
+                    latency_ms: bill.latency_ms,
+                }));
+            }
+            Event::SummaryProduced { summary, .. } => {
+                let body = log.body(seq)?.unwrap_or_default();
+                let item: Item = serde_json::from_slice(&body).unwrap_or_default();
+                let pointers = item.pointers(|chunk| run.source_of(&request_id, chunk));
+                let sources = run.sources_of(&request_id);
+                let (request_id, summary_id) =
+                    (request_id.clone(), Text::from(summary.summary_id.as_str()));
+                Fact::Produced { request_id, summary_id, sources, pointers }
+            }
+            Event::RequestSkipped { .. } => Fact::Skipped { request_id: request_id.clone() },
+            Event::AttemptFailed { attempt, status, reason, message, facts, .. } => {
+                let known: Failed = serde_json::from_str(facts).unwrap_or_default();
+                let signal = signal_of(known.error.as_ref().and_then(|error| error.class));
+                let subtype = known.error.and_then(|error| error.subtype).unwrap_or_default();
+                let reason = reason.map_or("NONE", |reason| reason.as_str());
+                let lasting = *status != AckStatus::FailedTransient;
+                Fact::Failed {
+                    request_id: request_id.clone(),
+                    signal_type: signal.into(),
+                    severity: if lasting { Severity::High } else { Severity::Medium },
+                    fingerprint: format!("{signal}|{reason}|{subtype}").into(),
+                    place: format!("request {request} / attempt {attempt}").into(),
+                    why: shortened(message).into(),
+                }
+            }
+            Event::RequestCancelled { .. }
+            | Event::RequestDuplicated { .. }
+            | Event::WorkHeld { .. } => Fact::Dropped { request_id: request_id.clone() },
+            _ => return Ok(None),
+        };
+        self.in_flight.remove(&request_id);
+        Ok(Some(if seq <= self.warm_to { Fact::Dropped { request_id } } else { fact }))
+    }
+
+    /// What is to be noted of what the run emitted at an event of the log.
+    fn due(&mut self, at: Seq, emitted: Vec<Emitted>) -> Vec<Due> {
+        let mut due: Vec<Due> = Vec::new();
+        let resume_from = self.in_flight.values().min().map_or(at.0 + 1, |oldest| oldest.0);
+        for one in emitted {
+            match one {
+                Emitted::Event(event) => {
+                    self.last_event = event.seq;
+                    if stops(&event)
+                        && let Some(Due::Taken(fact, _)) = due.last_mut()
+                    {
+                        fact.closes = true;
+                        self.closed = segment_of(&fact.run_id);
+                    }
+                }
+                Emitted::Snapshot(built) => {
+                    let mut fact = SnapshotTaken::of(&built, self.last_event, Seq(0));
+                    fact.covers = Some(at.0);
+                    fact.resume_from = Some(resume_from);
+                    due.push(Due::Taken(fact, Box::new(SnapshotBody::of(&built, None))));
+                }
+                Emitted::SegmentFailed { run_id, message, snapshot } => {
+                    self.closed = segment_of(&run_id);
+                    let sequence = snapshot.as_ref().map_or(0, |snapshot| snapshot.sequence);
+                    let fact = CompactionFailed {
+                        run_id: run_id.to_string(),
+                        sequence,
+                        after_seq: self.last_event,
+                        message,
+                        covers: Some(at.0),
+                        resume_from: Some(resume_from),
+                    };
+                    let body = snapshot.map(|snapshot| snapshot.to_bytes());
+                    due.push(Due::Failed(fact, body.unwrap_or_default()));
+                }
+            }
+        }
+        due
+    }
+
+    fn note(&mut self, notary: &mut dyn Notary, due: Vec<Due>) -> Result<(), OwnRunError> {
+        if due.is_empty() {
+            return Ok(());
+        }
+        let mut names = Vec::new();
+        for one in &due {
+            match one {
+                Due::Taken(fact, _) => names.push(Some(fact.run_id.clone())),
+                Due::Failed(fact, _) => {
+                    let (run_id, why) = (&fact.run_id, &fact.message);
+                    tracing::warn!(
+                        run_id,
+                        why,
+                        "a segment of the service's run ended: SYSTEM_ERROR"
+                    );
+                    names.push(None);
+                }
+            }
+        }
+        let mut last = self.last_snapshot.clone();
+        let make = move |first: Seq| {
+            let note = |(at, due): (u64, Due)| match due {
+                Due::Taken(mut fact, body) => {
+                    let before = last.replace((fact.run_id.clone(), Seq(at)));
+                    let before = before.filter(|(run_id, _)| *run_id == fact.run_id);
+                    fact.previous = before.map_or(0, |(_, record)| record.0);
+                    Note::new(SNAPSHOT_TAKEN, &fact, body.to_bytes())
+                }
+                Due::Failed(fact, body) => Note::new(COMPACTION_FAILED, &fact, body),
+            };
+            (first.0..).zip(due).map(note).collect()
+        };
+        let first = notary.note(Box::new(make)).map_err(OwnRunError::Commit)?;
+        for (at, run_id) in (first.0..).zip(names) {
+            if let Some(run_id) = run_id {
+                self.last_snapshot = Some((run_id, Seq(at)));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn stops(event: &RunEvent) -> bool {
+    matches!(event.body, Body::RunStopped(_))
+}
+
+fn signal_of(class: Option<ErrorClass>) -> &'static str {
+    match class {
+        Some(ErrorClass::InputMissing | ErrorClass::StorageUnavailable) => "RETRIEVAL_FAILURE",
+        Some(ErrorClass::SchemaMismatch | ErrorClass::IntegrityMismatch) => "SCHEMA_VIOLATION",
+        Some(ErrorClass::ModelFailure | ErrorClass::PublishFailure) | None => "TOOL_RUNTIME_ERROR",
+    }
+}
+
+fn shortened(text: &str) -> String {
+    let mut end = text.len().min(WHY_BYTES_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
+}
+
+/// What an `InputResolved` says about its sources.
+#[derive(Default, Deserialize)]
+struct Found {
+    #[serde(default)]
+    sources: Vec<Place>,
+}
+
+#[derive(Deserialize)]
+struct Place {
+    id: String,
+    #[serde(default)]
+    file: String,
+}
+
+impl Found {
+    fn sources(self) -> Vec<SourceRead> {
+        let mut by_file: BTreeMap<String, Vec<Text>> = BTreeMap::new();
+        for place in self.sources {
+            by_file.entry(place.file).or_default().push(Text::from(place.id));
+        }
+        let source = |(file, chunk_ids): (String, Vec<Text>)| {
+            let source_id = Text::from(if file.is_empty() { "unknown".to_owned() } else { file });
+            SourceRead { source_id, chunk_ids }
+        };
+        by_file.into_iter().map(source).collect()
+    }
+}
+
+#[derive(Default, Deserialize)]
+struct Bill {
+    cost: Option<f64>,
+    cost_usd: Option<f64>,
+    latency_ms: Option<f64>,
+}
+
+#[derive(Default, Deserialize)]
+struct Failed {
+    error: Option<Error>,
+}
+
+#[derive(Deserialize)]
+struct Error {
+    class: Option<ErrorClass>,
+    subtype: Option<String>,
+}
+
+/// The part of an item that says what it rests on.
+#[derive(Default, Deserialize)]
+struct Item {
+    #[serde(default)]
+    outputs: Outputs,
+}
+
+#[derive(Default, Deserialize)]
+struct Outputs {
+    #[serde(default)]
+    evidence_refs: Vec<Ref>,
+}
+
+#[derive(Deserialize)]
+struct Ref {
+    evidence_id: String,
+    namespace: Option<String>,
+    chunk_id: String,
+    span: Span,
+    #[serde(default)]
+    quote: String,
+    quote_sha256: Option<String>,
+}
+
+impl Item {
+    fn pointers(self, source_of: impl Fn(&str) -> Option<Text>) -> Vec<Pointer> {
+        let mut seen = BTreeSet::new();
+        let pointer = |one: Ref| {
+            // Quotes are found with white space folded; the span holds exactly the words when it
+            // is exactly as long as they are.
+            let exact = one.span.end.saturating_sub(one.span.start) == one.quote.len() as u64;
+            let source_id = source_of(&one.chunk_id).unwrap_or_else(|| Text::from("unknown"));
+            let evidence = Evidence {
+                evidence_id: one.evidence_id.into(),
+                chunk_id: one.chunk_id.into(),
+                span: one.span,
+                source_id,
+                quote_sha256: one.quote_sha256.map(Text::from),
+                evidence_namespace: one.namespace.map(Text::from),
+            };
+            Pointer { evidence, exact }
+        };
+        let refs = self.outputs.evidence_refs.into_iter();
+        refs.filter(|one| seen.insert(one.evidence_id.clone())).map(pointer).collect()
+    }
+}
+
+/// Derives a segment again from the log and compares every snapshot of it: what is built again,
+/// what the log holds, and the files.
+pub fn verify(
+    log: &Reader,
+    segment: &str,
+    files: &SnapshotStore,
+) -> Result<(u64, Vec<Difference>), VerifyError> {
+    let base = segment_of(segment).map(|(run_id, _)| run_id).unwrap_or_default();
+    let mut recorded = VecDeque::new();
+    let mut begun = None;
+    scan_run(log, &base, &mut begun, &mut recorded)?;
+    let mut stored = Vec::new();
+    for (record, fact) in &recorded {
+        if fact.run_id == segment {
+            stored.push((*record, fact.clone()));
+        }
+    }
+    let last = recorded.back().and_then(|(_, fact)| fact.covers).map(Seq);
+    let mut follow = Follow::from(None, recorded);
+    follow.keeps_recorded = true;
+    let mut again = BTreeMap::new();
+    let mut failure = None;
+    let scanned = log.scan(begun.unwrap_or(Seq(1)), last, &mut |entry| {
+        let stepped = codec::decode(entry.tag, entry.version, entry.payload)
+            .map_err(|source| FactError::Event { seq: entry.seq, source })
+            .and_then(|event| follow.step(log, entry.seq, entry.at, &event, NEVER));
+        match stepped {
+            Ok(due) => {
+                for one in due {
+                    if let Due::Taken(fact, body) = one {
+                        again.insert((fact.run_id, fact.sequence), body);
+                    }
+                }
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                failure = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    });
+    scanned.map_err(FactError::from)?;
+    if let Some(error) = failure {
+        return Err(error.into());
+    }
+    let mut differences = Vec::new();
+    for (record, fact) in &stored {
+        let (_, body) = snapshot_at(log, *record)?;
+        let rebuilt = again.get(&(fact.run_id.clone(), fact.sequence));
+        differences.extend(compared(fact.sequence, &body, rebuilt.map(|body| &**body)));
+        differences.extend(files.differences(fact, &body)?);
+    }
+    Ok((stored.len() as u64, differences))
+}
+
+/// Where a run of the service began, and every snapshot of it.
+fn scan_run(
+    log: &Reader,
+    base: &str,
+    begun: &mut Option<Seq>,
+    recorded: &mut VecDeque<(Seq, SnapshotTaken)>,
+) -> Result<(), FactError> {
+    let mut failure = None;
+    log.scan(Seq(1), None, &mut |entry| {
+        let starts = entry.tag == codec::RUN_STARTED && begun.is_none();
+        if !starts && entry.tag != codec::NOTED {
+            return ControlFlow::Continue(());
+        }
+        match codec::decode(entry.tag, entry.version, entry.payload) {
+            Ok(Event::RunStarted { run_id, .. }) if run_id == base => *begun = Some(entry.seq),
+            Ok(event) => {
+                if let Ok(Some(RunFact::Taken(fact))) = RunFact::of(&event)
+                    && fact.covers.is_some()
+                    && segment_of(&fact.run_id).is_some_and(|(run_id, _)| run_id == base)
+                {
+                    recorded.push_back((entry.seq, fact));
+                }
+            }
+            Err(source) => {
+                failure = Some(FactError::Event { seq: entry.seq, source });
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    failure.map_or(Ok(()), Err)
+}
