@@ -586,6 +586,9 @@ fn the_service_keeps_its_own_run_in_segments() {
     assert_eq!(finished["run_id"], run.as_str());
     assert_eq!(finished["report"]["snapshot"]["run_id"], last.0.as_str());
     assert!(!dump.contains("run_events_appended"));
+    let record = home.read(&format!("buses/artifacts/run_records/{run}.run_record.json"));
+    let record = String::from_utf8(record).unwrap();
+    assert!(record.contains(&format!("snapshot {} of {}", last.1, last.0)), "{record}");
     // A drain without work leaves nothing behind.
     home.expect(0, &["drain"]);
     assert_eq!(own_snapshots(&home), taken);

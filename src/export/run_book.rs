@@ -51,6 +51,15 @@ struct Report {
     #[serde(default)]
     outputs: Vec<Promoted>,
     error: Option<String>,
+    snapshot: Option<Snapshot>,
+}
+
+/// The newest snapshot of the service's own run.
+#[derive(Debug, Deserialize)]
+struct Snapshot {
+    run_id: String,
+    sequence: u64,
+    snapshot_id: String,
 }
 
 /// A run that ended.
@@ -88,6 +97,7 @@ struct Run {
     touched: BTreeSet<PartitionKey>,
     read: BTreeMap<String, BTreeSet<String>>,
     skips: u64,
+    snapshot: Option<Snapshot>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -164,6 +174,7 @@ impl RunBook {
                 touched: BTreeSet::new(),
                 read: BTreeMap::new(),
                 skips: 0,
+            snapshot: None,
             });
         }
         if let Event::RunFinished { started, end, report, .. } = event {
@@ -402,6 +413,7 @@ impl Run {
     fn finish(mut self, last: Seq, at: Timestamp, end: RunEnd, report: &str) -> FinishedRun {
         let report: Report = serde_json::from_str(report).unwrap_or_default();
         self.ended(at, end, report.error.as_deref());
+        self.snapshot = report.snapshot;
         let outputs = self.outputs(report.outputs);
         let zone = self.environment["timezone"].as_str().and_then(|zone| zone.parse().ok());
         let day = self.started.1.day_in(zone.unwrap_or(chrono_tz::UTC));
@@ -637,6 +649,15 @@ impl Run {
                     reference: Some(format!("events {} to {last}", self.started.0)),
                     note: Some(format!("summarizer {}", self.version)),
                 });
+                evidence.extend(self.snapshot.as_ref().map(|snapshot| Evidence {
+                    kind: "artifact".to_owned(),
+                    path: None,
+                    reference: Some(snapshot.snapshot_id.clone()),
+                    note: Some(format!(
+                        "snapshot {} of {}, below run/snapshots of the home",
+                        snapshot.sequence, snapshot.run_id
+                    )),
+                }));
             }
             if name == StageName::InputResolution && lists_skips {
                 evidence.push(Evidence {

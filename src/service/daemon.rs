@@ -253,7 +253,7 @@ impl Service {
             Err(error) => {
                 // The run is known to have begun; that it failed is a fact too.
                 let now = self.machine.clock.now();
-                let report = RunReport::default().to_json(&[], Some(&error.to_string()));
+                let report = RunReport::default().to_json(&[], None, Some(&error.to_string()));
                 engine.finish_run(RunEnd::Failed, report, now)?;
                 engine.commit(None, CheckpointWhen::Due, &[], now)?;
                 return Err(error.into());
@@ -863,4 +863,3 @@ impl Notary for Committing<'_> {
         Ok(first)
     }
 }
-
