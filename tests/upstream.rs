@@ -21,8 +21,7 @@ use summarizer::contract::vocabulary::{
 use summarizer::os::real::HostDisk;
 use summarizer::upstream::selection::Roots;
 use summarizer::upstream::{
-    FileIndex, InputSpec, MemoryIndex, Options, ResolveError, Resolved, Upstream, recompute,
-    resolve,
+    InputSpec, MemoryIndex, Options, ResolveError, Resolved, Upstream, recompute, resolve,
 };
 
 fn open(root: &Path) -> Upstream {
@@ -408,11 +407,12 @@ fn what_was_appended_after_the_manifest_is_ignored_with_a_note() {
 fn a_day_that_is_repaired_or_grows_is_seen_without_a_restart() {
     let home = temp_home();
     let cache = home.path().join("cache");
+    let disk: Arc<dyn summarizer::os::Disk> = Arc::new(HostDisk);
     let open = || {
         Upstream::new(
             Arc::new(HostDisk),
             home.path(),
-            Arc::new(FileIndex::new(Arc::new(HostDisk), &cache)),
+            Arc::new(summarizer::log::Cache::open(&disk, &cache).unwrap()),
         )
     };
     let upstream = open();
@@ -429,9 +429,9 @@ fn a_day_that_is_repaired_or_grows_is_seen_without_a_restart() {
     );
 
     // The cache is only ever a shortcut: a damaged one is rebuilt.
-    for entry in std::fs::read_dir(&cache).unwrap() {
-        std::fs::write(entry.unwrap().path(), "damaged").unwrap();
-    }
+    drop(upstream);
+    assert_eq!(get(&open(), &evt_5, SummaryKind::EventSummary).unwrap().sources[0].text, "Newer.");
+    std::fs::write(&cache, "damaged").unwrap();
     assert_eq!(get(&open(), &evt_5, SummaryKind::EventSummary).unwrap().sources[0].text, "Newer.");
 }
 

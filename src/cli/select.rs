@@ -11,8 +11,9 @@ use super::failure::{Exit, Failure};
 use super::session::load_config;
 use crate::contract::json::to_file;
 use crate::contract::vocabulary::{Bus, SummaryKind};
+use crate::service::home::Home;
 use crate::upstream::selection::{self, Draft, Ordering};
-use crate::upstream::{FileIndex, InputSpec, Options, Upstream, resolve};
+use crate::upstream::{InputSpec, Options, Upstream, index_of_home, resolve};
 
 /// Choose upstream records and write a selection manifest
 #[derive(Debug, Args)]
@@ -56,9 +57,9 @@ impl SelectArgs {
         let config = load_config(context)?;
         let root = context.home.join(&config.bus_home);
         let disk = &context.machine.disk;
-        let cache = context.home.join("run/upstream-index");
-        let index = FileIndex::new(Arc::clone(disk), cache);
-        let upstream = Upstream::new(Arc::clone(disk), &root, Arc::new(index));
+        let home = Home::new(&context.home, &config);
+        let index = index_of_home(disk, &home.upstream_index());
+        let upstream = Upstream::new(Arc::clone(disk), &root, index);
         let input = InputSpec::Query { bus: self.bus, query: self.query()? };
         let resolved = resolve(&upstream, &input, SummaryKind::Other, &Options::default())
             .map_err(|error| Failure::new(Exit::Input, "cannot select").because(&error))?;

@@ -32,7 +32,7 @@ use crate::service::runs::{self, RunQuestion, described};
 use crate::service::snapshot_files::SnapshotFiles;
 use crate::service::worker::{FlowDirectory, SharedFlows};
 use crate::state::flows::Flows;
-use crate::upstream::{FileIndex, IndexStore};
+use crate::upstream::{IndexStore, index_of_home};
 
 /// How long a command waits for a service that is starting.
 const STARTING_PATIENCE: Duration = Duration::from_secs(120);
@@ -139,8 +139,7 @@ impl Held {
         let projector = Projector::start(projections, snapshots);
         let projector = projector.map_err(|error| projector_failed(&error))?;
         let runs = None;
-        let index = FileIndex::new(Arc::clone(disk), home.upstream_index());
-        let index: Arc<dyn IndexStore> = Arc::new(index);
+        let index = index_of_home(disk, &home.upstream_index());
         Ok(Some(Held {
             config,
             home,

@@ -113,5 +113,6 @@ pub use chain::{genesis, record_hash};
 pub use error::LogError;
 pub use frame::{Entry, NewRecord, Record};
 pub use store::{
-    Appended, Archived, ChainReport, Checkpoint, Commit, Options, Reader, Stats, Store, TableStats,
+    Appended, Archived, Cache, ChainReport, Checkpoint, Commit, Options, Reader, Stats, Store,
+    TableStats,
 };

@@ -6,6 +6,7 @@
 
 mod archiving;
 mod backend;
+mod cache;
 mod failure;
 mod opening;
 mod reader;
@@ -32,6 +33,7 @@ use super::runs::Tier;
 use super::segment::Segment;
 
 pub use archiving::Archived;
+pub use cache::Cache;
 pub use reader::{Reader, Stats, TableStats};
 pub use verifying::ChainReport;
 

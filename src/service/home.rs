@@ -40,7 +40,7 @@ impl Home {
 
     /// Where upstream ids lie; it may be deleted at any time.
     pub fn upstream_index(&self) -> PathBuf {
-        self.run().join("upstream-index")
+        self.run().join("upstream-index.redb")
     }
 
     /// Acks out.

@@ -7,12 +7,13 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use crate::contract::hash::{Digest, sha256};
+use crate::log::Cache;
 use crate::os::{Disk, Stat};
 
 /// Version of the table layout; another version is rebuilt.
@@ -44,33 +45,25 @@ impl IndexStore for MemoryIndex {
     }
 }
 
-/// An index store of one file per key in a folder that may be deleted at any time.
-pub struct FileIndex {
-    disk: Arc<dyn Disk>,
-    dir: PathBuf,
-}
-
-impl FileIndex {
-    /// A store in `dir`, which is created on first use.
-    pub fn new(disk: Arc<dyn Disk>, dir: impl Into<PathBuf>) -> FileIndex {
-        FileIndex { disk, dir: dir.into() }
-    }
-
-    fn path(&self, key: &str) -> PathBuf {
-        self.dir.join(format!("{}.idx", &sha256(key).hex()[..32]))
-    }
-}
-
-impl IndexStore for FileIndex {
+impl IndexStore for Cache {
     fn get(&self, key: &str) -> io::Result<Option<Vec<u8>>> {
-        self.disk.read_if_present(&self.path(key))
+        Cache::get(self, key).map_err(io::Error::other)
     }
 
     fn put(&self, key: &str, bytes: &[u8]) -> io::Result<()> {
-        if self.disk.stat(&self.dir)?.is_none() {
-            self.disk.create_dir_all(&self.dir)?;
+        Cache::put(self, key, bytes).map_err(io::Error::other)
+    }
+}
+
+/// The store of a home: its own file, or memory when somebody else has the file or the disk will
+/// not have one.
+pub fn index_of_home(disk: &Arc<dyn Disk>, path: &Path) -> Arc<dyn IndexStore> {
+    match Cache::open(disk, path) {
+        Ok(cache) => Arc::new(cache),
+        Err(error) => {
+            tracing::info!(%error, "upstream ids are indexed in memory");
+            Arc::new(MemoryIndex::default())
         }
-        self.disk.replace(&self.path(key), bytes, 0o640)
     }
 }
 
@@ -341,9 +334,10 @@ mod tests {
     #[test]
     fn stores_give_back_what_they_were_given() {
         let dir = tempfile::tempdir().unwrap();
+        let disk: Arc<dyn Disk> = Arc::new(HostDisk);
         let stores: [Box<dyn IndexStore>; 2] = [
             Box::new(MemoryIndex::default()),
-            Box::new(FileIndex::new(Arc::new(HostDisk), dir.path().join("cache"))),
+            Box::new(Cache::open(&disk, &dir.path().join("cache")).unwrap()),
         ];
         for store in stores {
             assert_eq!(store.get("a/b").unwrap(), None);

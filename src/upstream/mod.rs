@@ -33,6 +33,6 @@ pub mod view;
 
 pub use defect::{Defect, ResolveError};
 pub use family::Family;
-pub use index::{FileIndex, IndexStore, MemoryIndex};
+pub use index::{IndexStore, MemoryIndex, index_of_home};
 pub use resolve::{InputSpec, Options, Resolved, Source, UpstreamRef, resolve};
 pub use view::Upstream;

@@ -37,7 +37,10 @@ pub(super) struct Session {
     input_day: Option<String>,
 }
 
-/// Reads records partition by partition, each file opened once.
+/// Files a reader keeps open.
+const OPEN_MAX: usize = 64;
+
+/// Reads records; whoever reads many does it partition by partition, so that each is opened once.
 struct Reader<'a> {
     upstream: &'a Upstream,
     open: BTreeMap<String, Arc<dyn DiskFile>>,
@@ -51,6 +54,9 @@ impl<'a> Reader<'a> {
     fn read(&mut self, partition: &Partition, at: RecordAt) -> Result<Vec<u8>, Defect> {
         let path = &partition.manifest.data_path;
         if !self.open.contains_key(path) {
+            if self.open.len() >= OPEN_MAX {
+                self.open.clear();
+            }
             self.open.insert(path.clone(), self.upstream.open(partition)?);
         }
         self.upstream.read(self.open[path].as_ref(), partition, at)
@@ -68,8 +74,15 @@ impl Gathered {
     ) -> Result<Vec<Source>, Defect> {
         let hits = found(upstream, Family::Events, Section::Records, ids, prefer)?;
         let mut reader = Reader::new(upstream);
+        // As they lie on disk, whatever the order of the ids.
+        let mut order: Vec<usize> = (0..hits.len()).collect();
+        order.sort_unstable_by_key(|index| {
+            let hit = &hits[*index];
+            (&hit.partition.manifest.data_path, hit.places[0].offset)
+        });
         let mut sources = Vec::with_capacity(ids.len());
-        for hit in &hits {
+        for index in order {
+            let hit = &hits[index];
             let at = hit.places[0];
             let line = reader.read(&hit.partition, at)?;
             let event = EventRecord::parse(&line)
@@ -85,10 +98,11 @@ impl Gathered {
             source.title = event.title();
             source.conversation_id = event.conversation_id();
             source.time_ms = Some(event.timestamp_ms);
-            sources.push(source);
+            sources.push((index, source));
             self.note(&hit.partition);
         }
-        Ok(sources)
+        sources.sort_unstable_by_key(|(index, _)| *index);
+        Ok(sources.into_iter().map(|(_, source)| source).collect())
     }
 
     /// The text of the chunks an event points to, one blank line between them.
