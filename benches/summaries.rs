@@ -67,7 +67,7 @@ fn per_second(bytes: u64, took: Duration) -> f64 {
 }
 
 /// The line of an item of a usual size: about two kilobytes.
-fn line(number: u64) -> String {
+fn line(number: u64, day: &str) -> String {
     let id = id(number);
     let text = "The importer finished after the manifests were verified. Two files were late and \
                 were taken in the next pass. Nothing was lost.";
@@ -80,7 +80,7 @@ fn line(number: u64) -> String {
     };
     let item = json!({
         "schema_version": "event_summary.v1", "summary_id": id, "id": id, "source_ref": id,
-        "day": DAY, "source_type": "event", "source_ids": [format!("evt_{number:016x}")],
+        "day": day, "source_type": "event", "source_ids": [format!("evt_{number:016x}")],
         "selection": {"selection_type": "single_event", "source_text_hash": quote,
             "normalization": {"name": "summarizer.text", "version": "1"},
             "counts": {"sources": 1, "used": 1, "skipped": 0}, "skip_reasons": {}},
@@ -103,7 +103,7 @@ fn id(number: u64) -> String {
 
 fn render(items: u64) {
     let distinct = items.min(20_000);
-    let mut lines: Vec<String> = (0..distinct).map(line).collect();
+    let mut lines: Vec<String> = (0..distinct).map(|number| line(number, DAY)).collect();
     lines.sort();
     let key = PartitionKey { stream: Stream::Events, day: DAY.parse().unwrap() };
     let facts = PartitionFacts {
@@ -194,7 +194,7 @@ impl Filled {
                 };
                 let outcome = Outcome::Produced {
                     summary,
-                    item: line(number).into_bytes(),
+                    item: line(number, day).into_bytes(),
                     warnings: Warnings::default(),
                     facts: "{}".into(),
                 };
