@@ -56,7 +56,8 @@ impl DemoArgs {
         queue.sync().map_err(|error| failed(&error))?;
         let by = now.plus_ms(5_000);
         let report = run_service(&demo, "demo", Until::Drained(Some(by)))?;
-        show(&demo, &home, &report)?;
+        let digests = super::digest::build(&demo)?;
+        show(&demo, &home, &report, &digests)?;
         Ok(Exit::Done)
     }
 
@@ -108,7 +109,12 @@ fn requests(now: Timestamp) -> String {
     queue
 }
 
-fn show(context: &Context, home: &Home, report: &RunReport) -> Result<(), Failure> {
+fn show(
+    context: &Context,
+    home: &Home,
+    report: &RunReport,
+    digests: &Value,
+) -> Result<(), Failure> {
     let acks = context
         .machine
         .disk
@@ -120,17 +126,30 @@ fn show(context: &Context, home: &Home, report: &RunReport) -> Result<(), Failur
         .filter(|ack: &Value| ack["status"] != "accepted")
         .collect();
     if context.ui.json {
-        context.ui.json(&json!({"home": home.root, "lines": report.lines, "acks": acks}));
+        let (home, lines) = (&home.root, report.lines);
+        let told = json!({"home": home, "lines": lines, "acks": acks, "digests": digests});
+        context.ui.json(&told);
         return Ok(());
     }
     context.ui.out(ui::bold("What became of each line"));
     let rows: Vec<Vec<String>> = acks.iter().map(ack_row).collect();
     context.ui.table(&["LINE", "REQUEST", "OUTCOME", "WHY", "WHERE"], &rows);
     context.ui.out("");
+    context.ui.out(ui::bold("Digests of the summaries"));
+    let bags = digests["bags"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let buses = home.buses.display();
+    for bag in bags.iter().take(3) {
+        let (path, title) = (bag[0].as_str(), bag[1].as_str());
+        let (path, title) = (path.unwrap_or_default(), title.unwrap_or_default());
+        context.ui.out(format!("  {title}: {buses}/{path}/memo"));
+    }
+    context.ui.out(format!("  {} bags in all; {buses}/index names them", bags.len()));
+    context.ui.out("");
     context.ui.out(ui::bold("Try next"));
     let at = path_for_shell(&home.root);
     context.ui.out(format!("  summarizer --home {at} show demo-mail"));
     context.ui.out(format!("  summarizer --home {at} quarantine list"));
+    context.ui.out(format!("  summarizer --home {at} digest preview --selector overview.daily"));
     context.ui.out(format!("  summarizer --home {at} replay --verify"));
     Ok(())
 }

@@ -6,6 +6,7 @@
 pub mod backup;
 pub mod compact;
 pub mod demo;
+pub mod digest;
 pub mod doctor;
 pub mod explain;
 pub mod failure;
@@ -102,6 +103,7 @@ enum Command {
     Reload(operate::ReloadArgs),
     Import(import::ImportArgs),
     Select(select::SelectArgs),
+    Digest(digest::DigestArgs),
     Verify(verify::VerifyArgs),
     Trace(trace::TraceArgs),
     Quarantine(quarantine::QuarantineArgs),
@@ -221,6 +223,7 @@ fn dispatch(command: &Command, context: &Context) -> Result<Exit, Failure> {
         Command::Reload(args) => args.run(context),
         Command::Import(args) => args.run(context),
         Command::Select(args) => args.run(context),
+        Command::Digest(args) => args.run(context),
         Command::Verify(args) => args.run(context),
         Command::Trace(args) => args.run(context),
         Command::Quarantine(args) => args.run(context),

@@ -11,6 +11,7 @@ use super::serve::{moment, not_published};
 use super::session::{Held, held_by_another, log_failed};
 use super::{Context, ui};
 use crate::contract::ids::Seq;
+use crate::digest::publish::Digests;
 use crate::export::append_only::{AppendOnly, Project};
 use crate::export::{ack, quarantine};
 use crate::log::LogError;
@@ -169,6 +170,9 @@ impl ExportArgs {
         Summaries::open(disk, &buses, held.engine.log())
             .and_then(|mut summaries| summaries.publish(until))
             .map_err(|error| not_published(&error))?;
+        Digests::open(disk, &buses, held.engine.log()).publish(until, None).map_err(|error| {
+            Failure::new(Exit::Storage, "the digests cannot be exported").because(&error)
+        })?;
         held.close()?;
         if context.ui.json {
             context.ui.json(&json!({"written": written}));

@@ -9,16 +9,19 @@ use serde_json::json;
 
 use super::failure::{Exit, Failure};
 use super::session::{
-    Held, held_by_another, load_config, load_registry, run_start, service_failed,
+    Held, digest_setup, held_by_another, load_config, load_registry, run_id, run_start,
+    service_failed,
 };
 use super::{Context, ui};
 use crate::compaction::files::SnapshotStore;
 use crate::config::Config;
 use crate::contract::time::{Timestamp, parse_instant};
+use crate::log::Reader;
 use crate::model::ProviderError;
 use crate::os::notify::Notifier;
 use crate::service::control::ControlServer;
 use crate::service::daemon::{NextRun, Reloaded, RunReport, Service, StopSignal, Until, Watch};
+use crate::service::digester::DigestThread;
 use crate::service::flow_worker::FlowWorker;
 use crate::service::home::Home;
 use crate::service::run_watch::RunWatch;
@@ -90,7 +93,7 @@ pub fn run_service(context: &Context, command: &str, until: Until) -> Result<Run
     let registry = load_registry(context)?;
     let (orders, incoming) = Orders::channel();
     let store = SnapshotStore::new(Arc::clone(&context.machine.disk), home.snapshots());
-    let desk = RunsDesk::new(engine.log(), &config, store, orders, projector.projected());
+    let desk = RunsDesk::new(engine.log(), &config, store, orders.clone(), projector.projected());
     let desk = Arc::new(desk);
     let (disk, run_logs) = (Arc::clone(&context.machine.disk), home.root.join(&config.run_logs));
     for mutation in FlowDirectory::mutations(&registry, engine.state().flows()) {
@@ -108,6 +111,11 @@ pub fn run_service(context: &Context, command: &str, until: Until) -> Result<Run
         }
         _ => None,
     };
+    // Draining builds no digests: that is for the service, and for whoever asks for it.
+    let digests = match until {
+        Until::Stopped => Some(start_digests(context, &home, &config, engine.log(), &orders)?),
+        Until::Drained(_) => None,
+    };
     let service = Service {
         machine: context.machine.clone(),
         home,
@@ -122,6 +130,7 @@ pub fn run_service(context: &Context, command: &str, until: Until) -> Result<Run
         publishing: Some(publishing.client()),
         watch,
         runs: Some((Arc::clone(&desk), incoming)),
+        digests: digests.as_ref().map(|digests| digests.desk.clone()),
     };
     let run_logs = Some(run_logs).filter(|_| until == Until::Stopped);
     let watching = RunWatch::start(disk, run_logs, desk).map_err(|error| {
@@ -129,6 +138,9 @@ pub fn run_service(context: &Context, command: &str, until: Until) -> Result<Run
     })?;
     let ran = service.run(engine, projector, control.as_ref(), until);
     watching.finish();
+    if let Some(digests) = digests {
+        digests.finish();
+    }
     // Whatever is committed is published, also when the service could not go on.
     let published = publishing.finish();
     let (report, engine) = ran.map_err(|error| service_failed(&error))?;
@@ -174,6 +186,19 @@ fn status_page(
         ));
     }
     Ok(Box::new(move |events, _| tally.observe(events)))
+}
+
+fn start_digests(
+    context: &Context,
+    home: &Home,
+    config: &Config,
+    log: &Reader,
+    orders: &Orders,
+) -> Result<DigestThread, Failure> {
+    let setup = digest_setup(context, home, config, log);
+    let new_run = |now| run_id(now).unwrap_or_else(|_| format!("run_{}", now.0));
+    DigestThread::start(setup, orders.clone(), Box::new(new_run))
+        .map_err(|error| Failure::new(Exit::Storage, "cannot start the digests").because(&error))
 }
 
 /// Reads configuration and registry again; a bad one changes nothing.

@@ -17,12 +17,14 @@ use crate::config::{Config, ConfigError};
 use crate::contract::hash::push_hex;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
+use crate::export::run_record::Environment;
 use crate::log::checkpoint::RestoreError;
 use crate::log::{LogError, Options, Store};
 use crate::os::Disk;
 use crate::registry::Registry;
 use crate::service::control::{Answer, ControlClient, ControlServer, Progress, Question};
 use crate::service::daemon::{Service, ServiceError};
+use crate::service::digester::{DigestOrder, DigestSetup, Digester, NotaryJournal};
 use crate::service::engine::{CheckpointWhen, Engine, EngineError, RunStart};
 use crate::service::home::{Home, HomeLock};
 use crate::service::operate::{Reply, Surroundings, answer};
@@ -30,6 +32,7 @@ use crate::service::past::PastError;
 use crate::service::projector::{Projections, Projector, ProjectorError};
 use crate::service::runs::{self, RunQuestion, described};
 use crate::service::snapshot_files::SnapshotFiles;
+use crate::service::summaries::Summaries;
 use crate::service::worker::{FlowDirectory, SharedFlows};
 use crate::state::flows::Flows;
 use crate::upstream::{IndexStore, index_of_home};
@@ -161,9 +164,11 @@ impl Held {
 
     /// Answers one question in process and makes its effects durable.
     pub fn ask(&mut self, context: &Context, question: Question) -> Result<Answer, Failure> {
-        if let Question::Run(question) = question {
-            return Ok(self.ask_runs(context, question));
-        }
+        let question = match question {
+            Question::Run(question) => return Ok(self.ask_runs(context, question)),
+            Question::Digest { order } => return self.ask_digests(context, order),
+            question => question,
+        };
         let disk = &context.machine.disk;
         let now = context.machine.clock.now();
         let queue = disk.stat(&self.home.queue).ok().flatten();
@@ -194,6 +199,27 @@ impl Held {
         let (answer, _) = runs::answer(&mut book, &mut notary, &store, question);
         self.runs = Some(book);
         answer
+    }
+
+    fn ask_digests(&mut self, context: &Context, order: DigestOrder) -> Result<Answer, Failure> {
+        let failed = |error| super::serve::not_published(&error);
+        let disk = &context.machine.disk;
+        let summaries = Summaries::open(disk, &self.home.buses, self.engine.log());
+        let mut summaries = summaries.map_err(failed)?;
+        // Bags name the manifests of their summaries, so those come first.
+        summaries.publish(None).map_err(failed)?;
+        let setup = digest_setup(context, &self.home, &self.config, self.engine.log());
+        let (log, mut digester) = (setup.log.clone(), Digester::new(setup));
+        let notary = InProcess { held: self, context };
+        let mut journal = NotaryJournal::new(notary, &log, &context.machine);
+        digester.recover(&mut journal).map_err(|error| {
+            Failure::new(Exit::Storage, "the digests cannot be brought up to the log")
+                .because(&error)
+        })?;
+        let answer = digester.answer(order, &mut journal);
+        // The row of a build stands among those of all runs.
+        summaries.publish(None).map_err(failed)?;
+        Ok(answer)
     }
 
     /// Commits what a command put into the batch.
@@ -260,6 +286,29 @@ fn refuse_lost_log(context: &Context, home: &Home) -> Result<(), Failure> {
             Err(Failure::new(Exit::Storage, what)
                 .hint("`summarizer recover` makes it again; nothing is summarized twice"))
         }
+    }
+}
+
+/// What the digests of a home depend on.
+pub fn digest_setup(
+    context: &Context,
+    home: &Home,
+    config: &Config,
+    log: &crate::log::Reader,
+) -> DigestSetup {
+    DigestSetup {
+        machine: context.machine.clone(),
+        home: home.root.clone(),
+        buses: home.buses.clone(),
+        log: log.clone(),
+        config: config.clone(),
+        environment: Environment {
+            hostname: Some(hostname()),
+            os: std::env::consts::OS.to_owned(),
+            arch: std::env::consts::ARCH.to_owned(),
+            config_fingerprint: config.fingerprint().hex(),
+            timezone: config.timezone.name().to_owned(),
+        },
     }
 }
 
@@ -510,19 +559,23 @@ pub fn service_failed(error: &ServiceError) -> Failure {
     }
 }
 
-/// How this run names itself.
-pub fn run_start(context: &Context, config: &Config, command: &str) -> Result<RunStart, Failure> {
-    let now = context.machine.clock.now();
+/// A fresh id for a run that begins now.
+pub fn run_id(now: Timestamp) -> Result<String, Failure> {
+    if let Ok(fixed) = std::env::var("SUMMARIZER_TEST_RUN_ID") {
+        return Ok(fixed);
+    }
     let random = random_bytes()
         .map_err(|error| Failure::new(Exit::Storage, "cannot get random bytes").because(&error))?;
     let stamp: String = now.to_string().chars().filter(|c| !matches!(c, '-' | ':')).collect();
     let stamp = stamp.split('.').next().unwrap_or_default();
     let mut suffix = String::new();
     push_hex(&mut suffix, &random[..4]);
-    let run_id = match std::env::var("SUMMARIZER_TEST_RUN_ID") {
-        Ok(fixed) => fixed,
-        Err(_) => format!("run_{stamp}Z_{suffix}"),
-    };
+    Ok(format!("run_{stamp}Z_{suffix}"))
+}
+
+/// How this run names itself.
+pub fn run_start(context: &Context, config: &Config, command: &str) -> Result<RunStart, Failure> {
+    let run_id = run_id(context.machine.clock.now())?;
     let environment = json!({
         "os": std::env::consts::OS, "arch": std::env::consts::ARCH,
         "hostname": hostname(), "timezone": config.timezone.name(),

@@ -100,6 +100,10 @@ pub const KEYS: &[Key] = &[
     key("python.allow", "false", Kind::Flag, "run Python nodes of packs as programs"),
     key("python.interpreter", "\"python3\"", Kind::Text, "what runs them"),
     key("python.timeout", "\"60 s\"", Kind::Duration, "longest run of one node"),
+    key("digest.auto", "\"on\"", Kind::Text, "on: the service builds digests by itself; or off"),
+    key("digest.debounce", "\"30 s\"", Kind::Duration, "quiet time before such a build"),
+    key("digest.max_delay", "\"10 min\"", Kind::Duration, "longest wait for quiet"),
+    key("digest.legacy_rows", "\"off\"", Kind::Text, "on: also index/l2_rows_legacy.json"),
     key("provider.default", "\"builtin\"", Kind::Text, "who answers when a flow names nobody"),
     key("budget.max_cost_per_day", "\"none\"", Kind::Number, "stop for the day above this cost"),
     key(

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::choose::{Draft, Group};
-use super::markdown::one_line;
+use super::markdown::{one_line, shorten};
 use super::memo::{self, Told};
 use super::pairs::PairScore;
 use super::selector::{BagType, Channel, Export, PublishRule, Selector};
@@ -28,6 +28,8 @@ pub const DIGESTS_DIR: &str = "digests";
 pub const LEVEL: &str = "L2";
 /// Source ids that are listed; more are told by their hash alone.
 const SOURCE_IDS_LISTED_MAX: usize = 10_000;
+/// Longest title.
+const TITLE_CHARS: usize = 200;
 /// Longest memo slug.
 const SLUG_CHARS_MAX: usize = 120;
 
@@ -308,8 +310,9 @@ impl NewBag<'_> {
         let group = self.draft.group.as_ref();
         let (bag_id, summaries_hash) =
             draft_id(self.selector, self.selector_hash, &window, group, &ids);
-        let title =
-            one_line(&self.selector.title_of(group.map(spoken).as_deref(), &self.window.title()));
+        let about = group.map(spoken);
+        let title = self.selector.title_of(about.as_deref(), &self.window.title());
+        let title = shorten(&one_line(&title), TITLE_CHARS);
         let dropped: u64 = self.draft.dropped.values().sum();
         let mut facts = BagFacts {
             bag_id,
@@ -554,7 +557,7 @@ impl NewBag<'_> {
 
 /// A group as people say it.
 fn spoken(group: &Group) -> String {
-    let plain = |tag: &String| tag.strip_prefix("free:").unwrap_or(tag).replace('_', " ");
+    let plain = |tag: &String| super::tags::lexeme(tag).replace('_', " ");
     match group.tags.as_slice() {
         [] => group.key.clone(),
         tags => tags.iter().map(plain).collect::<Vec<_>>().join(" + "),
@@ -608,8 +611,9 @@ fn file_word(text: &str) -> String {
     format!("{}__chk_{}", word.trim_matches('-'), &sha256(text).hex()[..8])
 }
 
-/// A quoted cell. A leading sign that spreadsheets take for a formula gets an apostrophe.
+/// A quoted cell on one line. A leading sign that spreadsheets take for a formula gets an apostrophe.
 fn csv_cell(text: &str) -> String {
+    let text = one_line(text);
     let formula = text.starts_with(['=', '+', '-', '@']);
     let guard = if formula { "'" } else { "" };
     format!("\"{guard}{}\"", text.replace('"', "\"\""))

@@ -647,14 +647,17 @@ impl Build<'_> {
     /// Notes that the build ended as it should.
     fn end(&mut self, library: &Library) -> Result<(), BuildError> {
         let considered = self.considered(library);
+        self.account.started = self.noted.unwrap_or(self.account.started);
+        let record = self.account.record(Some(self.journal.now()), None);
+        let (day, row) = self.account.row(&record).map_err(DigestError::Record)?;
         let finished = catalog::Finished {
             run_id: self.order.run_id.clone(),
             ok: true,
+            day,
+            row,
             considered,
             selectors: considered.map(|_| self.selectors()).unwrap_or_default(),
         };
-        self.account.started = self.noted.unwrap_or(self.account.started);
-        let record = self.account.record(Some(self.journal.now()), None);
         let body = record.to_bytes().map_err(DigestError::Record)?;
         let note = Note { kind: catalog::FINISHED, facts: to_json(&finished)?, body: Some(body) };
         self.journal.note(vec![note])?;
@@ -675,10 +678,14 @@ impl Build<'_> {
         if self.begin().is_err() && self.noted.is_none() {
             return error;
         }
+        self.account.started = self.noted.unwrap_or(self.account.started);
         let record = self.account.record(Some(self.journal.now()), Some(&failing));
+        let Ok((day, row)) = self.account.row(&record) else { return error };
         let finished = catalog::Finished {
             run_id: self.order.run_id.clone(),
             ok: false,
+            day,
+            row,
             considered: None,
             selectors: BTreeMap::new(),
         };
@@ -728,9 +735,12 @@ pub fn close_crashed(
         })
     };
     let record = account.record(None, failing.as_ref());
+    let (day, row) = account.row(&record).map_err(DigestError::Record)?;
     let finished = catalog::Finished {
         run_id: run_id.clone(),
         ok: failing.is_none(),
+        day,
+        row,
         considered: None,
         selectors: BTreeMap::new(),
     };

@@ -109,6 +109,10 @@ pub struct Finished {
     pub run_id: String,
     /// Whether the build did what was asked.
     pub ok: bool,
+    /// The day its row belongs to.
+    pub day: String,
+    /// Its line in the run-records bus.
+    pub row: String,
     /// Up to where in the log every summary was considered, after a build without restriction.
     #[serde(default)]
     pub considered: Option<u64>,

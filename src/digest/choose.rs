@@ -81,6 +81,8 @@ pub struct Draft {
     pub units: Vec<u32>,
     /// Everything that was in the window and is not in the bag.
     pub dropped: Dropped,
+    /// What is in the group and above a cap.
+    pub capped: Vec<(u32, Drop)>,
 }
 
 /// What a selector makes of a window.
@@ -197,8 +199,11 @@ impl<'a> Matcher<'a> {
             if others > 0 {
                 dropped.insert(Drop::OtherGroup, others);
             }
-            let units = self.cap(units, &mut dropped);
-            choice.drafts.push(Draft { group, units, dropped });
+            let (units, capped) = self.cap(units);
+            for (_, reason) in &capped {
+                *dropped.entry(*reason).or_default() += 1;
+            }
+            choice.drafts.push(Draft { group, units, dropped, capped });
         }
         choice
     }
@@ -268,11 +273,18 @@ impl<'a> Matcher<'a> {
         });
     }
 
-    fn cap(&self, units: Vec<u32>, dropped: &mut Dropped) -> Vec<u32> {
+    /// Everything in a window, and why it does not match when it does not.
+    pub fn candidates(&self, window: &Window) -> Vec<(u32, Option<Drop>)> {
+        let (from, until) = window.instants(self.zone);
+        let places = self.library.between(from, until);
+        places.map(|place| (place as u32, self.refuses(&self.library.units()[place]))).collect()
+    }
+
+    fn cap(&self, units: Vec<u32>) -> (Vec<u32>, Vec<(u32, Drop)>) {
         let caps = &self.selector.caps;
         let mut per_tag: HashMap<Option<u32>, usize> = HashMap::new();
         let mut per_project: HashMap<Option<u32>, usize> = HashMap::new();
-        let mut kept = Vec::new();
+        let (mut kept, mut capped) = (Vec::new(), Vec::new());
         for place in units {
             let unit = self.unit(place);
             let tag = self.library.tags_of(unit).first().copied();
@@ -291,9 +303,9 @@ impl<'a> Matcher<'a> {
                 kept.push(place);
                 continue;
             };
-            *dropped.entry(reason).or_default() += 1;
+            capped.push((place, reason));
         }
-        kept
+        (kept, capped)
     }
 
     fn groups(&self, matched: &[u32]) -> Vec<(Option<Group>, Vec<u32>)> {

@@ -7,7 +7,7 @@
 //!
 //! [`build`] stages, validates and notes what is new; from then on the log is the truth.
 //! [`catalog`] folds the notes, [`index`] renders what readers may know, [`publish`] keeps the files
-//! true to both, and [`run`] is the account of each build.
+//! true to both, and [`run`] is the account of each build. [`look`] only looks.
 //!
 //! It deliberately does not know how summaries are made, and no model ever writes here.
 
@@ -17,6 +17,7 @@ pub mod catalog;
 pub mod choose;
 pub mod index;
 pub mod library;
+pub mod look;
 pub mod markdown;
 pub mod memo;
 pub mod pairs;

@@ -18,6 +18,10 @@ use crate::export::summary_bus::SUMMARIES_DIR;
 pub const STAGES: [&str; 6] =
     ["input_resolution", "selection", "staging", "validation", "promotion", "index_update"];
 
+/// Bags that a record lists one by one; all of them are counted, and the registry names them.
+const OUTPUTS_LISTED_MAX: usize = 1000;
+const INDEX_FAMILY: &str = "digest_index";
+
 /// Why a build did not publish.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failing {
@@ -90,6 +94,14 @@ impl Account {
 
     fn counted(&self, stage: &str, what: &str) -> u64 {
         self.counted.get(stage).and_then(|counts| counts.get(what)).copied().unwrap_or(0)
+    }
+
+    /// The day of a record's row and the row itself, which names the indexes and not every bag.
+    pub fn row(&self, record: &RunRecord) -> serde_json::Result<(String, String)> {
+        let zone = self.environment.timezone.parse().unwrap_or(chrono_tz::UTC);
+        let mut short = record.clone();
+        short.outputs.retain(|output| output.artifact_family == INDEX_FAMILY);
+        Ok((self.started.day_in(zone).to_string(), short.to_row()?))
     }
 
     /// The record of a build that ended, or, without an end, of one that was found dead.
@@ -165,7 +177,7 @@ impl Account {
             return Vec::new();
         }
         let promotion_status = if self.promoted { Promotion::Promoted } else { Promotion::Staged };
-        let bags = self.bags.iter().map(|(path, hash)| RunOutput {
+        let bags = self.bags.iter().take(OUTPUTS_LISTED_MAX).map(|(path, hash)| RunOutput {
             name: path.rsplit('/').next().unwrap_or_default().to_owned(),
             artifact_family: "digest_bus".to_owned(),
             path: path.clone(),
@@ -177,7 +189,7 @@ impl Account {
         });
         let indexes = VERSIONS.iter().map(|(name, version)| RunOutput {
             name: (*name).to_owned(),
-            artifact_family: "digest_index".to_owned(),
+            artifact_family: INDEX_FAMILY.to_owned(),
             path: format!("{INDEX_DIR}/{name}"),
             manifest_path: None,
             data_hash: None,
@@ -224,7 +236,7 @@ fn versions() -> (Versions, Versions) {
     let bag = [BAG_VERSION, TRACE_VERSION, MEMO_INDEX_VERSION, MEMO_META_VERSION];
     let written = BTreeMap::from([
         ("digest_bus".to_owned(), set(&bag)),
-        ("digest_index".to_owned(), set(&indexes)),
+        (INDEX_FAMILY.to_owned(), set(&indexes)),
     ]);
     (read, written)
 }

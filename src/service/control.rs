@@ -16,6 +16,8 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::digester::DigestOrder;
+
 use super::runs::RunQuestion;
 
 /// Longest question.
@@ -115,6 +117,16 @@ pub enum Question {
     FlowsUsed,
     /// Something about runs and their snapshots.
     Run(RunQuestion),
+    /// Something about digests; the answer is fetched by its ticket.
+    Digest {
+        /// What.
+        order: DigestOrder,
+    },
+    /// The answer to an order about digests.
+    DigestAnswer {
+        /// The ticket.
+        ticket: u64,
+    },
     /// Sizes and counts of the log.
     LogStats,
     /// Recompute the hash chain.

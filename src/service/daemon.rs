@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded, never, select_biased};
 
 use super::control::{Answer, Asked, ControlServer, Question, done};
+use super::digester::DigestDesk;
 use super::engine::{CheckpointWhen, Engine, EngineError, EngineOptions, RunStart};
 use super::home::Home;
 use super::intake::{Arrived, Intake, IntakeMessage, IntakeOptions, Line};
@@ -149,6 +150,8 @@ pub struct Service {
     pub watch: Option<Watch>,
     /// The runs of the home, and their notes on the way here.
     pub runs: Option<(Arc<RunsDesk>, Receiver<NoteOrder>)>,
+    /// Who builds digests.
+    pub digests: Option<DigestDesk>,
 }
 
 /// How a run went.
@@ -543,9 +546,31 @@ impl Sequencer {
         Ok(())
     }
 
+    /// Orders about digests go to their thread; nothing here waits for them.
+    fn about_digests(&self, question: Question) -> Reply {
+        let Some(desk) = self.service.digests.clone() else {
+            let why = "the command that holds this home builds no digests; ask when it has ended";
+            return Reply::Now(Answer::Refused(why.to_owned()));
+        };
+        let ticket = match question {
+            Question::DigestAnswer { ticket } => Ok(ticket),
+            Question::Digest { order } => desk.leave(order),
+            _ => Err("that is no question about digests".to_owned()),
+        };
+        match ticket {
+            Ok(ticket) => Reply::Later(Box::new(move || desk.fetch(ticket))),
+            Err(why) => Reply::Now(Answer::Refused(why)),
+        }
+    }
+
     fn take_question(&mut self, asked: Asked) -> Result<(), ServiceError> {
         let Asked { question, reply } = asked;
         let now = self.now();
+        if matches!(question, Question::Digest { .. } | Question::DigestAnswer { .. }) {
+            let answer = self.about_digests(question);
+            self.waiting.push((reply, answer));
+            return Ok(());
+        }
         if let (Question::Run(question), Some(desk)) = (&question, &self.runs) {
             let (desk, question) = (Arc::clone(desk), question.clone());
             let answer = Reply::Later(Box::new(move || desk.answer(question)));

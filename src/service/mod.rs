@@ -3,6 +3,7 @@
 pub mod control;
 pub mod copy;
 pub mod daemon;
+pub mod digester;
 pub mod engine;
 pub mod explain;
 mod flow_facts;

@@ -143,6 +143,10 @@ pub fn answer(
             let why = "this command does not keep runs";
             Ok(Reply::Now(Answer::Refused(why.to_owned())))
         }
+        Question::Digest { .. } | Question::DigestAnswer { .. } => {
+            let why = "digests are built by a running service or by the command itself";
+            Ok(Reply::Now(Answer::Refused(why.to_owned())))
+        }
         Question::LogStats => {
             let log = engine.log().clone();
             Ok(later(move || Ok(log_stats(&log)?)))

@@ -6,5 +6,10 @@
     reason = "helpers of a test may panic, and it writes what it is about to break"
 )]
 
+mod commands;
+mod crash;
+mod fixtures;
+mod hostile;
 mod publishing;
+mod readers;
 mod world;

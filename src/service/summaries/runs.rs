@@ -12,6 +12,7 @@ use super::SummariesError;
 use super::book::facts_of;
 use crate::contract::ids::Seq;
 use crate::contract::time::{Day, Timestamp};
+use crate::digest::catalog as digests;
 use crate::export::outcome_facts::OutcomeFacts;
 use crate::export::publish::{Fallback, Publisher};
 use crate::export::run_book::{FinishedRun, RunBook, skip_line, skip_report_path};
@@ -61,6 +62,16 @@ impl Runs {
         event: &Event,
         facts: &OutcomeFacts,
     ) -> Result<(), SummariesError> {
+        // A digest build is a run of its own; its record is written with its bags.
+        if let Event::Noted { kind, facts } = event
+            && kind == digests::FINISHED
+        {
+            let finished: digests::Finished = serde_json::from_str(facts)?;
+            if let Ok(day) = finished.day.parse() {
+                self.rows.entry(day).or_default().insert(finished.run_id, finished.row);
+                self.changed.insert(day);
+            }
+        }
         if let Some(run) = self.book.take(seq, at, event, facts) {
             let row = run.record.to_row()?;
             self.rows.entry(run.day).or_default().insert(run.record.run_id.clone(), row);

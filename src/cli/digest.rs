@@ -1,0 +1,260 @@
+//! `digest`: bags of summaries, built, listed, previewed, compared and cleaned up.
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use super::failure::{Exit, Failure};
+use super::session::{Session, run_id};
+use super::{Context, ui};
+use crate::service::control::Question;
+use crate::service::digester::DigestOrder;
+
+/// Summaries of one look that are listed.
+const LISTED: usize = 200;
+/// Bags that a build names.
+const NAMED: usize = 20;
+
+/// Digests: compile summaries into bags by declared selectors
+#[derive(Debug, Args)]
+pub struct DigestArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Build what changed since the last build, and publish it as a whole
+    Build {
+        /// Only this selector, in all its windows
+        #[arg(long, value_name = "ID")]
+        selector: Option<String>,
+        /// Only windows of this label, such as 2026-W07
+        #[arg(long, value_name = "LABEL")]
+        window: Option<String>,
+        /// Look at every window, also where nothing changed
+        #[arg(long)]
+        all: bool,
+    },
+    /// List published bags
+    List {
+        /// Only of this selector
+        #[arg(long, value_name = "ID")]
+        selector: Option<String>,
+        /// Only of windows of this label
+        #[arg(long, value_name = "LABEL")]
+        window: Option<String>,
+        /// The retired ones, which the next gc removes
+        #[arg(long)]
+        retired: bool,
+    },
+    /// Show what a selector would select and drop, and why, without publishing
+    Preview {
+        /// The selector
+        #[arg(long, value_name = "ID")]
+        selector: String,
+        /// The label of the window [default: the newest]
+        #[arg(long, value_name = "LABEL")]
+        window: Option<String>,
+        /// Summaries to list
+        #[arg(long, value_name = "N", default_value_t = LISTED)]
+        limit: usize,
+    },
+    /// Explain why two bags are not the same
+    Diff {
+        /// The one
+        first: String,
+        /// The other
+        second: String,
+    },
+    /// Remove retired bags and what failed builds left staged
+    Gc,
+}
+
+impl DigestArgs {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        let now = context.machine.clock.now();
+        match &self.action {
+            Action::Build { selector, window, all } => {
+                let (selector, window) = (selector.clone(), window.clone());
+                let order =
+                    DigestOrder::Build { run_id: run_id(now)?, selector, window, all: *all };
+                ask(context, order, show_build)
+            }
+            Action::List { selector, window, retired } => {
+                let (selector, window) = (selector.clone(), window.clone());
+                let order = DigestOrder::List { selector, window, retired: *retired };
+                ask(context, order, show_list)
+            }
+            Action::Preview { selector, window, limit } => {
+                let (selector, window) = (selector.clone(), window.clone());
+                let order = DigestOrder::Preview { selector, window, limit: *limit };
+                ask(context, order, show_preview)
+            }
+            Action::Diff { first, second } => {
+                let (first, second) = (first.clone(), second.clone());
+                ask(context, DigestOrder::Diff { first, second }, show_diff)
+            }
+            Action::Gc => {
+                let order = DigestOrder::Collect { run_id: run_id(now)? };
+                ask(context, order, show_gc)
+            }
+        }
+    }
+}
+
+/// Builds the digests of a home and says what came of it; for commands that do more than that.
+pub fn build(context: &Context) -> Result<Value, Failure> {
+    let now = context.machine.clock.now();
+    let order =
+        DigestOrder::Build { run_id: run_id(now)?, selector: None, window: None, all: false };
+    carry_out(context, order)
+}
+
+fn ask(context: &Context, order: DigestOrder, show: fn(&Context, &Value)) -> Result<Exit, Failure> {
+    let answer = carry_out(context, order)?;
+    match context.ui.json {
+        true => context.ui.json(&answer),
+        false => show(context, &answer),
+    }
+    Ok(Exit::Done)
+}
+
+/// Asks whoever holds the home, and waits as long as it takes.
+fn carry_out(context: &Context, order: DigestOrder) -> Result<Value, Failure> {
+    let mut session = Session::open(context)?;
+    let mut answer = session.ask(context, &Question::Digest { order });
+    while let Ok(value) = &answer
+        && let Some(ticket) = value["ticket"].as_u64()
+    {
+        answer = session.ask(context, &Question::DigestAnswer { ticket });
+    }
+    session.close()?;
+    let answer = answer?;
+    match answer["failed"].as_str() {
+        None => Ok(answer),
+        Some(why) => {
+            let exit = if answer["storage"] == true { Exit::Storage } else { Exit::Input };
+            Err(Failure::new(exit, format!("the digests are not published: {why}"))
+                .hint("the last file in artifacts/run_records says what is needed to see it again"))
+        }
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or("-")
+}
+
+fn show_build(context: &Context, report: &Value) {
+    let count = |name: &str| report[name].as_u64().unwrap_or_default();
+    if report["unchanged"] == true {
+        context.ui.out(format!("unchanged: {} windows looked at", count("windows")));
+        return;
+    }
+    let bags = report["bags"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for bag in bags.iter().take(NAMED) {
+        context.ui.out(format!("{}  {}", text(&bag[0]), text(&bag[1])));
+    }
+    if bags.len() > NAMED {
+        context.ui.out(format!("and {} more", bags.len() - NAMED));
+    }
+    context.ui.out(format!(
+        "{} bags published with {} memos, {} retired, {} restored, in {} windows",
+        ui::green(&count("published").to_string()),
+        count("memos"),
+        count("retired"),
+        count("restored"),
+        count("windows"),
+    ));
+}
+
+fn show_list(context: &Context, answer: &Value) {
+    let rows: Vec<Vec<String>> = answer["bags"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|bag| {
+            vec![
+                text(&bag["window_label"]).to_owned(),
+                text(&bag["selector_id"]).to_owned(),
+                text(&bag["group"]).to_owned(),
+                bag["selected"].to_string(),
+                text(&bag["retired"]).to_owned(),
+                text(&bag["bag_id"]).to_owned(),
+            ]
+        })
+        .collect();
+    context.ui.table(&["WINDOW", "SELECTOR", "GROUP", "SUMMARIES", "RETIRED", "BAG"], &rows);
+}
+
+fn show_preview(context: &Context, answer: &Value) {
+    context.ui.out(format!(
+        "{} in {}: {} of {} summaries match",
+        ui::bold(text(&answer["selector_id"])),
+        text(&answer["window"]["label"]),
+        answer["matched"],
+        answer["candidates"],
+    ));
+    let rows: Vec<Vec<String>> = answer["bags"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|bag| {
+            let dropped = bag["dropped"].as_object().into_iter().flatten();
+            let dropped: Vec<String> =
+                dropped.map(|(reason, count)| format!("{reason} {count}")).collect();
+            vec![
+                text(&bag["group"]).to_owned(),
+                bag["selected"].to_string(),
+                text(&bag["standing"]).to_owned(),
+                text(&bag["bag_id"]).to_owned(),
+                dropped.join(", "),
+            ]
+        })
+        .collect();
+    context.ui.table(&["GROUP", "SUMMARIES", "STANDING", "BAG", "DROPPED"], &rows);
+    context.ui.out("");
+    let rows: Vec<Vec<String>> = answer["summaries"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|one| {
+            let fate = match one["dropped"].as_str() {
+                Some(reason) => ui::yellow(reason),
+                None => ui::green("selected"),
+            };
+            let words = [&one["ts_abs"], &one["summary_id"], &one["title"]];
+            let words = words.map(|word| crate::digest::markdown::one_line(text(word)));
+            std::iter::once(fate).chain(words).collect()
+        })
+        .collect();
+    context.ui.table(&["FATE", "TIME", "SUMMARY", "TITLE"], &rows);
+}
+
+fn show_diff(context: &Context, answer: &Value) {
+    if answer["same"] == true {
+        context.ui.out("the same bag");
+        return;
+    }
+    let because: Vec<&str> =
+        answer["because"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    context.ui.out(format!("they differ in: {}", because.join(", ")));
+    for part in ["changes", "selector"] {
+        for (name, change) in answer[part].as_object().into_iter().flatten() {
+            let (first, second) = (&change["first"], &change["second"]);
+            context.ui.out(format!("  {part}.{name}: {first} -> {second}"));
+        }
+    }
+    let summaries = &answer["summaries"];
+    context.ui.out(format!("  summaries in common: {}", summaries["common"]));
+    for (name, sign) in [("removed", "-"), ("added", "+")] {
+        for id in summaries[name].as_array().into_iter().flatten() {
+            context.ui.out(format!("  {sign} {}", text(id)));
+        }
+    }
+}
+
+fn show_gc(context: &Context, answer: &Value) {
+    let removed = answer["removed"].as_array().map_or(0, Vec::len);
+    context.ui.out(format!("{removed} retired bags removed"));
+}

@@ -1,0 +1,209 @@
+//! Looking at bags without making any: what a selector would do, what two bags differ in, what
+//! there is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chrono_tz::Tz;
+use serde_json::{Value, json};
+
+use super::bag::{WindowFacts, draft_id};
+use super::build::{BuildError, read_item};
+use super::catalog::{Catalog, Entry};
+use super::choose::{Draft, Drop, Matcher};
+use super::library::Library;
+use super::publish::{DigestError, Digests};
+use super::selector::Selector;
+use crate::log::Reader;
+
+/// Which bags a list wants.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Only of this selector.
+    pub selector: Option<String>,
+    /// Only of this window.
+    pub window: Option<String>,
+    /// The retired ones instead.
+    pub retired: bool,
+}
+
+/// The bags there are, in the order of the registry.
+pub fn list(catalog: &Catalog, wanted: &Wanted) -> Value {
+    let mut entries: Vec<&Entry> = catalog
+        .entries()
+        .values()
+        .filter(|entry| entry.retired.is_some() == wanted.retired)
+        .filter(|entry| {
+            let facts = &entry.facts;
+            wanted.selector.as_ref().is_none_or(|id| *id == facts.selector_id)
+                && wanted.window.as_ref().is_none_or(|label| *label == facts.window.label)
+        })
+        .collect();
+    entries.sort_by(|a, b| {
+        let place = |entry: &Entry| (entry.facts.window.start_day.clone(), entry.facts.key());
+        place(a).cmp(&place(b))
+    });
+    let row = |entry: &&Entry| {
+        let facts = &entry.facts;
+        json!({
+            "bag_id": facts.bag_id, "bag_type": facts.bag_type, "title": facts.title,
+            "selector_id": facts.selector_id, "window_label": facts.window.label,
+            "group": facts.group.as_ref().map(|group| &group.key), "selected": facts.selected,
+            "memos": facts.memos.len(), "path": facts.path(), "created_at": facts.created_at,
+            "retired": entry.retired.as_ref().map(|retired| retired.reason.as_str()),
+        })
+    };
+    json!({"bags": entries.iter().map(row).collect::<Vec<Value>>()})
+}
+
+/// What a selector would select and drop in a window, and why; the newest window when none is
+/// named. An unknown window is told in words.
+pub fn preview(
+    library: &Library,
+    log: &Reader,
+    catalog: &Catalog,
+    selector: &Selector,
+    home: Tz,
+    label: Option<&str>,
+    limit: usize,
+) -> Result<Result<Value, String>, BuildError> {
+    let matcher = Matcher::new(library, selector, home);
+    let windows = matcher.windows(library.units().iter());
+    let window = match label {
+        None => windows.last(),
+        Some(label) => windows.iter().find(|window| window.label() == label),
+    };
+    let Some(window) = window else {
+        let newest: Vec<String> = windows.iter().rev().take(5).map(|one| one.label()).collect();
+        return Ok(Err(match newest.is_empty() {
+            true => "there are no summaries yet".to_owned(),
+            false => format!("no summary lies in that window; there are {}", newest.join(", ")),
+        }));
+    };
+    let facts = WindowFacts::of(window, matcher.zone());
+    let choice = matcher.choose(window);
+    let hash = selector.hash().hex();
+    let mut fates: BTreeMap<u32, Vec<Value>> = BTreeMap::new();
+    let mut bags = Vec::new();
+    for draft in &choice.drafts {
+        let group = draft.group.as_ref();
+        let unit = |place: &u32| library.units()[*place as usize].summary_id();
+        let ids: Vec<String> = draft.units.iter().map(unit).collect();
+        let (bag_id, _) = draft_id(selector, &hash, &facts, group, &ids);
+        let key = group.map(|group| group.key.clone());
+        let standing = match catalog.entries().get(&bag_id) {
+            Some(entry) if entry.retired.is_none() => "unchanged",
+            Some(_) => "retired",
+            None => "new",
+        };
+        for place in &draft.units {
+            fates.entry(*place).or_default().push(json!(key));
+        }
+        bags.push(json!({
+            "bag_id": bag_id, "group": key, "standing": standing, "selected": ids.len(),
+            "title": selector.title_of(key.as_deref(), &window.title()),
+            "dropped": reasons(draft),
+        }));
+    }
+    let mut summaries = Vec::new();
+    for (place, refused) in matcher.candidates(window).into_iter().take(limit) {
+        let item = read_item(library, log, place)?;
+        let capped = choice.drafts.iter().flat_map(|draft| &draft.capped);
+        let capped =
+            capped.filter(|(capped, _)| *capped == place).map(|(_, reason)| *reason).next();
+        let groups = fates.get(&place);
+        let reason = match groups {
+            Some(_) => None,
+            None => Some(refused.or(capped).unwrap_or(Drop::OtherGroup).as_str()),
+        };
+        summaries.push(json!({
+            "summary_id": item.told.summary_id, "ts_abs": item.told.at.to_string(),
+            "title": item.told.title, "project": item.told.project, "tags": item.told.tags,
+            "groups": groups, "dropped": reason,
+        }));
+    }
+    Ok(Ok(json!({
+        "selector_id": selector.selector_id, "selector_hash": hash, "window": facts,
+        "candidates": choice.candidates, "matched": choice.matched,
+        "bags": bags, "summaries": summaries,
+    })))
+}
+
+fn reasons(draft: &Draft) -> BTreeMap<&'static str, u64> {
+    draft.dropped.iter().map(|(reason, count)| (reason.as_str(), *count)).collect()
+}
+
+/// What two bags differ in, from their records in the log; retired bags count too.
+pub fn diff(
+    digests: &Digests,
+    first: &str,
+    second: &str,
+) -> Result<Result<Value, String>, DigestError> {
+    let mut sides = Vec::new();
+    for bag_id in [first, second] {
+        let Some(entry) = digests.catalog().entries().get(bag_id) else {
+            return Ok(Err(format!("there is no bag {bag_id}; it may have been removed by gc")));
+        };
+        let files = digests.files_in_log(entry.seq, &entry.facts)?;
+        let record = |name: &str| -> Result<Value, DigestError> {
+            Ok(serde_json::from_str(files.get(name).map_or("null", String::as_str))?)
+        };
+        sides.push((record("meta/bag.json")?, record("meta/trace.json")?));
+    }
+    let [(bag_a, trace_a), (bag_b, trace_b)] = &sides[..] else {
+        return Ok(Err("two bags are compared".to_owned()));
+    };
+    let mut because = Vec::new();
+    let mut changes = serde_json::Map::new();
+    for (name, pointer) in [
+        ("bag_type", "/bag_type"),
+        ("window", "/window"),
+        ("group", "/group"),
+        ("selector_id", "/selector/selector_id"),
+        ("selector_version", "/selector/selector_version"),
+        ("selector_hash", "/selector/selector_hash"),
+    ] {
+        let (a, b) = (bag_a.pointer(pointer), bag_b.pointer(pointer));
+        if a != b {
+            changes.insert(name.to_owned(), json!({"first": a, "second": b}));
+            because.push(name.to_owned());
+        }
+    }
+    let rules = selector_changes(&trace_a["rules"]["selector"], &trace_b["rules"]["selector"]);
+    let (ids_a, ids_b) = (ids(trace_a), ids(trace_b));
+    let (set_a, set_b): (BTreeSet<&str>, BTreeSet<&str>) =
+        (ids_a.iter().copied().collect(), ids_b.iter().copied().collect());
+    let added: Vec<&&str> = set_b.difference(&set_a).collect();
+    let removed: Vec<&&str> = set_a.difference(&set_b).collect();
+    if !added.is_empty() || !removed.is_empty() {
+        because.push("summaries".to_owned());
+    } else if ids_a != ids_b {
+        because.push("order of summaries".to_owned());
+    }
+    Ok(Ok(json!({
+        "first": first, "second": second, "same": first == second, "because": because,
+        "changes": changes, "selector": rules,
+        "summaries": {
+            "common": set_a.intersection(&set_b).count(), "added": added, "removed": removed,
+        },
+        "coverage": {"first": trace_a["coverage"], "second": trace_b["coverage"]},
+    })))
+}
+
+fn ids(trace: &Value) -> Vec<&str> {
+    let ids = trace["upstream"]["summary_ids"].as_array();
+    ids.into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// The members of two selector records that differ.
+fn selector_changes(a: &Value, b: &Value) -> Value {
+    let names = |value: &Value| -> BTreeSet<String> {
+        value.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect()
+    };
+    let all: BTreeSet<String> = names(a).union(&names(b)).cloned().collect();
+    let changed = all.into_iter().filter(|name| a.get(name) != b.get(name));
+    let changed = changed.map(|name| {
+        let (first, second) = (a.get(&name), b.get(&name));
+        (name, json!({"first": first, "second": second}))
+    });
+    Value::Object(changed.collect())
+}

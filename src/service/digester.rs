@@ -1,0 +1,474 @@
+//! Digests of a home: the same orders in process and beside a running service, where a thread
+//! also builds by itself when a window closes or its summaries change.
+//!
+//! Contract. The thread owns the library and the digest tree; the log belongs to the sequencer,
+//! which takes notes over a bounded channel and says when they are durable. A build of its own waits
+//! until summaries stop coming, but never longer than it may; a window that closed does not wait.
+//!
+//! It decides nothing about bags; the digest room does.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use parking_lot::{Condvar, Mutex};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::control::Answer;
+use super::runs::Orders;
+use crate::compaction::book::{Notary, facts};
+use crate::config::Config;
+use crate::contract::ids::Seq;
+use crate::contract::time::Timestamp;
+use crate::digest::build::{
+    self, BuildError, Journal, JournalError, Note, Order, Settings, close_crashed, collect,
+};
+use crate::digest::library::{Library, LibraryError};
+use crate::digest::look;
+use crate::digest::publish::{DigestError, Digests};
+use crate::digest::selector::Selectors;
+use crate::digest::window::{Window, WindowType};
+use crate::export::run_record::Environment;
+use crate::log::Reader;
+use crate::os::Machine;
+
+/// Orders that may wait.
+const WAITING_MAX: usize = 16;
+/// How long one question waits for the answer to an order.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Answers nobody fetched that are kept.
+const ANSWERS_KEPT: usize = 64;
+/// How often the thread looks whether something changed.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// What can be asked of the digests of a home.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
+pub enum DigestOrder {
+    /// Build what changed.
+    Build {
+        /// The run.
+        run_id: String,
+        /// Only this selector.
+        #[serde(default)]
+        selector: Option<String>,
+        /// Only windows of this label.
+        #[serde(default)]
+        window: Option<String>,
+        /// Every window.
+        #[serde(default)]
+        all: bool,
+    },
+    /// What a selector would select and drop.
+    Preview {
+        /// The selector.
+        selector: String,
+        /// The label of the window; the newest when absent.
+        #[serde(default)]
+        window: Option<String>,
+        /// At most this many summaries.
+        limit: usize,
+    },
+    /// What two bags have in common and what not.
+    Diff {
+        /// The one.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// The bags there are.
+    List {
+        /// Only of this selector.
+        #[serde(default)]
+        selector: Option<String>,
+        /// Only of this window.
+        #[serde(default)]
+        window: Option<String>,
+        /// The retired ones instead.
+        #[serde(default)]
+        retired: bool,
+    },
+    /// Remove retired bags for good.
+    Collect {
+        /// The run.
+        run_id: String,
+    },
+}
+
+/// What digests of a home depend on.
+#[derive(Clone)]
+pub struct DigestSetup {
+    /// Clock and disk.
+    pub machine: Machine,
+    /// The service home: where selectors may be.
+    pub home: PathBuf,
+    /// The bus home.
+    pub buses: PathBuf,
+    /// The log.
+    pub log: Reader,
+    /// Settings.
+    pub config: Config,
+    /// Where it happens.
+    pub environment: Environment,
+}
+
+/// The digests of a home.
+pub struct Digester {
+    setup: DigestSetup,
+    digests: Digests,
+    library: Library,
+    stop: Arc<AtomicBool>,
+}
+
+impl Digester {
+    /// Takes charge of the digests of a home. Nothing is read yet.
+    pub fn new(setup: DigestSetup) -> Digester {
+        let digests = Digests::open(&setup.machine.disk, &setup.buses, &setup.log);
+        let (library, stop) = (Library::default(), Arc::default());
+        Digester { setup, digests, library, stop }
+    }
+
+    /// What a start owes: files as the log says, and an end for a build that a crash cut short.
+    pub fn recover(&mut self, journal: &mut dyn Journal) -> Result<(), BuildError> {
+        self.digests.publish(None, None)?;
+        if let Some(run_id) = close_crashed(&mut self.digests, journal, &self.setup.environment)? {
+            tracing::warn!(run_id, "a digest build had ended without a word");
+        }
+        self.digests.sweep_staging(false)?;
+        Ok(())
+    }
+
+    fn selectors(&self) -> Result<Selectors, String> {
+        Selectors::of_home(self.setup.machine.disk.as_ref(), &self.setup.home)
+            .map_err(|error| chain(&error))
+    }
+
+    fn read(&mut self) -> Result<usize, LibraryError> {
+        let threads = self.setup.config.workers.max(1);
+        self.library.read(&self.setup.log, None, threads, &mut |_| {})
+    }
+
+    /// Carries out an order.
+    pub fn answer(&mut self, order: DigestOrder, journal: &mut dyn Journal) -> Answer {
+        let done = match order {
+            DigestOrder::Build { run_id, selector, window, all } => {
+                let trigger = "summarizer digest build".to_owned();
+                let order = Order { run_id, trigger, selector, window, all, record: true };
+                self.build(&order, journal)
+            }
+            DigestOrder::Preview { selector, window, limit } => {
+                self.preview(&selector, window.as_deref(), limit)
+            }
+            DigestOrder::Diff { first, second } => self
+                .digests
+                .read(None)
+                .map_err(BuildError::from)
+                .and_then(|()| Ok(look::diff(&self.digests, &first, &second)?)),
+            DigestOrder::List { selector, window, retired } => {
+                let read = self.digests.read(None).map_err(BuildError::from);
+                read.map(|()| {
+                    let wanted = look::Wanted { selector, window, retired };
+                    Ok(look::list(self.digests.catalog(), &wanted))
+                })
+            }
+            DigestOrder::Collect { run_id } => collect(&mut self.digests, journal, &run_id)
+                .map(|removed| Ok(json!({"removed": removed}))),
+        };
+        match done {
+            Ok(Ok(value)) => Answer::Ok(value),
+            Ok(Err(unknown)) => Answer::NotFound(unknown),
+            Err(error) => Answer::Ok(failure(&error)),
+        }
+    }
+
+    /// One build.
+    pub fn build(
+        &mut self,
+        order: &Order,
+        journal: &mut dyn Journal,
+    ) -> Result<Result<Value, String>, BuildError> {
+        let selectors = match self.selectors() {
+            Ok(selectors) => selectors,
+            Err(why) => return Ok(Err(why)),
+        };
+        self.read()?;
+        let config = &self.setup.config;
+        let settings = Settings {
+            selectors: &selectors,
+            zone: config.timezone,
+            threads: config.workers.max(1),
+            legacy_rows: config.digest_legacy_rows,
+            engine_version: env!("CARGO_PKG_VERSION"),
+            environment: self.setup.environment.clone(),
+            stop: &self.stop,
+        };
+        let (digests, library, log) = (&mut self.digests, &self.library, &self.setup.log);
+        match build::build(digests, library, log, &settings, journal, order) {
+            Ok(report) => Ok(Ok(json!(report))),
+            Err(BuildError::UnknownSelector(name)) => {
+                Ok(Err(BuildError::UnknownSelector(name).to_string()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn preview(
+        &mut self,
+        selector: &str,
+        window: Option<&str>,
+        limit: usize,
+    ) -> Result<Result<Value, String>, BuildError> {
+        let selectors = match self.selectors() {
+            Ok(selectors) => selectors,
+            Err(why) => return Ok(Err(why)),
+        };
+        let Some(selector) = selectors.find(selector) else {
+            return Ok(Err(format!("there is no selector {selector}")));
+        };
+        self.read()?;
+        self.digests.read(None)?;
+        let zone = self.setup.config.timezone;
+        let (library, log) = (&self.library, &self.setup.log);
+        look::preview(library, log, self.digests.catalog(), selector, zone, window, limit)
+    }
+}
+
+/// An error and its causes in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+/// A build that failed, as an answer.
+fn failure(error: &BuildError) -> Value {
+    let storage = matches!(
+        error,
+        BuildError::Log(_) | BuildError::Journal(_) | BuildError::Digest(DigestError::Disk { .. })
+    );
+    json!({"failed": chain(error), "storage": storage})
+}
+
+/// The journal of whoever commits notes.
+pub struct NotaryJournal<N> {
+    notary: N,
+    log: Reader,
+    machine: Machine,
+}
+
+impl<N: Notary> NotaryJournal<N> {
+    /// A journal that hands its notes to somebody who commits them to a log.
+    pub fn new(notary: N, log: &Reader, machine: &Machine) -> NotaryJournal<N> {
+        NotaryJournal { notary, log: log.clone(), machine: machine.clone() }
+    }
+}
+
+impl<N: Notary> Journal for NotaryJournal<N> {
+    fn now(&self) -> Timestamp {
+        self.machine.clock.now()
+    }
+
+    fn note(&mut self, notes: Vec<Note>) -> Result<(Seq, Timestamp), JournalError> {
+        let notes = notes.into_iter().map(|Note { kind, facts, body }| facts::Note {
+            kind,
+            facts,
+            body: body.unwrap_or_default(),
+        });
+        let notes: Vec<facts::Note> = notes.collect();
+        let first = self.notary.note(Box::new(move |_| notes)).map_err(JournalError)?;
+        let record = self.log.get(first).map_err(|error| JournalError(chain(&error)))?;
+        let record = record.ok_or_else(|| JournalError("the note is gone".to_owned()))?;
+        Ok((first, record.at))
+    }
+}
+
+#[derive(Default)]
+struct Answers {
+    ready: BTreeMap<u64, Answer>,
+}
+
+/// Where orders are left and answers fetched.
+#[derive(Clone)]
+pub struct DigestDesk {
+    orders: Sender<(u64, DigestOrder)>,
+    answers: Arc<(Mutex<Answers>, Condvar)>,
+    next: Arc<AtomicU64>,
+}
+
+impl DigestDesk {
+    /// Leaves an order. The ticket fetches its answer.
+    pub fn leave(&self, order: DigestOrder) -> Result<u64, String> {
+        let ticket = self.next.fetch_add(1, Ordering::Relaxed);
+        let busy = |_| "too many digest orders are waiting".to_owned();
+        self.orders.try_send((ticket, order)).map_err(busy)?;
+        Ok(ticket)
+    }
+
+    /// Waits a while for an answer; without one, the ticket is good for another try.
+    pub fn fetch(&self, ticket: u64) -> Answer {
+        let (answers, ready) = &*self.answers;
+        let deadline = Instant::now() + PATIENCE;
+        let mut answers = answers.lock();
+        loop {
+            if let Some(answer) = answers.ready.remove(&ticket) {
+                return answer;
+            }
+            if ready.wait_until(&mut answers, deadline).timed_out() {
+                return Answer::Ok(json!({"ticket": ticket}));
+            }
+        }
+    }
+}
+
+/// The thread of a service.
+pub struct DigestThread {
+    /// How others reach it.
+    pub desk: DigestDesk,
+    stop: Arc<AtomicBool>,
+    stopping: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl DigestThread {
+    /// Starts it. `new_run` names the runs of its own builds.
+    pub fn start(
+        setup: DigestSetup,
+        notary: Orders,
+        new_run: Box<dyn FnMut(Timestamp) -> String + Send>,
+    ) -> std::io::Result<DigestThread> {
+        let (orders, inbox) = bounded(WAITING_MAX);
+        let (stopping, stopped) = bounded(1);
+        let answers: Arc<(Mutex<Answers>, Condvar)> = Arc::default();
+        let desk =
+            DigestDesk { orders, answers: Arc::clone(&answers), next: Arc::new(AtomicU64::new(1)) };
+        let journal = NotaryJournal::new(notary, &setup.log, &setup.machine);
+        let digester = Digester::new(setup);
+        let stop = Arc::clone(&digester.stop);
+        let keeper = Keeper { digester, journal, new_run, changed: None, closes_at: None };
+        let thread = std::thread::Builder::new().name("digests".to_owned());
+        let thread = thread.spawn(move || keeper.run(&inbox, &stopped, &answers))?;
+        Ok(DigestThread { desk, stop, stopping, thread })
+    }
+
+    /// Ends it; a build under way gives up, and the next start says so.
+    pub fn finish(self) {
+        self.stop.store(true, Ordering::Release);
+        drop(self.stopping);
+        drop(self.desk);
+        if self.thread.join().is_err() {
+            tracing::error!("the digests ended with a panic");
+        }
+    }
+}
+
+/// What the thread keeps in mind.
+struct Keeper {
+    digester: Digester,
+    journal: NotaryJournal<Orders>,
+    new_run: Box<dyn FnMut(Timestamp) -> String + Send>,
+    /// Since when summaries wait for a build, and when the last one came.
+    changed: Option<(Timestamp, Timestamp)>,
+    /// When the next window closes.
+    closes_at: Option<Timestamp>,
+}
+
+impl Keeper {
+    fn run(
+        mut self,
+        orders: &Receiver<(u64, DigestOrder)>,
+        stopped: &Receiver<()>,
+        answers: &(Mutex<Answers>, Condvar),
+    ) {
+        if let Err(error) = self.digester.recover(&mut self.journal) {
+            tracing::warn!(error = chain(&error), "the digests are not what the log says yet");
+        }
+        loop {
+            if matches!(stopped.try_recv(), Err(crossbeam_channel::TryRecvError::Disconnected)) {
+                return;
+            }
+            match orders.recv_timeout(LOOK_EVERY) {
+                Ok((ticket, order)) => {
+                    let answer = self.digester.answer(order, &mut self.journal);
+                    let (kept, ready) = answers;
+                    let mut kept = kept.lock();
+                    kept.ready.insert(ticket, answer);
+                    while kept.ready.len() > ANSWERS_KEPT {
+                        kept.ready.pop_first();
+                    }
+                    ready.notify_all();
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if self.digester.setup.config.digest_auto {
+                self.look();
+            }
+        }
+    }
+
+    /// Builds when it is time to.
+    fn look(&mut self) {
+        let now = self.journal.now();
+        let config = &self.digester.setup.config;
+        let (debounce, max_delay, zone) =
+            (config.digest_debounce_ms, config.digest_max_delay_ms, config.timezone);
+        match self.digester.read() {
+            Ok(0) => {}
+            Ok(_) => {
+                let since = self.changed.map_or(now, |(since, _)| since);
+                self.changed = Some((since, now));
+            }
+            Err(error) => tracing::warn!(error = chain(&error), "cannot read what is new"),
+        }
+        let closes_at = *self.closes_at.get_or_insert_with(|| next_close(now, zone));
+        let Some((since, last)) = self.changed else {
+            if now >= closes_at {
+                self.closes_at = None;
+            }
+            return;
+        };
+        let closed = now >= closes_at;
+        let quiet = now.ms_since(last) >= debounce || now.ms_since(since) >= max_delay;
+        if !closed && !quiet {
+            return;
+        }
+        if closed {
+            self.closes_at = None;
+        }
+        let order = Order {
+            run_id: (self.new_run)(now),
+            trigger: "summarizer serve".to_owned(),
+            ..Order::default()
+        };
+        match self.digester.build(&order, &mut self.journal) {
+            Ok(Ok(report)) => {
+                self.changed = None;
+                tracing::info!(%report, "digests are built");
+            }
+            Ok(Err(why)) => {
+                tracing::warn!(why, "digests cannot be built");
+                self.changed = Some((now, now));
+            }
+            Err(error) => {
+                tracing::warn!(error = chain(&error), "digests are not built");
+                // Not at once again: what failed may fail for a while.
+                self.changed = Some((now, now));
+            }
+        }
+    }
+}
+
+/// When the local day ends, with which every longer window ends too.
+fn next_close(now: Timestamp, zone: chrono_tz::Tz) -> Timestamp {
+    let (_, end) = Window::of(WindowType::Day, now.day_in(zone)).instants(zone);
+    end.unwrap_or(now)
+}
