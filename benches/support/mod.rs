@@ -188,6 +188,11 @@ impl Bench {
         self.projector.take(&committed).expect("project");
     }
 
+    fn finish(&mut self) {
+        let committed = self.engine.finish().expect("commit");
+        self.projector.take(&committed).expect("project");
+    }
+
     /// Reads, validates, deduplicates, commits and projects everything in the queue.
     pub fn ingest(&mut self) -> Ingested {
         let started = Instant::now();
@@ -210,12 +215,17 @@ impl Bench {
                     }
                     let mark =
                         QueueMark { position: arrived.end, consumed: Some(arrived.consumed) };
-                    self.commit(Some(mark.encode()));
+                    self.finish();
+                    let cursors = self.projector.cursors();
+                    self.engine
+                        .seal(Some(mark.encode()), CheckpointWhen::Due, &cursors, now)
+                        .expect("seal");
                 }
                 IntakeMessage::CaughtUp(_) => break,
                 IntakeMessage::Failed(error) => panic!("{error}"),
             }
         }
+        self.finish();
         done.elapsed = started.elapsed();
         intake.stop();
         done

@@ -166,12 +166,11 @@ fn archive(
     };
     let before = before.min(log.applied().next());
     let bar = context.ui.progress("archiving", 100);
-    let store = held.engine.store_mut();
-    let moved = store.archive(before, &mut |part| bar.set_position((part * 100.0) as u64));
+    let moved = held.engine.store().archive(before, &mut |part| bar.set_position((part * 100.0) as u64));
     bar.finish_and_clear();
     let moved = moved.map_err(|error| log_failed(&error))?;
     if compact {
-        held.engine.store_mut().compact_file().map_err(|error| log_failed(&error))?;
+        held.engine.store().compact_file().map_err(|error| log_failed(&error))?;
     }
     let file_bytes = log.file_bytes().map_err(|error| log_failed(&error))?;
     held.close()?;

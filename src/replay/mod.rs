@@ -179,6 +179,7 @@ impl Replay<'_> {
                 }
             }
         }
+        self.state.checkpoint_begun();
         self.state.checkpointed();
         Ok(())
     }

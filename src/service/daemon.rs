@@ -3,7 +3,8 @@
 //! The order of a turn is the order of the guarantees: collect what is ready (queue lines, reports
 //! of workers, questions), decide and apply it, settle waiters, start what may start, commit all of
 //! it at once, and only then hand events to the projector, tasks to the workers and answers to the
-//! askers. A crash anywhere repeats at most the last part, and repeating it is harmless.
+//! askers. A crash anywhere repeats at most the last part, and repeating it is harmless. While one
+//! batch is written the next one fills; what came of a batch is acted on before the next is sealed.
 //!
 //! The same loop serves (until it is told to stop) and drains (until nothing is left to do).
 
@@ -34,6 +35,7 @@ use crate::contract::vocabulary::ReasonCode;
 use crate::export::Committed;
 use crate::export::append_only::ProjectionError;
 use crate::export::run_book::{PUBLISH_FAILED, Promoted};
+use crate::log::LogError;
 use crate::os::Machine;
 use crate::registry::Mutation;
 use crate::seam::position::QueueError;
@@ -294,6 +296,7 @@ impl Service {
             disk_checked,
             free_bytes: None,
             waiting: Vec::new(),
+            answered_by_batch: Vec::new(),
             report: RunReport::default(),
             before: RunReport::default(),
             day,
@@ -302,6 +305,7 @@ impl Service {
             runs,
             orders,
             noted: Vec::new(),
+            noted_by_batch: Vec::new(),
         };
         turn.run(until)
     }
@@ -323,8 +327,10 @@ struct Sequencer {
     caught_up: Option<Option<Timestamp>>,
     disk_checked: Instant,
     free_bytes: Option<u64>,
-    /// Answers that wait for the commit.
+    /// Answers that wait for the batch that is being filled.
     waiting: Vec<(Sender<Answer>, Reply)>,
+    /// Answers that wait for the batch that is being written.
+    answered_by_batch: Vec<(Sender<Answer>, Reply)>,
     report: RunReport,
     /// Of the runs of earlier days.
     before: RunReport,
@@ -335,8 +341,10 @@ struct Sequencer {
     watch: Option<Watch>,
     runs: Option<Arc<RunsDesk>>,
     orders: Receiver<NoteOrder>,
-    /// Who waits for the commit of notes, and which record is their first.
+    /// Who waits for notes of the batch that is being filled, and which record is their first.
     noted: Vec<(Sender<Seq>, Seq)>,
+    /// Who waits for notes of the batch that is being written.
+    noted_by_batch: Vec<(Sender<Seq>, Seq)>,
 }
 
 impl Sequencer {
@@ -363,7 +371,7 @@ impl Sequencer {
         while !self.service.stop.is_raised() {
             let mark = self.collect(until)?;
             self.after_inputs()?;
-            self.commit(mark, CheckpointWhen::Due)?;
+            self.seal(mark, CheckpointWhen::Due)?;
             if until == Until::Stopped {
                 self.turn_of_day()?;
             }
@@ -377,7 +385,14 @@ impl Sequencer {
     /// Waits for something to do and takes in what is ready. Returns the queue position to commit.
     fn collect(&mut self, until: Until) -> Result<Option<Vec<u8>>, ServiceError> {
         let mut mark = None;
-        if self.has_work_at_once() {
+        if self.engine.is_writing() {
+            // Whatever arrives meanwhile shares the next commit.
+            self.poll(&mut mark)?;
+            while self.engine.is_writing() && !self.is_full() && mark.is_none() {
+                self.wait(until, &mut mark)?;
+                self.poll(&mut mark)?;
+            }
+        } else if self.has_work_at_once() {
             self.poll(&mut mark)?;
         } else {
             self.wait(until, &mut mark)?;
@@ -387,10 +402,9 @@ impl Sequencer {
         let deadline = Instant::now() + patience;
         loop {
             self.poll(&mut mark)?;
-            let full = self.engine.pending() >= self.service.config.commit_inputs_max
-                || self.engine.pending_bytes() >= self.service.config.commit_bytes_max;
             let in_flight = self.engine.state().running_count();
-            if full || mark.is_some() || self.engine.pending() >= in_flight / 2 || in_flight == 0 {
+            let enough = self.engine.pending() >= in_flight / 2 || in_flight == 0;
+            if enough || mark.is_some() || self.is_full() {
                 break;
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -398,6 +412,12 @@ impl Sequencer {
             self.take_report(report)?;
         }
         Ok(mark)
+    }
+
+    /// Whether the batch has all that one commit may.
+    fn is_full(&self) -> bool {
+        self.engine.pending() >= self.service.config.commit_inputs_max
+            || self.engine.pending_bytes() >= self.service.config.commit_bytes_max
     }
 
     fn has_work_at_once(&self) -> bool {
@@ -419,13 +439,20 @@ impl Sequencer {
 
     fn wait(&mut self, until: Until, mark: &mut Option<Vec<u8>>) -> Result<(), ServiceError> {
         let timeout = self.sleep_time(until);
-        let nothing = never();
         let orders = self.orders.clone();
         let intake = match &self.intake {
-            Some(intake) if self.takes_lines() => intake.messages.clone(),
-            _ => nothing,
+            Some(intake) if self.takes_lines() && self.unparsed.is_none() => {
+                intake.messages.clone()
+            }
+            _ => never(),
         };
+        let written = self.engine.written().clone();
         select_biased! {
+            recv(written) -> written => {
+                let written = written.unwrap_or(Err(LogError::Poisoned));
+                let committed = self.engine.finished(written)?;
+                self.committed(&committed)?;
+            }
             recv(self.questions) -> asked => {
                 if let Ok(asked) = asked {
                     self.take_question(asked)?;
@@ -673,27 +700,60 @@ impl Sequencer {
         Ok(())
     }
 
+    /// Seals the batch and waits until it is durable.
     fn commit(
         &mut self,
         mark: Option<Vec<u8>>,
         checkpoint: CheckpointWhen,
     ) -> Result<(), ServiceError> {
+        self.seal(mark, checkpoint)?;
+        self.finish_writing()
+    }
+
+    /// Begins to write the batch, once the one before is durable and acted on.
+    fn seal(
+        &mut self,
+        mark: Option<Vec<u8>>,
+        checkpoint: CheckpointWhen,
+    ) -> Result<(), ServiceError> {
+        if self.engine.pending() == 0 && mark.is_none() && checkpoint == CheckpointWhen::Due {
+            // Nothing to write: what was asked depends at most on the batch that is being written.
+            self.answered_by_batch.append(&mut self.waiting);
+            return if self.engine.is_writing() { Ok(()) } else { self.committed(&Arc::default()) };
+        }
+        self.finish_writing()?;
         let now = self.now();
         let cursors = self.projector.cursors();
-        let committed = self.engine.commit(mark, checkpoint, &cursors, now)?;
+        let sealed = self.engine.seal(mark, checkpoint, &cursors, now)?;
+        self.answered_by_batch.append(&mut self.waiting);
+        self.noted_by_batch.append(&mut self.noted);
+        if sealed { Ok(()) } else { self.committed(&Arc::default()) }
+    }
+
+    /// Waits for the batch that is being written.
+    fn finish_writing(&mut self) -> Result<(), ServiceError> {
+        if self.engine.is_writing() {
+            let committed = self.engine.finish()?;
+            self.committed(&committed)?;
+        }
+        Ok(())
+    }
+
+    /// A batch is durable: what follows from it may happen.
+    fn committed(&mut self, committed: &Arc<Vec<Committed>>) -> Result<(), ServiceError> {
         if !committed.is_empty() {
             self.report.commits += 1;
             committed.iter().for_each(|event| self.report.observe(event));
         }
-        self.projector.take(&committed)?;
+        self.projector.take(committed)?;
         for event in committed.iter() {
             self.act(event);
         }
-        for (reply, first) in self.noted.drain(..) {
+        for (reply, first) in self.noted_by_batch.drain(..) {
             // Who ordered it may have been told to end.
             let _ = reply.send(first);
         }
-        for (reply, answer) in self.waiting.drain(..) {
+        for (reply, answer) in self.answered_by_batch.drain(..) {
             match answer {
                 // An asker that went away misses its answer, not the order.
                 Reply::Now(answer) => drop(reply.send(answer)),
@@ -704,7 +764,7 @@ impl Sequencer {
             }
         }
         if let Some(watch) = &mut self.watch {
-            watch(&committed, &self.engine);
+            watch(committed, &self.engine);
         }
         Ok(())
     }
@@ -713,9 +773,9 @@ impl Sequencer {
     fn act(&mut self, committed: &Committed) {
         match &committed.event {
             Event::AttemptStarted { request, attempt } => {
-                // Ended within the same commit: nothing to do.
+                // Ended meanwhile, in the same batch or in the next: nothing to do.
                 let Some(open) = self.engine.state().open_request(*request) else { return };
-                if open.row.status != Status::Running {
+                if open.row.status != Status::Running || open.row.attempts != *attempt {
                     return;
                 }
                 self.pool.begin(Ticket {
@@ -746,6 +806,7 @@ impl Sequencer {
         let paused = !state.paused().is_empty();
         let idle = intake_is_done
             && self.engine.pending() == 0
+            && !self.engine.is_writing()
             && state.running_count() == 0
             && !state.has_unsettled()
             && (state.ready_count() == 0 || paused);
@@ -776,6 +837,7 @@ impl Sequencer {
     /// The end in order: no new work, a while for what is under way, everything durable.
     fn finish(mut self) -> Result<(RunReport, Engine), ServiceError> {
         self.stop_intake();
+        self.finish_writing()?;
         let grace = Duration::from_millis(self.service.config.shutdown_grace_ms.max(0) as u64);
         let deadline = Instant::now() + grace;
         while self.engine.state().running_count() > 0 {
@@ -859,6 +921,8 @@ impl Sequencer {
         if !self.turning || self.engine.state().running_count() > 0 {
             return Ok(());
         }
+        // What the run did is counted when it is durable.
+        self.finish_writing()?;
         self.turning = false;
         self.day = today;
         let Some(next) = self.service.next_run.as_mut().and_then(|next| next()) else {

@@ -1,18 +1,24 @@
 //! The sequencer's step: inputs become events, events become one commit.
 //!
 //! Contract. Inputs are decided one after another, each against the state that the ones before
-//! left; their events are applied in memory at once and pile up in a batch. [`Engine::commit`]
-//! makes the batch durable together with the queue position it consumed, and with a checkpoint
-//! when one is due. Only what `commit` returns may be acted on. After any error the memory may be
-//! ahead of the disk: the engine refuses everything further, and the process must end and recover.
+//! left; their events are applied in memory at once and pile up in a batch. [`Engine::seal`] closes
+//! the batch and hands it to the writer together with the queue position it consumed, and with a
+//! checkpoint when one is due; the next batch can be filled while this one is made durable.
+//! [`Engine::finish`] waits for it, and [`Engine::commit`] is both. Only what they return may be
+//! acted on. After any error the memory may be ahead of the disk: the engine refuses everything
+//! further, and the process must end and recover.
 //!
-//! One thread owns the engine. It starts no threads, opens no file but the store, and reads the
-//! clock only through the timestamps it is given.
+//! One thread owns the engine. It opens no file but the store, and reads the clock only through the
+//! timestamps it is given.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use crossbeam_channel::Receiver;
+use parking_lot::MutexGuard;
+
 use super::past::{PastError, PastView, Pending};
+use super::writer::{Batch, Writer, Written};
 use crate::compaction::book::MakeNotes;
 use crate::compaction::book::facts::{FactError, Note, RunHeads};
 use crate::contract::hash::Digest;
@@ -21,9 +27,9 @@ use crate::contract::time::Timestamp;
 use crate::export::Committed;
 use crate::log::checkpoint::{self, RestoreError, chain_digest, tables};
 use crate::log::codec::{self, CodecError, Cursor};
-use crate::log::{Checkpoint, Commit, LogError, NewRecord, Reader, Store};
+use crate::log::{Checkpoint, LogError, Reader, Store};
 use crate::state::decide::{Arrival, FlowStanding, Outcome, Refused, Report, RetryPolicy};
-use crate::state::event::{BadLine, Event, PauseCause, RunEnd, TakenRequest};
+use crate::state::event::{BadLine, Event, PauseCause, RawLine, RunEnd, TakenRequest};
 use crate::state::{Impossible, State};
 
 /// Waiters settled before one commit.
@@ -60,6 +66,9 @@ pub enum EngineError {
     /// A fact that cannot follow: a damaged log or a bug.
     #[error("apply an event")]
     Impossible(#[from] Impossible),
+    /// The writer could not be started.
+    #[error("start the writer")]
+    Thread(#[from] std::io::Error),
     /// An earlier error left memory ahead of the disk.
     #[error("the engine stopped after an earlier error")]
     Poisoned,
@@ -100,16 +109,26 @@ pub struct EngineOptions {
     pub checkpoint_every: u64,
 }
 
+/// A batch that the writer has.
+struct Sealed {
+    events: Arc<Vec<Pending>>,
+    /// The position its checkpoint stands for, when it has one.
+    checkpoint: Option<Seq>,
+}
+
 /// The engine.
 pub struct Engine {
-    store: Store,
+    writer: Writer,
     log: Reader,
     state: State,
     runs: RunHeads,
     options: EngineOptions,
+    /// The batch that is being filled.
     pending: Vec<Pending>,
-    records: Vec<NewRecord>,
+    bodies: Vec<(usize, Vec<u8>)>,
     bytes: usize,
+    /// The batch that is being written.
+    writing: Option<Sealed>,
     mark: Vec<u8>,
     state_digest: Digest,
     checkpoint_at: Seq,
@@ -129,14 +148,15 @@ impl Engine {
         let (state, runs, state_digest) = load(&log, now, progress)?;
         let checkpoint_at = log.applied();
         Ok(Engine {
-            store,
+            writer: Writer::start(store)?,
             log,
             state,
             runs,
             options,
             pending: Vec::new(),
-            records: Vec::new(),
+            bodies: Vec::new(),
             bytes: 0,
+            writing: None,
             mark: Vec::new(),
             state_digest,
             checkpoint_at,
@@ -161,7 +181,7 @@ impl Engine {
 
     /// Memory, batch and log as one past.
     pub fn past(&self) -> PastView<'_> {
-        PastView::new(&self.log, &self.pending)
+        past(&self.log, self.writing.as_ref(), &self.pending)
     }
 
     /// Events of the batch under way.
@@ -169,7 +189,7 @@ impl Engine {
         self.pending.len()
     }
 
-    /// Payload bytes of the batch under way.
+    /// About how many payload bytes the batch under way has.
     pub fn pending_bytes(&self) -> usize {
         self.bytes
     }
@@ -214,7 +234,7 @@ impl Engine {
     /// A request line.
     pub fn arrival(&mut self, arrival: Arrival, now: Timestamp) -> Result<(), EngineError> {
         let mut events = Vec::with_capacity(1);
-        let past = PastView::new(&self.log, &self.pending);
+        let past = self.past();
         self.state.arrival(&past, arrival, &mut events)?;
         self.push_all(events, now)
     }
@@ -222,7 +242,7 @@ impl Engine {
     /// A worker's report. Says whether it was about the try under way.
     pub fn report(&mut self, report: Report, now: Timestamp) -> Result<bool, EngineError> {
         let mut events = Vec::with_capacity(1);
-        let past = PastView::new(&self.log, &self.pending);
+        let past = self.past();
         self.state.report(&past, &report, &self.options.retry, now, &mut events)?;
         let mut body = match report.outcome {
             Outcome::Responded { body, .. } | Outcome::Produced { item: body, .. } => Some(body),
@@ -279,7 +299,7 @@ impl Engine {
     /// An operator ends a request.
     pub fn cancel(&mut self, request_id: &str, now: Timestamp) -> Result<(), OperatorError> {
         let mut events = Vec::new();
-        let past = PastView::new(&self.log, &self.pending);
+        let past = self.past();
         self.state.cancel(&past, request_id, &mut events).map_err(OperatorError::Refused)?;
         Ok(self.push_all(events, now)?)
     }
@@ -292,7 +312,7 @@ impl Engine {
         now: Timestamp,
     ) -> Result<(), OperatorError> {
         let mut events = Vec::new();
-        let past = PastView::new(&self.log, &self.pending);
+        let past = self.past();
         self.state
             .retry(&past, request_id, flow_of, &mut events)
             .map_err(OperatorError::Refused)?;
@@ -302,7 +322,7 @@ impl Engine {
     /// Settles waiters whose holder ended, at most a bounded number; says whether any are left.
     pub fn settle(&mut self, now: Timestamp) -> Result<bool, EngineError> {
         let mut events = Vec::new();
-        let past = PastView::new(&self.log, &self.pending);
+        let past = past(&self.log, self.writing.as_ref(), &self.pending);
         self.state.settle(&past, SETTLED_AT_ONCE, &mut events)?;
         self.push_all(events, now)?;
         Ok(self.state.has_unsettled())
@@ -325,7 +345,8 @@ impl Engine {
     }
 
     /// Makes the batch durable, with the position of the queue after it and, when one is due or
-    /// wanted, a checkpoint. `cursors` are how far the append-only projections are durable.
+    /// wanted, a checkpoint. `cursors` are how far the append-only projections are durable. An
+    /// earlier batch must be finished.
     pub fn commit(
         &mut self,
         mark: Option<Vec<u8>>,
@@ -333,6 +354,20 @@ impl Engine {
         cursors: &[(&str, Cursor)],
         now: Timestamp,
     ) -> Result<Arc<Vec<Committed>>, EngineError> {
+        self.seal(mark, checkpoint, cursors, now)?;
+        self.finish()
+    }
+
+    /// The first half of [`Engine::commit`]: closes the batch and begins to write it. Says whether
+    /// there was anything to write.
+    pub fn seal(
+        &mut self,
+        mark: Option<Vec<u8>>,
+        checkpoint: CheckpointWhen,
+        cursors: &[(&str, Cursor)],
+        now: Timestamp,
+    ) -> Result<bool, EngineError> {
+        assert!(self.writing.is_none(), "one batch is written at a time");
         if self.poisoned {
             return Err(EngineError::Poisoned);
         }
@@ -346,45 +381,76 @@ impl Engine {
             }
         };
         let checkpoint = if wanted { Some(self.checkpoint(cursors, now)?) } else { None };
-        if self.records.is_empty() && self.mark.is_empty() {
+        if self.pending.is_empty() && self.mark.is_empty() {
+            return Ok(false);
+        }
+        let first = Seq(self.state.applied.0 + 1 - self.pending.len() as u64);
+        let room = self.pending.len();
+        let events = Arc::new(std::mem::replace(&mut self.pending, Vec::with_capacity(room)));
+        let sealed = Sealed {
+            events: Arc::clone(&events),
+            checkpoint: checkpoint.as_ref().map(|checkpoint| checkpoint.applied),
+        };
+        let bodies = std::mem::take(&mut self.bodies);
+        let mark = std::mem::take(&mut self.mark);
+        self.bytes = 0;
+        let sent = self.writer.write(Batch { first, events, bodies, mark, checkpoint });
+        self.poisoned = sent.is_err();
+        sent?;
+        self.writing = Some(sealed);
+        Ok(true)
+    }
+
+    /// Whether a batch is being written.
+    pub fn is_writing(&self) -> bool {
+        self.writing.is_some()
+    }
+
+    /// Where it shows that the batch was written; what arrives there goes to
+    /// [`Engine::finished`].
+    pub fn written(&self) -> &Receiver<Written> {
+        self.writer.written()
+    }
+
+    /// The second half of [`Engine::commit`]: waits until the batch is durable. Returns nothing when
+    /// none was being written.
+    pub fn finish(&mut self) -> Result<Arc<Vec<Committed>>, EngineError> {
+        if self.writing.is_none() {
             return Ok(Arc::default());
         }
-        let committed = self.append(checkpoint);
-        self.poisoned = committed.is_err();
-        committed
+        let written = self.writer.written().recv();
+        self.finished(written.unwrap_or(Err(LogError::Poisoned)))
+    }
+
+    /// Takes the answer of the writer.
+    pub fn finished(&mut self, written: Written) -> Result<Arc<Vec<Committed>>, EngineError> {
+        let Some(Sealed { events, checkpoint }) = self.writing.take() else {
+            return Ok(Arc::default());
+        };
+        self.poisoned |= written.is_err();
+        let hashes = written?.hashes;
+        if let Some(applied) = checkpoint {
+            self.state.checkpointed();
+            self.runs.checkpointed();
+            self.checkpoint_at = applied;
+        }
+        // The writer let go of the events before it answered.
+        let events = Arc::unwrap_or_clone(events);
+        let committed = events.into_iter().zip(hashes).map(|(pending, hash)| {
+            let Pending { seq, at, event } = pending;
+            Committed { seq, at, hash, event }
+        });
+        Ok(Arc::new(committed.collect()))
     }
 
     /// Closes the store in order.
     pub fn close(self) -> Result<(), EngineError> {
-        Ok(self.store.close()?)
+        Ok(self.writer.close()?)
     }
 
     /// The store, for maintenance between batches.
-    pub fn store_mut(&mut self) -> &mut Store {
-        &mut self.store
-    }
-
-    fn append(
-        &mut self,
-        checkpoint: Option<Checkpoint>,
-    ) -> Result<Arc<Vec<Committed>>, EngineError> {
-        let first = Seq(self.state.applied.0 + 1 - self.records.len() as u64);
-        let checkpointed = checkpoint.is_some();
-        let commit = Commit { first, records: &self.records, mark: &self.mark, checkpoint };
-        let appended = self.store.append(commit)?;
-        if checkpointed {
-            self.state.checkpointed();
-            self.runs.checkpointed();
-            self.checkpoint_at = self.state.applied;
-        }
-        let records = self.records.drain(..).zip(appended.hashes);
-        let committed = self.pending.drain(..).zip(records).map(|(pending, (record, hash))| {
-            Committed { seq: pending.seq, at: record.at, hash, event: pending.event }
-        });
-        let committed = Arc::new(committed.collect());
-        self.mark.clear();
-        self.bytes = 0;
-        Ok(committed)
+    pub fn store(&mut self) -> MutexGuard<'_, Store> {
+        self.writer.store()
     }
 
     fn checkpoint_is_due(&self) -> bool {
@@ -409,6 +475,8 @@ impl Engine {
         for (name, cursor) in cursors {
             documents.push((format!("cursor.{name}"), Some(codec::encode_cursor(cursor))));
         }
+        self.state.checkpoint_begun();
+        self.runs.checkpoint_begun();
         Ok(checkpoint)
     }
 
@@ -435,12 +503,32 @@ impl Engine {
             self.poisoned = true;
             return Err(error);
         }
-        let (tag, version, payload) = codec::encode(&event);
-        self.bytes += payload.len() + body.as_ref().map_or(0, Vec::len);
-        self.records.push(NewRecord { at: now, tag, version, payload, body });
-        self.pending.push(Pending { seq, event });
+        self.bytes += weight(&event) + body.as_ref().map_or(0, Vec::len);
+        if let Some(body) = body {
+            self.bodies.push((self.pending.len(), body));
+        }
+        self.pending.push(Pending { seq, at: now, event });
         Ok(seq)
     }
+}
+
+/// Borrows no more of the engine than it needs, so that the state can change meanwhile.
+fn past<'a>(log: &'a Reader, writing: Option<&'a Sealed>, filling: &'a [Pending]) -> PastView<'a> {
+    let writing = writing.map_or(&[][..], |sealed| &sealed.events[..]);
+    PastView::new(log, writing, filling)
+}
+
+/// About how long an event's payload is: what can be long of it, and room for the rest.
+fn weight(event: &Event) -> usize {
+    let long = match (event.taken(), event) {
+        (Some(taken), _) => taken.line.len(),
+        (None, Event::LineQuarantined(bad)) => match &bad.raw {
+            RawLine::Whole(bytes) | RawLine::Prefix(bytes) => bytes.len(),
+        },
+        (None, Event::Noted { facts, .. }) => facts.len(),
+        _ => 0,
+    };
+    long + 256
 }
 
 /// When a commit takes a checkpoint along.

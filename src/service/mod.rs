@@ -24,3 +24,4 @@ pub mod runs;
 pub mod snapshot_files;
 pub mod summaries;
 pub mod worker;
+mod writer;

@@ -377,9 +377,11 @@ fn requests(engine: &Engine, now: Timestamp, filter: Filter, before: Seq, limit:
         let eligible_at = Some(open.eligible_at).filter(|at| *at > now);
         recent.insert(seq, Listed { row: open.row, word, eligible_at });
     }
-    let ended = state.changed().rows.range(..before).rev().filter(|(_, row)| filter.row(row));
-    for (seq, row) in ended.take(SCANNED_PER_PAGE) {
-        recent.insert(*seq, Listed { row: *row, word: row.status.as_str(), eligible_at: None });
+    for rows in state.recent_rows() {
+        let ended = rows.range(..before).rev().filter(|(_, row)| filter.row(row));
+        for (seq, row) in ended.take(SCANNED_PER_PAGE) {
+            recent.insert(*seq, Listed { row: *row, word: row.status.as_str(), eligible_at: None });
+        }
     }
     let log = engine.log().clone();
     later(move || {

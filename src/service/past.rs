@@ -2,6 +2,7 @@
 //! of the batch that is not committed yet.
 
 use crate::contract::ids::{KeyIndex, Seq};
+use crate::contract::time::Timestamp;
 use crate::log::codec::{self, CodecError};
 use crate::log::{LogError, Reader};
 use crate::state::event::{Event, SummaryPointer, TakenRequest};
@@ -31,11 +32,13 @@ pub enum PastError {
     },
 }
 
-/// One event of the batch under way.
+/// One event that is not committed yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pending {
     /// The position it will have.
     pub seq: Seq,
+    /// When it was stamped.
+    pub at: Timestamp,
     /// The event.
     pub event: Event,
 }
@@ -43,13 +46,13 @@ pub struct Pending {
 /// The past as of the batch under way.
 pub struct PastView<'a> {
     log: &'a Reader,
-    pending: &'a [Pending],
+    batches: [&'a [Pending]; 2],
 }
 
 impl<'a> PastView<'a> {
-    /// Committed records and the batch.
-    pub fn new(log: &'a Reader, pending: &'a [Pending]) -> PastView<'a> {
-        PastView { log, pending }
+    /// Committed records, the batch that is being written, and the one that is being filled.
+    pub fn new(log: &'a Reader, writing: &'a [Pending], filling: &'a [Pending]) -> PastView<'a> {
+        PastView { log, batches: [filling, writing] }
     }
 
     /// Looks at one event.
@@ -60,10 +63,12 @@ impl<'a> PastView<'a> {
         expected: &'static str,
     ) -> Result<T, PastError> {
         let unexpected = || PastError::Unexpected { seq, expected };
-        let first = self.pending.first().map(|pending| pending.seq);
-        if let Some(first) = first.filter(|first| seq >= *first) {
-            let pending = self.pending.get((seq.0 - first.0) as usize).ok_or_else(unexpected)?;
-            return look(&pending.event).ok_or_else(unexpected);
+        for batch in self.batches {
+            let first = batch.first().map(|pending| pending.seq);
+            if let Some(first) = first.filter(|first| seq >= *first) {
+                let pending = batch.get((seq.0 - first.0) as usize).ok_or_else(unexpected)?;
+                return look(&pending.event).ok_or_else(unexpected);
+            }
         }
         let event = event_at(self.log, seq)?.ok_or_else(unexpected)?;
         look(&event).ok_or_else(unexpected)

@@ -309,15 +309,12 @@ impl State {
         index: KeyIndex,
         digest: &Digest16,
     ) -> Result<Option<Seq>, P::Error> {
-        let recent = match index {
-            KeyIndex::Idempotency => &self.changed.keys,
-            KeyIndex::RequestId => &self.changed.ids,
-            KeyIndex::SummaryId => &self.changed.summaries,
-        };
-        match recent.get(digest) {
-            Some(seq) => Ok(Some(*seq)),
-            None => past.find(index, digest),
+        for recent in [&self.changed, &self.leaving] {
+            if let Some(seq) = recent.index(index).get(digest) {
+                return Ok(Some(*seq));
+            }
         }
+        past.find(index, digest)
     }
 
     /// The row of any request that ever came in.
@@ -325,8 +322,10 @@ impl State {
         if let Some(open) = self.open.get(&request) {
             return Ok(Some(open.row));
         }
-        if let Some(row) = self.changed.rows.get(&request) {
-            return Ok(Some(*row));
+        for rows in self.recent_rows() {
+            if let Some(row) = rows.get(&request) {
+                return Ok(Some(*row));
+            }
         }
         past.row(request)
     }

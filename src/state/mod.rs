@@ -203,6 +203,8 @@ pub struct State {
     run: Option<RunInfo>,
     flows: Flows,
     changed: Changed,
+    /// What a checkpoint under way brings into the tables: looked at here until it is there.
+    leaving: Changed,
 }
 
 /// What changed since the tables were last brought up to date.
@@ -223,14 +225,19 @@ pub struct Changed {
 impl Changed {
     /// The entries of one index, sorted.
     pub fn sorted(&self, index: KeyIndex) -> Vec<(Digest16, u64)> {
-        let map = match index {
-            KeyIndex::Idempotency => &self.keys,
-            KeyIndex::RequestId => &self.ids,
-            KeyIndex::SummaryId => &self.summaries,
-        };
+        let map = self.index(index);
         let mut entries: Vec<_> = map.iter().map(|(digest, seq)| (*digest, seq.0)).collect();
         entries.sort_unstable();
         entries
+    }
+
+    /// What became of the keys of one index.
+    fn index(&self, index: KeyIndex) -> &DigestMap<Seq> {
+        match index {
+            KeyIndex::Idempotency => &self.keys,
+            KeyIndex::RequestId => &self.ids,
+            KeyIndex::SummaryId => &self.summaries,
+        }
     }
 
     /// Roughly how much there is to write.
@@ -330,14 +337,21 @@ impl State {
         &self.changed
     }
 
-    /// Forgets what changed: it is in the tables now.
-    pub fn checkpointed(&mut self) {
-        self.changed = Changed::default();
+    /// What changed is on its way into the tables, and what changes from now on is for the next
+    /// checkpoint.
+    pub fn checkpoint_begun(&mut self) {
+        debug_assert!(self.leaving.is_empty(), "one checkpoint at a time");
+        self.leaving = std::mem::take(&mut self.changed);
     }
 
-    /// Rows of ended requests that are not in the tables yet.
-    pub fn recent_row(&self, request: Seq) -> Option<&Row> {
-        self.changed.rows.get(&request)
+    /// The tables hold what was on its way.
+    pub fn checkpointed(&mut self) {
+        self.leaving = Changed::default();
+    }
+
+    /// Rows of ended requests that are not in the tables yet, newer changes first.
+    pub fn recent_rows(&self) -> [&BTreeMap<Seq, Row>; 2] {
+        [&self.changed.rows, &self.leaving.rows]
     }
 
     /// Brings the schedule up to `now`: moves what has become ready or more urgent. Returns false

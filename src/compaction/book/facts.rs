@@ -411,13 +411,15 @@ impl Overview {
 #[derive(Debug, Clone, Default)]
 pub struct RunHeads {
     changed: BTreeMap<String, RunHead>,
+    /// What a checkpoint under way is writing.
+    leaving: BTreeMap<String, RunHead>,
     overview: Overview,
 }
 
 impl RunHeads {
     /// As of the last checkpoint.
     pub fn open(log: &Reader) -> Result<RunHeads, FactError> {
-        Ok(RunHeads { changed: BTreeMap::new(), overview: stored_overview(log)? })
+        Ok(RunHeads { overview: stored_overview(log)?, ..RunHeads::default() })
     }
 
     /// What `status` says about runs.
@@ -431,8 +433,11 @@ impl RunHeads {
         let Some(fact) = fact else { return Ok(()) };
         self.overview.apply(seq, &fact);
         if !self.changed.contains_key(fact.run_id()) {
-            let stored = stored_head(log, fact.run_id())?.unwrap_or_default();
-            self.changed.insert(fact.run_id().to_owned(), stored);
+            let head = match self.leaving.get(fact.run_id()) {
+                Some(head) => head.clone(),
+                None => stored_head(log, fact.run_id())?.unwrap_or_default(),
+            };
+            self.changed.insert(fact.run_id().to_owned(), head);
         }
         if let Some(head) = self.changed.get_mut(fact.run_id()) {
             head.apply(seq, &fact);
@@ -451,9 +456,14 @@ impl RunHeads {
         heads.chain([overview]).collect()
     }
 
-    /// The checkpoint is durable.
+    /// What changed is on its way into the tables.
+    pub fn checkpoint_begun(&mut self) {
+        self.leaving = std::mem::take(&mut self.changed);
+    }
+
+    /// The tables hold what was on its way.
     pub fn checkpointed(&mut self) {
-        self.changed.clear();
+        self.leaving.clear();
     }
 }
 

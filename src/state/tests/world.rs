@@ -252,6 +252,7 @@ impl World {
                 self.past.keys.insert((index, digest), Seq(seq));
             }
         }
+        self.state.checkpoint_begun();
         self.state.checkpointed();
     }
 
