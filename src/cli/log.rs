@@ -166,7 +166,8 @@ fn archive(
     };
     let before = before.min(log.applied().next());
     let bar = context.ui.progress("archiving", 100);
-    let moved = held.engine.store().archive(before, &mut |part| bar.set_position((part * 100.0) as u64));
+    let moved =
+        held.engine.store().archive(before, &mut |part| bar.set_position((part * 100.0) as u64));
     bar.finish_and_clear();
     let moved = moved.map_err(|error| log_failed(&error))?;
     if compact {

@@ -5,7 +5,7 @@ use crate::contract::ids::{KeyIndex, Seq};
 use crate::contract::time::Timestamp;
 use crate::log::codec::{self, CodecError};
 use crate::log::{LogError, Reader};
-use crate::state::event::{Event, SummaryPointer, TakenRequest};
+use crate::state::event::{AckHead, Event, SummaryPointer, TakenRequest};
 use crate::state::{Digest16, Past, Row};
 
 /// The past could not be read.
@@ -77,10 +77,7 @@ impl<'a> PastView<'a> {
 
 /// A committed event.
 pub fn event_at(log: &Reader, seq: Seq) -> Result<Option<Event>, PastError> {
-    let Some(record) = log.get(seq)? else { return Ok(None) };
-    codec::decode(record.tag, record.version, &record.payload)
-        .map(Some)
-        .map_err(|source| PastError::Event { seq, source })
+    log.look(seq, codec::decode)?.transpose().map_err(|source| PastError::Event { seq, source })
 }
 
 impl Past for PastView<'_> {
@@ -99,6 +96,11 @@ impl Past for PastView<'_> {
 
     fn taken(&self, request: Seq) -> Result<TakenRequest, PastError> {
         self.with_event(request, |event| event.taken().cloned(), "a request")
+    }
+
+    fn head(&self, request: Seq) -> Result<AckHead, PastError> {
+        let head = |event: &Event| event.taken().map(|taken| taken.head.clone());
+        self.with_event(request, head, "a request")
     }
 
     fn output(&self, ended: Seq) -> Result<SummaryPointer, PastError> {

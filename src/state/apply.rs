@@ -131,7 +131,7 @@ impl State {
             replies: Vec::new(),
             place: Place::Nowhere,
         };
-        self.open.insert(seq, open);
+        self.open.insert(seq, Box::new(open));
         self.changed.open.insert(seq);
         if status == Status::Parked {
             self.parked.entry(key).or_default().insert(seq);

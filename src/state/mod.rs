@@ -184,7 +184,8 @@ pub struct RunInfo {
 pub struct State {
     /// The last event applied.
     pub applied: Seq,
-    open: BTreeMap<Seq, Open>,
+    /// Boxed: nodes of the tree are half empty, and there may be millions of these.
+    open: BTreeMap<Seq, Box<Open>>,
     running: BTreeSet<Seq>,
     /// Requests parked behind a key, by that key.
     parked: BTreeMap<Digest16, BTreeSet<Seq>>,
@@ -254,17 +255,17 @@ impl Changed {
 impl State {
     /// The open request with this number.
     pub fn open_request(&self, request: Seq) -> Option<&Open> {
-        self.open.get(&request)
+        self.open.get(&request).map(|open| &**open)
     }
 
     /// Open requests from a number on, in order.
     pub fn open_from(&self, from: Seq) -> impl Iterator<Item = (Seq, &Open)> {
-        self.open.range(from..).map(|(request, open)| (*request, open))
+        self.open.range(from..).map(|(request, open)| (*request, &**open))
     }
 
     /// Open requests before a number, newest first.
     pub fn open_back(&self, before: Seq) -> impl Iterator<Item = (Seq, &Open)> {
-        self.open.range(..before).rev().map(|(request, open)| (*request, open))
+        self.open.range(..before).rev().map(|(request, open)| (*request, &**open))
     }
 
     /// How many requests are open.
@@ -274,7 +275,7 @@ impl State {
 
     /// Requests with a try under way, in order.
     pub fn running(&self) -> impl Iterator<Item = (Seq, &Open)> {
-        self.running.iter().filter_map(|request| Some((*request, self.open.get(request)?)))
+        self.running.iter().filter_map(|request| Some((*request, self.open_request(*request)?)))
     }
 
     /// How many tries are under way.
@@ -450,7 +451,7 @@ impl State {
 
     fn restore_one(&mut self, request: Seq, open: Open, now: Timestamp) {
         let (status, key, item) = (open.row.status, open.key, open.work_item);
-        self.open.insert(request, open);
+        self.open.insert(request, Box::new(open));
         match (status, item) {
             (Status::Parked, _) => {
                 self.parked.entry(key).or_default().insert(request);

@@ -66,6 +66,8 @@ pub struct World {
     pub options: EngineOptions,
     pub lines_at_once: usize,
     pub slots: usize,
+    /// Decide the next batch before hearing what became of the one before, as the service does.
+    pub overlapped: bool,
 }
 
 impl World {
@@ -76,7 +78,7 @@ impl World {
         home.create(&disk).unwrap();
         let options = EngineOptions { retry: RetryPolicy::default(), checkpoint_every: 40 };
         let clock = Arc::new(SimClock::at(BEGIN));
-        World { disk, clock, home, options, lines_at_once: 7, slots: 4 }
+        World { disk, clock, home, options, lines_at_once: 7, slots: 4, overlapped: false }
     }
 
     /// The same world with another disk and a clock of its own.
@@ -217,6 +219,8 @@ pub struct Rig {
     flows: SharedFlows,
     cursors: Vec<(&'static str, Cursor)>,
     commits: u64,
+    /// The queue position that goes with the batch being written.
+    sealed_mark: Option<Vec<u8>>,
 }
 
 impl Rig {
@@ -248,6 +252,7 @@ impl Rig {
             flows: flows(),
             cursors: Vec::new(),
             commits: 0,
+            sealed_mark: None,
         };
         rig.commit(None, CheckpointWhen::Due)?;
         Ok(rig)
@@ -320,13 +325,34 @@ impl Rig {
     }
 
     pub fn commit(&mut self, mark: Option<Vec<u8>>, when: CheckpointWhen) -> Result<(), Stop> {
+        self.finish_batch()?;
         self.commits += 1;
         if self.commits.is_multiple_of(5) {
             self.cursors = self.projections.sync()?.to_vec();
         }
         let now = self.now();
         let cursors = self.cursors.clone();
-        let committed = match self.engine.commit(mark.clone(), when, &cursors, now) {
+        let sealed = match self.engine.seal(mark.clone(), when, &cursors, now) {
+            Ok(sealed) => sealed,
+            Err(error) => {
+                self.refuses_everything();
+                return Err(error.into());
+            }
+        };
+        self.sealed_mark = mark;
+        if !self.world.overlapped {
+            return self.finish_batch();
+        }
+        // What happens next must not depend on how fast the writer is.
+        while sealed && self.engine.written().is_empty() {
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    /// Hears what became of the batch being written, and acts on it.
+    fn finish_batch(&mut self) -> Result<(), Stop> {
+        let committed = match self.engine.finish() {
             Ok(committed) => committed,
             Err(error) => {
                 self.refuses_everything();
@@ -334,7 +360,7 @@ impl Rig {
             }
         };
         self.projections.take(&committed)?;
-        if let (Some(mark), Some(last)) = (mark, committed.last()) {
+        if let (Some(mark), Some(last)) = (self.sealed_mark.take(), committed.last()) {
             self.marks.push((last.seq, mark));
         }
         for event in committed.iter() {
@@ -364,7 +390,7 @@ impl Rig {
         match &committed.event {
             Event::AttemptStarted { request, attempt } => {
                 let Some(open) = self.engine.state().open_request(*request) else { return };
-                if open.row.status != Status::Running {
+                if open.row.status != Status::Running || open.row.attempts != *attempt {
                     return;
                 }
                 let taken = self.engine.past().taken(*request).unwrap();
@@ -396,7 +422,11 @@ impl Rig {
     pub fn run_to_end(&mut self) -> Result<(), Stop> {
         for _ in 0..20_000 {
             self.deliver_all()?;
-            if self.turn()? || !self.tries.is_empty() || self.engine.state().has_unsettled() {
+            if self.turn()?
+                || self.engine.is_writing()
+                || !self.tries.is_empty()
+                || self.engine.state().has_unsettled()
+            {
                 continue;
             }
             let next = self.engine.state().next_eligible();
@@ -418,8 +448,10 @@ impl Rig {
         let now = self.now();
         self.engine.finish_run(RunEnd::Clean, "{}".to_owned(), now)?;
         self.commit(None, CheckpointWhen::Due)?;
+        self.finish_batch()?;
         self.cursors = self.projections.sync()?.to_vec();
         self.commit(None, CheckpointWhen::Changed)?;
+        self.finish_batch()?;
         Ok(self.engine.close()?)
     }
 }

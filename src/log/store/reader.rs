@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use redb::{ReadTransaction, TableDefinition};
@@ -105,8 +105,27 @@ impl Reader {
         if seq == Seq::ZERO || seq > self.head().0 {
             return Ok(None);
         }
+        Ok(Some(self.cached_frame(seq)?.record(seq)))
+    }
+
+    /// Looks at the tag, version and payload of one record, without a copy and without its hash.
+    pub fn look<T>(
+        &self,
+        seq: Seq,
+        f: impl FnOnce(u16, u32, &[u8]) -> T,
+    ) -> Result<Option<T>, LogError> {
+        self.shared.usable()?;
+        if seq == Seq::ZERO || seq > self.head().0 {
+            return Ok(None);
+        }
+        let cached = self.cached_frame(seq)?;
+        let part = cached.frame.parts().nth(cached.index(seq));
+        Ok(part.map(|part| f(part.tag, part.version, part.payload)))
+    }
+
+    fn cached_frame(&self, seq: Seq) -> Result<Arc<CachedFrame>, LogError> {
         if let Some(frame) = self.shared.frames.find(seq) {
-            return Ok(Some(frame.record(seq)));
+            return Ok(frame);
         }
         let frame = guarded("read a record", || {
             let txn = self.shared.begin_read()?;
@@ -115,9 +134,9 @@ impl Reader {
             self.load_frame(&txn, &mut unpacker, seq, &mut frame)?;
             Ok(frame)
         })?;
-        let cached = Arc::new(CachedFrame { hashes: frame.hashes(), frame });
+        let cached = Arc::new(CachedFrame { hashes: OnceLock::new(), frame });
         self.shared.frames.keep(cached.clone());
-        Ok(Some(cached.record(seq)))
+        Ok(cached)
     }
 
     /// Calls `f` for each record from `from` on, up to and with `until` or the head at the time of
@@ -401,10 +420,10 @@ enum Looked {
     TooLate,
 }
 
-/// A decoded frame with the hashes of its records.
+/// A decoded frame with the hashes of its records, once somebody asked for one.
 pub(super) struct CachedFrame {
     frame: Frame,
-    hashes: Vec<Digest>,
+    hashes: OnceLock<Vec<Digest>>,
 }
 
 impl CachedFrame {
@@ -412,13 +431,18 @@ impl CachedFrame {
         self.frame.first <= seq && seq <= self.frame.last()
     }
 
+    fn index(&self, seq: Seq) -> usize {
+        (seq.0 - self.frame.first.0) as usize
+    }
+
     fn record(&self, seq: Seq) -> Record {
-        let index = (seq.0 - self.frame.first.0) as usize;
+        let index = self.index(seq);
         let part = self.frame.parts().nth(index);
         let (at, tag, version, payload) = part.map_or((Timestamp(0), 0, 0, Vec::new()), |part| {
             (part.at, part.tag, part.version, part.payload.to_vec())
         });
-        Record { seq, at, tag, version, payload, hash: self.hashes[index] }
+        let hash = self.hashes.get_or_init(|| self.frame.hashes())[index];
+        Record { seq, at, tag, version, payload, hash }
     }
 }
 
@@ -445,7 +469,7 @@ impl FrameCache {
         let keep = frames
             .iter()
             .take_while(|frame| {
-                bytes += frame.frame.weight() + frame.hashes.len() * size_of::<Digest>();
+                bytes += frame.frame.weight() + frame.frame.count as usize * size_of::<Digest>();
                 bytes <= CACHE_BYTES
             })
             .count();
