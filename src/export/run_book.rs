@@ -174,7 +174,7 @@ impl RunBook {
                 touched: BTreeSet::new(),
                 read: BTreeMap::new(),
                 skips: 0,
-            snapshot: None,
+                snapshot: None,
             });
         }
         if let Event::RunFinished { started, end, report, .. } = event {

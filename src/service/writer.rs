@@ -59,8 +59,8 @@ impl Writer {
 
     /// Hands a batch over.
     pub fn write(&self, batch: Batch) -> Result<(), LogError> {
-        let sent = self.inbox.as_ref().map(|inbox| inbox.send(batch));
-        if matches!(sent, Some(Ok(()))) { Ok(()) } else { Err(LogError::Poisoned) }
+        let sent = self.inbox.as_ref().is_some_and(|inbox| inbox.send(batch).is_ok());
+        if sent { Ok(()) } else { Err(LogError::Poisoned) }
     }
 
     /// Where the answer to each batch arrives.
