@@ -430,3 +430,77 @@ fn a_copy_is_taken_while_the_service_runs_and_is_a_home() {
     is_sound(&copy);
     assert!(copy.acks().iter().any(|ack| ack["request_id"] == "e" && ack["status"] == "completed"));
 }
+
+#[test]
+fn what_is_wrong_around_a_home_is_found() {
+    let home = lived_in();
+    let findings = |environment: &[(&str, String)]| -> Vec<Value> {
+        let mut command = home.command(&["doctor", "--deep", "--json"]);
+        command.envs(environment.iter().map(|(name, value)| (*name, value.as_str())));
+        let ran = support::process::Ran::of(command.output().unwrap());
+        ran.json()["findings"].as_array().unwrap().clone()
+    };
+    let found = |findings: &[Value], check: &str, words: &str, fix: &str| {
+        let text = |finding: &Value, name: &str| finding[name].as_str().unwrap_or("").to_owned();
+        let hit = findings.iter().any(|finding| {
+            finding["check"] == check
+                && finding["verdict"] != "fine"
+                && text(finding, "what").contains(words)
+                && text(finding, "fix").contains(fix)
+        });
+        assert!(hit, "{check}, {words}, {fix}: {findings:#?}");
+    };
+    let settings = home.path("summarizer.toml");
+    let model = "kind = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:1/v1\"\n";
+    let text = format!(
+        "[provider.local]\n{model}api_key_env = \"NO_SUCH_KEY\"\n\
+         [provider.script]\nkind = \"command\"\ncommand = [\"no-such-program\"]\n"
+    );
+    std::fs::write(&settings, text).unwrap();
+    let bare = home.path("buses/eventbus/daily/2026-01-01.jsonl");
+    std::fs::create_dir_all(bare.parent().unwrap()).unwrap();
+    std::fs::write(&bare, "{}\n").unwrap();
+    let manifest = home.path("buses/sessions/manifest/2026-01-02.sessions.manifest.json");
+    std::fs::create_dir_all(manifest.parent().unwrap()).unwrap();
+    std::fs::write(&manifest, "{}").unwrap();
+    let units = home.path("config/systemd/user");
+    std::fs::create_dir_all(&units).unwrap();
+    let unit = format!(
+        "[Service]\nExecStart=\"/gone/summarizer\" --home {} serve\n",
+        home.root().display()
+    );
+    std::fs::write(units.join("old.service"), unit).unwrap();
+    let prompt = std::fs::read_dir(home.path("flow_registry/packs/notes")).unwrap();
+    let prompt =
+        prompt.map(|file| file.unwrap().path()).find(|path| path.ends_with("flow.dag.yaml"));
+    let mut edited = std::fs::read_to_string(prompt.as_ref().unwrap()).unwrap();
+    edited.push_str("\n# edited\n");
+    std::fs::write(prompt.unwrap(), edited).unwrap();
+    let config = home.path("config").display().to_string();
+    let all = findings(&[
+        ("XDG_CONFIG_HOME", config),
+        ("SUMMARIZER_TEST_NOW", "2020-01-01T00:00:00Z".into()),
+    ]);
+    found(&all, "provider", "cannot reach 127.0.0.1:1", "start what serves");
+    found(&all, "provider", "NO_SUCH_KEY is not set", "export NO_SUCH_KEY");
+    found(&all, "provider", "no program no-such-program", "provider.script.command");
+    found(&all, "upstream", "event_bus: no manifest for 2026-01-01", "summarizer import");
+    found(
+        &all,
+        "upstream",
+        "session_bus: a manifest without data for 2026-01-02",
+        "publish the data again",
+    );
+    found(&all, "unit", "/gone/summarizer, which is gone", "summarizer service install --user");
+    found(&all, "clock", "later than now", "timedatectl");
+    found(&all, "registry", "", "summarizer registry check");
+    let later = findings(&[("SUMMARIZER_TEST_NOW", "2027-01-01T00:00:00Z".into())]);
+    found(
+        &later,
+        "upstream",
+        "session_bus: the newest day is 2026-01-02, 364 days ago",
+        "producer still runs",
+    );
+    std::fs::write(&settings, "[retry]\nmax_attemps = 3\n").unwrap();
+    found(&findings(&[]), "configuration", "did you mean", "summarizer config");
+}

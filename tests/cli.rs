@@ -339,10 +339,11 @@ fn a_log_of_a_newer_format_is_refused_and_left_alone() {
         let meta: redb::TableDefinition<&str, &[u8]> = redb::TableDefinition::new("meta");
         let newer = [9u32.to_le_bytes(), 0u32.to_le_bytes()].concat();
         txn.open_table(meta).unwrap().insert("format", &*newer).unwrap();
+        txn.open_table(meta).unwrap().insert("release", &b"9.1.0"[..]).unwrap();
         txn.commit().unwrap();
     }
     for command in ["drain", "status"] {
-        run(&home, 6, &[command]).says(&["format version 9", "newer", "hint:"]);
+        run(&home, 6, &[command]).says(&["format version 9", "summarizer 9.1.0 or newer", "hint:"]);
     }
 }
 
@@ -430,4 +431,35 @@ fn a_full_disk_stops_it_cleanly_and_room_lets_it_go_on() {
     home.check_projections();
     // Unmounted before the folder goes away.
     drop(disk);
+}
+
+#[test]
+fn the_demo_shows_everything_and_all_of_it_verifies() {
+    let home = ProcessHome { dir: tempfile::tempdir().unwrap() };
+    let dir = home.path("demo");
+    let dir = dir.to_str().unwrap();
+    let told = home.expect(0, &["demo", dir]);
+    told.says(&[
+        "events 4",
+        "sessions 2",
+        "documents 4",
+        "chunk_sets 1",
+        "every hash and reference verified",
+    ]);
+    told.says(&[
+        "its summary is that of mail-kitchen",
+        "skipped: empty content",
+        "malformed_json",
+        "snapshot",
+        "Try next",
+    ]);
+    assert!(told.out.lines().all(|line| line.chars().count() <= 160), "{}", told.out);
+    home.expect(2, &["demo", dir]).says(&["is not empty"]);
+    for line in told.out.lines().skip_while(|line| *line != "Try next").skip(1) {
+        let command = line.split('#').next().unwrap();
+        let words: Vec<&str> = command.split_whitespace().skip(1).collect();
+        home.expect(0, &words);
+    }
+    home.expect(0, &["--home", dir, "verify"]);
+    home.expect(0, &["--home", dir, "doctor", "--deep"]);
 }

@@ -1,5 +1,7 @@
 //! `doctor`: finds what goes wrong in practice, and says the command that fixes it.
 
+mod surroundings;
+
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -11,6 +13,7 @@ use super::replay::is_damage;
 use super::session::{Held, load_config, load_registry, lost_log};
 use super::{Context, ui};
 use crate::contract::ids::Seq;
+use crate::registry::{Registry, label};
 use crate::replay::{Compare, Until, compare_files, rebuild};
 use crate::seam::position::{describe_change, verify_prefix};
 use crate::service::control::{Answer, ControlClient, Question};
@@ -86,10 +89,12 @@ impl DoctorArgs {
                 return findings.wrong("configuration", said(&failure), fix);
             }
         };
-        findings.fine("configuration", format!("time zone {}", config.timezone));
+        findings.fine("configuration", "reads");
+        surroundings::look_at_zone(&config, findings);
         match load_registry(context) {
             Ok(registry) => {
                 findings.fine("registry", format!("{} flow records", registry.records().len()));
+                look_at_packs(context, &registry, findings);
             }
             Err(failure) => {
                 findings.wrong("registry", said(&failure), "summarizer registry check");
@@ -97,6 +102,9 @@ impl DoctorArgs {
         }
         let home = Home::new(&context.home, &config);
         look_at_disk(context, &home, config.disk_headroom_bytes, findings);
+        surroundings::look_at_upstream(context, &home, findings);
+        surroundings::look_at_providers(&config, findings);
+        surroundings::look_at_units(context, findings);
         match home.exists(context.machine.disk.as_ref()) {
             Ok(true) => {}
             Ok(false) => {
@@ -123,6 +131,22 @@ impl DoctorArgs {
         let log = held.engine.log();
         let (head, _) = log.head();
         findings.fine("log", format!("{} events, checkpoint at {}", head, log.applied()));
+        surroundings::look_at_clock(context, log, self.deep, findings);
+        for mutation in held.flows.read().mutations(held.engine.state().flows()) {
+            let fix =
+                "give the changed pack a new version, or restore it: summarizer registry check";
+            findings.add("registry", Verdict::Notice, mutation.what(), fix);
+        }
+        let due = held.engine.state().ready_count();
+        if due > 0 && held.engine.state().paused().is_empty() {
+            let what = format!("{due} requests may run and nobody runs them");
+            findings.add(
+                "requests",
+                Verdict::Notice,
+                what,
+                "summarizer drain, or summarizer serve",
+            );
+        }
         if let Some(run) = held.engine.state().run() {
             let what = format!("run {} never finished; the next run notes that", run.run_id);
             findings.add("last run", Verdict::Notice, what, "summarizer drain");
@@ -132,17 +156,12 @@ impl DoctorArgs {
             findings.add("intake", Verdict::Notice, what, "summarizer resume");
         }
         if let Some((_, open)) = held.engine.state().open_from(Seq(0)).next() {
-            let now = context.machine.clock.now();
             let what = format!(
                 "{} open requests, the oldest taken at {}",
                 held.engine.state().open_count(),
                 open.row.taken_at
             );
             findings.fine("requests", what);
-            if open.row.taken_at > now {
-                let what = "requests were taken in later than now: the clock was set back";
-                findings.wrong("clock", what, "correct the system clock");
-            }
         }
         self.look_at_queue(context, &held, findings);
         if self.deep {
@@ -226,6 +245,16 @@ impl DoctorArgs {
                 findings.wrong("queue prefix", what, "summarizer queue adopt");
             }
             Err(error) => findings.wrong("queue prefix", error.to_string(), "check the file"),
+        }
+    }
+}
+
+/// Packs whose files are not those their record was made of.
+fn look_at_packs(context: &Context, registry: &Registry, findings: &mut Findings) {
+    for record in registry.records() {
+        if let Err(error) = registry.verified_files(context.machine.disk.as_ref(), record) {
+            let what = format!("{}: {error}", label(&record.flow_id, record.variant.as_deref()));
+            findings.wrong("registry", what, "summarizer registry check");
         }
     }
 }

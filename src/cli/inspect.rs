@@ -1,6 +1,6 @@
 //! `status`, `requests` and `show`: what is there and what happened to it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::Value;
@@ -46,6 +46,7 @@ pub struct ShowArgs {
 impl StatusArgs {
     /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        let mut before: Option<(Instant, Value)> = None;
         loop {
             let mut session = Session::open(context)?;
             let status = session.ask(context, &Question::Status);
@@ -58,7 +59,13 @@ impl StatusArgs {
                     context.ui.raw(b"\x1b[2J\x1b[H");
                 }
                 status_lines(&status).iter().for_each(|line| context.ui.out(line));
+                if let Some((at, before)) = &before {
+                    rate_lines(at.elapsed(), before, &status)
+                        .iter()
+                        .for_each(|line| context.ui.out(line));
+                }
             }
+            before = Some((Instant::now(), status));
             if !self.watch {
                 return Ok(Exit::Done);
             }
@@ -73,6 +80,23 @@ fn text(value: &Value) -> String {
         Value::Null => "-".to_owned(),
         other => other.to_string(),
     }
+}
+
+/// What changed since the last look, a second.
+fn rate_lines(passed: Duration, before: &Value, now: &Value) -> Vec<String> {
+    let change = |pointer: &str| {
+        let of = |status: &Value| status.pointer(pointer).and_then(Value::as_f64).unwrap_or(0.0);
+        (of(now) - of(before)) / passed.as_secs_f64().max(0.001)
+    };
+    let mut rates = Vec::new();
+    for (pointer, name) in [
+        ("/queue/lines", "lines taken in"),
+        ("/requests/by_status/completed", "completed"),
+        ("/log/head", "events"),
+    ] {
+        rates.push(format!("{:.1} {name}", change(pointer)));
+    }
+    vec![format!("{:<12} {}", ui::dim("a second"), rates.join(", "))]
 }
 
 fn status_lines(status: &Value) -> Vec<String> {

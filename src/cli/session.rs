@@ -516,7 +516,9 @@ pub fn log_failed(error: &LogError) -> Failure {
     let failure = Failure::new(Exit::Storage, "the log failed").because(error);
     match error {
         LogError::Busy => Failure::new(Exit::Busy, "another process has the log open"),
-        LogError::Newer { .. } => failure.hint("use the release that wrote it, or a newer one"),
+        LogError::Newer { release, .. } => failure.hint(format!(
+            "nothing was changed; install summarizer {release} or newer to go on with this home"
+        )),
         LogError::Damaged { .. } | LogError::Corrupt(_) | LogError::NotAStore(_) => failure.hint(
             "nothing was changed; `summarizer recover` makes it again from its own records, the \
                  queue, the acks and the published summaries",

@@ -12,9 +12,12 @@ pub enum LogError {
     Busy,
     /// A newer program wrote the store.
     #[error(
-        "the store has format version {found}, newer than the {supported} this program can write"
+        "the store has format version {found}, newer than the {supported} this program can write; \
+         summarizer {release} or newer reads it"
     )]
     Newer {
+        /// The release that wrote it first.
+        release: String,
         /// Version in the file.
         found: u32,
         /// Newest version this program writes.

@@ -28,6 +28,7 @@
 //! |---|---|---|
 //! | `meta` | `format` | major u32, minor u32 |
 //! | | `store_id` | 16 bytes, chosen when the store is made |
+//! | | `release` | the release that first wrote the format; absent in older stores |
 //! | | `applied` | u64: the position rows, open, documents and runs stand for |
 //! | | `mark` | u64 position, then the mark: as of the last checkpoint or commit without records |
 //! | `frames` | u64 first sequence | frame |
@@ -82,7 +83,7 @@
 //!
 //! # Versions
 //!
-//! A newer major format is refused by name and left untouched; minor versions only add. Envelope
+//! A newer major format is refused with the release that reads it and left untouched; minor versions only add. Envelope
 //! numbers, tags and table names are never used for anything else.
 //!
 //! # Opening

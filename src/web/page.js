@@ -156,7 +156,7 @@
       const most = Math.max(...bars.map((b) => b.completed + b.failed + b.other), 0);
       const top = most > 3 ? nice(most) : most > 1 ? 3 : most > 0.3 ? 1.5 : 0.3;
       const slots = Math.max(24, Math.min(bars.length, Math.floor((width - 48) / 9))), wide = (width - 48) / slots;
-      const bottom = axes(c, top, (n) => (n >= 3 || n === 0 ? short(Math.round(n)) : n.toFixed(1)), 40 + (slots - bars.length) * wide);
+      const bottom = axes(c, top, (n) => (n >= 3 || Math.abs(n - Math.round(n)) < 0.01 ? short(Math.round(n)) : n.toFixed(1)), 40 + (slots - bars.length) * wide);
       bars.forEach((bar, i) => {
         let y = bottom;
         for (const [name, kind] of [["completed", "good"], ["other", "other"], ["failed", "bad"]]) {

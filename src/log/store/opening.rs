@@ -23,8 +23,8 @@ use super::backend::Backend;
 use super::failure::{engine, guarded};
 use super::reader::FrameCache;
 use super::tables::{
-    APPLIED, BODIES, CHUNKS, DOCUMENTS, FENCES, FORMAT, FRAMES, MARK, META, OPEN, ROWS, RUNS,
-    SEGMENTS, STORE_ID,
+    APPLIED, BODIES, CHUNKS, DOCUMENTS, FENCES, FORMAT, FRAMES, MARK, META, OPEN, RELEASE, ROWS,
+    RUNS, SEGMENTS, STORE_ID,
 };
 use super::tiers::Index;
 use super::{FORMAT_MAJOR, FORMAT_MINOR, Options, Published, Shared, Store};
@@ -115,6 +115,7 @@ fn initialize(db: &Database, store_id: [u8; 16]) -> Result<(), LogError> {
         format.extend_from_slice(&FORMAT_MINOR.to_le_bytes());
         meta.insert(FORMAT, &*format).map_err(engine(doing))?;
         meta.insert(STORE_ID, &store_id[..]).map_err(engine(doing))?;
+        meta.insert(RELEASE, env!("CARGO_PKG_VERSION").as_bytes()).map_err(engine(doing))?;
         meta.insert(APPLIED, &0u64.to_le_bytes()[..]).map_err(engine(doing))?;
         for table in [FRAMES, BODIES, ROWS, OPEN, SEGMENTS] {
             txn.open_table(table).map_err(engine(doing))?;
@@ -200,7 +201,10 @@ impl Meta {
         };
         let major = read_u32(&need(FORMAT, 8)?, 0);
         if major > FORMAT_MAJOR {
-            return Err(LogError::Newer { found: major, supported: FORMAT_MAJOR });
+            let release =
+                get(RELEASE, 1)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            let release = release.unwrap_or_else(|| "(it does not say which)".to_owned());
+            return Err(LogError::Newer { found: major, supported: FORMAT_MAJOR, release });
         }
         let mark = get(MARK, 8)?.map_or((Seq::ZERO, Vec::new()), |stored| {
             (Seq(read_u64(&stored, 0)), stored[8..].to_vec())

@@ -34,6 +34,8 @@ pub(super) const FENCES: TableDefinition<ChunkKey, Bytes> = TableDefinition::new
 
 /// `meta`: major and minor format version, two u32.
 pub(super) const FORMAT: &str = "format";
+/// `meta`: the release that first wrote this format, so that an older one can name it.
+pub(super) const RELEASE: &str = "release";
 /// `meta`: the 16 bytes the chain starts from.
 pub(super) const STORE_ID: &str = "store_id";
 /// `meta`: the position the rows, keys and documents stand for.

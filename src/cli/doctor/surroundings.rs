@@ -1,0 +1,272 @@
+//! What goes wrong around a home rather than in it: clocks and zones, upstream that is missing or
+//! has stopped, providers nobody can reach, units that never ran.
+
+use std::collections::BTreeSet;
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::{Context, Findings, Verdict};
+use crate::cli::service::unit_folder;
+use crate::config::{Config, Origin, ProviderConfig};
+use crate::contract::ids::Seq;
+use crate::contract::time::Day;
+use crate::log::Reader;
+use crate::service::home::Home;
+use crate::upstream::Family;
+
+/// A bus whose newest day is older than this is worth a word.
+const STALE_DAYS: i64 = 7;
+/// How long a provider may take to accept a connection.
+const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+/// A step back of the clock that is worth a word, in milliseconds.
+const STEP_MS: i64 = 1_000;
+/// Partitions named in one finding.
+const NAMED_MAX: usize = 3;
+
+/// Days begin in the configured zone; a machine that lives in another one surprises its user.
+pub(super) fn look_at_zone(config: &Config, findings: &mut Findings) {
+    let here = std::fs::read_link("/etc/localtime").ok().and_then(|target| {
+        let target = target.to_string_lossy().into_owned();
+        target.split_once("zoneinfo/").map(|(_, zone)| zone.to_owned())
+    });
+    let chosen = config
+        .settings()
+        .iter()
+        .any(|setting| setting.key == "timezone" && setting.origin != Origin::Default);
+    let utc = |zone: &str| matches!(zone, "UTC" | "Etc/UTC" | "Etc/UCT" | "UCT" | "Zulu" | "GMT");
+    match here {
+        Some(here) if !chosen && !utc(&here) => {
+            let what = format!("days begin in UTC, but this machine lives in {here}");
+            let fix =
+                format!("timezone = \"{here}\" in summarizer.toml, or \"UTC\" if that is meant");
+            findings.add("time zone", Verdict::Notice, what, &fix);
+        }
+        _ => findings.fine("time zone", format!("days begin in {}", config.timezone)),
+    }
+}
+
+/// Times in the log: nothing from the future, and steps back are told.
+pub(super) fn look_at_clock(context: &Context, log: &Reader, deep: bool, findings: &mut Findings) {
+    let now = context.machine.clock.now();
+    let newest = log.get(log.head().0).ok().flatten().map(|record| record.at);
+    if let Some(newest) = newest.filter(|newest| newest.ms_since(now) > STEP_MS) {
+        let what = format!("the newest event is of {newest}, later than now ({now})");
+        return findings.wrong("clock", what, "timedatectl set-ntp true");
+    }
+    if !deep {
+        return findings.fine("clock", "not behind the log");
+    }
+    let (mut last, mut steps, mut largest, mut place) = (None, 0_u64, 0, Seq(0));
+    let scanned = log.scan(Seq(1), None, &mut |entry| {
+        if let Some(last) = last
+            && entry.at.ms_since(last) < -STEP_MS
+        {
+            steps += 1;
+            if last.ms_since(entry.at) > largest {
+                (largest, place) = (last.ms_since(entry.at), entry.seq);
+            }
+        }
+        last = Some(entry.at);
+        ControlFlow::Continue(())
+    });
+    match scanned {
+        Err(error) => findings.wrong("clock", error.to_string(), "summarizer log verify"),
+        Ok(()) if steps == 0 => findings.fine("clock", "never went back"),
+        Ok(()) => {
+            let seconds = largest / 1000;
+            let what = format!(
+                "the clock went back {steps} times, {seconds} s at most, at event {place}; nothing \
+                 started early because of it"
+            );
+            findings.add("clock", Verdict::Notice, what, "timedatectl status");
+        }
+    }
+}
+
+/// Upstream by the names of its files: data nobody vouches for, and buses that have stopped.
+pub(super) fn look_at_upstream(context: &Context, home: &Home, findings: &mut Findings) {
+    let disk = context.machine.disk.as_ref();
+    let names = |dir: &Path| disk.list(dir).unwrap_or_default();
+    let today = context.machine.clock.now().day_in(chrono_tz::UTC);
+    for family in Family::ALL {
+        let bus = family.bus().as_str();
+        let data = names(&home.buses.join(family.data_dir()));
+        let data: BTreeSet<&str> =
+            data.iter().filter_map(|name| family.partition_of_data(name)).collect();
+        let manifests = names(&home.buses.join(family.manifest_dir()));
+        let manifests: BTreeSet<&str> =
+            manifests.iter().filter_map(|name| family.partition_of_manifest(name)).collect();
+        if data.is_empty() && manifests.is_empty() {
+            continue;
+        }
+        let bare: Vec<&str> = data.difference(&manifests).copied().collect();
+        let empty: Vec<&str> = manifests.difference(&data).copied().collect();
+        if !bare.is_empty() {
+            let what = format!("{bus}: no manifest for {}; nothing reads it", named(&bare));
+            findings.wrong(
+                "upstream",
+                what,
+                "let its producer publish the manifest, or `summarizer import` it",
+            );
+        }
+        if !empty.is_empty() {
+            let what = format!("{bus}: a manifest without data for {}", named(&empty));
+            findings.wrong("upstream", what, "let its producer publish the data again");
+        }
+        let newest = manifests.iter().filter_map(|day| day.parse::<Day>().ok()).max();
+        match newest.map(|newest| (newest, (today.0 - newest.0).num_days())) {
+            Some((newest, age)) if age > STALE_DAYS => {
+                let what = format!("{bus}: the newest day is {newest}, {age} days ago");
+                findings.add("upstream", Verdict::Notice, what, "see that its producer still runs");
+            }
+            _ if bare.is_empty() && empty.is_empty() => {
+                findings
+                    .fine("upstream", format!("{bus}: {} partitions with manifests", data.len()));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn named(partitions: &[&str]) -> String {
+    let mut text = partitions.iter().take(NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
+    if partitions.len() > NAMED_MAX {
+        text.push_str(&format!(" and {} more", partitions.len() - NAMED_MAX));
+    }
+    text
+}
+
+/// Whether somebody is there to be asked. No text is sent.
+pub(super) fn look_at_providers(config: &Config, findings: &mut Findings) {
+    for (name, section) in &config.providers {
+        if let Some(variable) =
+            section.api_key_env.as_ref().filter(|v| std::env::var_os(v).is_none())
+        {
+            let what = format!("{name}: its key {variable} is not set here");
+            let fix =
+                format!("export {variable}=…, or put it into HOME/summarizer.env for the unit");
+            findings.wrong("provider", what, &fix);
+        }
+        match section.kind.as_str() {
+            "openai" | "anthropic" => look_at_address(name, section, findings),
+            "command" => look_at_command(name, section, findings),
+            _ => {}
+        }
+    }
+}
+
+fn look_at_address(name: &str, section: &ProviderConfig, findings: &mut Findings) {
+    let Some(base) = section.base_url.as_deref() else { return };
+    let Ok(url) = url::Url::parse(base) else {
+        let fix = format!("correct provider.{name}.base_url");
+        return findings.wrong("provider", format!("{name}: {base} is no address"), &fix);
+    };
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let port = url.port_or_known_default().unwrap_or(443);
+    let reached = (host, port).to_socket_addrs().and_then(|mut addresses| {
+        let refused = || std::io::Error::other("its name leads nowhere");
+        let address = addresses.next().ok_or_else(refused)?;
+        TcpStream::connect_timeout(&address, CONNECT_WITHIN)
+    });
+    match reached {
+        Ok(_) => findings.fine("provider", format!("{name}: {host}:{port} answers")),
+        Err(error) => {
+            let local = host == "localhost" || host.starts_with("127.") || host == "::1";
+            let fix = match (local, port) {
+                (true, 11434) => "ollama serve".to_owned(),
+                (true, _) => format!("start what serves {base}"),
+                (false, _) => {
+                    format!("see that {host} can be reached, or correct provider.{name}.base_url")
+                }
+            };
+            findings.wrong(
+                "provider",
+                format!("{name}: cannot reach {host}:{port}: {error}"),
+                &fix,
+            );
+        }
+    }
+}
+
+fn look_at_command(name: &str, section: &ProviderConfig, findings: &mut Findings) {
+    let Some(program) = section.command.as_ref().and_then(|argv| argv.first()) else { return };
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let found = match program.contains('/') {
+        true => Path::new(program).exists(),
+        false => std::env::split_paths(&paths).any(|dir| dir.join(program).exists()),
+    };
+    match found {
+        true => findings.fine("provider", format!("{name}: {program} is there")),
+        false => {
+            let fix = format!("install it, or correct provider.{name}.command");
+            findings.wrong("provider", format!("{name}: there is no program {program}"), &fix);
+        }
+    }
+}
+
+/// Units and timers of this user that name this home.
+pub(super) fn look_at_units(context: &Context, findings: &mut Findings) {
+    let Ok(folder) = unit_folder() else { return };
+    let disk = context.machine.disk.as_ref();
+    let home = std::path::absolute(&context.home).unwrap_or_else(|_| context.home.clone());
+    let home = home.display().to_string();
+    for name in disk.list(&folder).unwrap_or_default() {
+        let Some(stem) = name.strip_suffix(".service") else { continue };
+        let text = disk.read(&folder.join(&name)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let ours = text.lines().any(|line| line.starts_with("ExecStart=") && line.contains(&home));
+        if !ours {
+            continue;
+        }
+        let timer = format!("{stem}.timer");
+        match disk.stat(&folder.join(&timer)) {
+            Ok(Some(_)) => look_at_timer(&timer, findings),
+            _ if text.contains("Type=oneshot") => {}
+            _ => look_at_unit(&name, &text, findings),
+        }
+    }
+}
+
+fn systemctl(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("systemctl").arg("--user").args(arguments).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+fn look_at_unit(name: &str, text: &str, findings: &mut Findings) {
+    let program = text.lines().find_map(|line| line.strip_prefix("ExecStart=\""));
+    let program = program.and_then(|rest| rest.split('"').next()).map(PathBuf::from);
+    if let Some(program) = program.filter(|program| !program.exists()) {
+        let what = format!("{name} runs {}, which is gone", program.display());
+        return findings.wrong("unit", what, "summarizer service install --user");
+    }
+    match systemctl(&["is-active", name]).as_deref() {
+        Some("active") => findings.fine("unit", format!("{name} is active")),
+        Some(state) => {
+            let fix = format!("systemctl --user enable --now {name}");
+            findings.wrong("unit", format!("{name} is installed but {state}"), &fix);
+        }
+        None => {
+            let what = format!("{name} is installed; there is no systemctl to ask about it");
+            findings.add("unit", Verdict::Notice, what, "");
+        }
+    }
+}
+
+fn look_at_timer(name: &str, findings: &mut Findings) {
+    let asked = ["show", name, "-p", "LastTriggerUSec", "--value"];
+    match systemctl(&asked).as_deref() {
+        Some("n/a" | "0") => {
+            let fix = format!("systemctl --user enable --now {name}");
+            findings.wrong("timer", format!("{name} never ran"), &fix);
+        }
+        Some(last) => findings.fine("timer", format!("{name} last ran {last}")),
+        None => {
+            let what = format!("{name}: there is no systemctl to ask when it ran");
+            findings.add("timer", Verdict::Notice, what, "");
+        }
+    }
+}
