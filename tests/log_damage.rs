@@ -199,7 +199,7 @@ fn a_newer_format_is_refused_and_left_alone() {
         txn.commit().unwrap();
     }
     let error = open_on(disk.clone(), &path).err().unwrap();
-    assert!(matches!(error, LogError::Newer { found: 9, supported: 1 }));
+    assert!(matches!(error, LogError::Newer { found: 9, supported: 1, .. }));
     let message = error.to_string();
     assert!(message.contains('9') && message.contains('1'), "{message}");
     assert!(matches!(open_on(disk, &path), Err(LogError::Newer { .. })), "still refused");
