@@ -248,6 +248,47 @@ fn a_local_only_flow_asks_nobody_elsewhere() {
     assert_eq!(server.seen().len(), 1);
 }
 
+#[test]
+fn what_is_to_be_redacted_leaves_neither_in_the_question_nor_in_a_repair() {
+    let mut bad: Value = serde_json::from_str(&good_answer()).unwrap();
+    bad["reusability_score"] = "mail ana@example.org".into();
+    let server = Server::start(vec![chat(&bad.to_string()), good()]);
+    let text = format!(
+        "[privacy]\nredact = [\"emails\", \"phones\", \"keys\"]\n{}",
+        config(&server, "local = false", "")
+    );
+    let home = Home::new(&text);
+    let secrets = ["ana@example.org", "+34 600 123 456", "hunter2hunter2"];
+    home.ask(
+        "one",
+        FLOW,
+        "Ask ana@example.org or +34 600 123 456; the password: hunter2hunter2 opens it.",
+    );
+    home.ok(&["drain"]);
+    assert_eq!(home.last_ack("one")["status"], "completed");
+    let seen = server.seen();
+    assert_eq!(seen.len(), 2, "the question and its repair");
+    for one in &seen {
+        let body = one.body.to_string();
+        assert!(secrets.iter().all(|secret| !body.contains(secret)), "{body}");
+        assert!(body.contains("[email]") && body.contains("[phone]") && body.contains("[key]"));
+    }
+    let warnings = home.facts_of_items()[0]["provenance"]["warnings"].to_string();
+    assert!(warnings.contains("redacted before sending"), "{warnings}");
+
+    // A provider on this machine is trusted with the text, and so is everybody when it is off.
+    for (provider, redact) in [("", "[\"emails\"]"), ("local = false", "[]")] {
+        let server = Server::start(vec![good()]);
+        let text = format!("[privacy]\nredact = {redact}\n{}", config(&server, provider, ""));
+        let home = Home::new(&text);
+        home.ask("one", FLOW, "Ask ana@example.org.");
+        home.ok(&["drain"]);
+        assert!(server.seen()[0].body.to_string().contains("ana@example.org"));
+    }
+    let wrong = Home::new("[privacy]\nredact = [\"mails\"]\n");
+    assert_eq!(wrong.run(&["config"]).status.code(), Some(3));
+}
+
 /// Files below the home whose names do not depend on the text, with what holds for each of them.
 fn names(home: &Home) -> Vec<String> {
     home.files().into_keys().filter(|name| !name.contains("run_")).collect()

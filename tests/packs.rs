@@ -198,6 +198,7 @@ impl Provider for Says {
             identity: self.identity(),
             message: None,
             raw: None,
+            redacted: 0,
         })
     }
 }

@@ -114,6 +114,7 @@ pub const KEYS: &[Key] = &[
     ),
     key("synthesis.research_root", "\"\"", Kind::Text, "where bare run ids are looked up"),
     key("synthesis.agent_types", "[]", Kind::Texts, "runtime agents beside the known ones"),
+    key("privacy.redact", "[]", Kind::Texts, "emails, phones, keys: out before a text leaves"),
     key("status.http", "\"off\"", Kind::Text, "address of the status page, such as 127.0.0.1:7878"),
 ];
 

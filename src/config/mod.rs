@@ -171,6 +171,7 @@ pub struct Config {
     pub tokens_per_day_max: Option<u64>,
     pub research_root: Option<PathBuf>,
     pub agent_types: Vec<String>,
+    pub redact: Vec<String>,
     pub status_http: Option<std::net::SocketAddr>,
     settings: Vec<Setting>,
 }
@@ -382,6 +383,7 @@ impl Values {
             tokens_per_day_max: self.optional_count("budget.max_tokens_per_day")?,
             research_root: self.optional_text("synthesis.research_root")?.map(PathBuf::from),
             agent_types: self.texts("synthesis.agent_types")?,
+            redact: self.some_of("privacy.redact", &["emails", "phones", "keys"])?,
             status_http: self.address("status.http")?,
             settings: self.settings(),
         })
@@ -496,6 +498,14 @@ impl Values {
         let bad = || self.bad(path, "a list of texts");
         let toml::Value::Array(items) = self.value(path).0 else { return Err(bad()) };
         items.iter().map(|item| item.as_str().map(str::to_owned).ok_or_else(bad)).collect()
+    }
+
+    fn some_of(&self, path: &str, words: &[&str]) -> Result<Vec<String>, ConfigError> {
+        let given = self.texts(path)?;
+        match given.iter().all(|word| words.contains(&word.as_str())) {
+            true => Ok(given),
+            false => Err(self.bad(path, &format!("a list of {}", words.join(", ")))),
+        }
     }
 
     fn is_unset(&self, path: &str) -> bool {

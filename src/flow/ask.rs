@@ -38,6 +38,7 @@ pub(super) struct Ledger {
     pub rendered: Vec<(String, Digest)>,
     pub repaired: bool,
     pub truncated: bool,
+    pub redacted: u64,
 }
 
 /// What every question of a run shares.
@@ -177,6 +178,7 @@ impl Asker<'_> {
         let mut ledger = self.ledger.lock();
         let usage = if reused { Usage::default() } else { reply.usage };
         ledger.usage.add(usage);
+        ledger.redacted += reply.redacted;
         ledger.calls.push(CallRecord {
             node: question.node.to_owned(),
             turn,

@@ -357,6 +357,9 @@ impl Ran {
         if model.provider != provider.identity().provider {
             warnings.push(format!("answered by the fallback {}", model.provider));
         }
+        if ledger.redacted > 0 {
+            warnings.push(format!("{} passages were redacted before sending", ledger.redacted));
+        }
         FlowOutcome {
             outputs: self.outputs,
             summary,

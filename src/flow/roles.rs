@@ -24,6 +24,8 @@ const SLOT: char = '\u{fdd1}';
 const HEADER: char = '\u{fdd2}';
 const CLOSE: char = '\u{fdd3}';
 const MARKS: [char; 4] = [ROLE, SLOT, HEADER, CLOSE];
+/// What the UTF-8 form of every mark begins with.
+const MARK_LEAD: &[u8] = &[0xef, 0xb7];
 
 const ROLES: [(&str, Role); 5] = [
     ("system", Role::System),
@@ -150,17 +152,35 @@ pub fn has_role_line(template: &str) -> bool {
 
 /// A value's text, unable to pass for template text.
 pub fn without_marks(text: &str) -> String {
-    text.replace(MARKS, "\u{fffd}")
+    replaced(text, "\u{fffd}")
 }
 
 /// True when a text carries marks.
 pub fn has_marks(text: &str) -> bool {
-    text.contains(MARKS)
+    find_mark(text, &MARKS).is_some()
 }
 
 /// A rendered text as it would have been without marks.
 pub fn plain(rendered: &str) -> String {
-    rendered.replace(MARKS, "")
+    replaced(rendered, "")
+}
+
+/// The first of some marks: looked for by the bytes they share, since texts are long and marks rare.
+fn find_mark(text: &str, marks: &[char]) -> Option<usize> {
+    let is_mark = |at: &usize| text[*at..].starts_with(marks);
+    memchr::memmem::find_iter(text.as_bytes(), MARK_LEAD).find(is_mark)
+}
+
+fn replaced(text: &str, by: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = find_mark(rest, &MARKS) {
+        out.push_str(&rest[..at]);
+        out.push_str(by);
+        rest = &rest[at + ROLE.len_utf8()..];
+    }
+    out.push_str(rest);
+    out
 }
 
 enum Piece<'a> {
@@ -248,9 +268,9 @@ fn raw_end(text: &str) -> usize {
 pub fn split(rendered: &str) -> Result<Vec<Message>, NoConversation> {
     let mut heads = Vec::new();
     let mut from = 0;
-    while let Some(at) = rendered[from..].find([ROLE, SLOT]) {
+    while let Some(at) = find_mark(&rendered[from..], &[ROLE, SLOT]) {
         let open = from + at;
-        let Some(length) = rendered[open..].find(CLOSE) else { break };
+        let Some(length) = find_mark(&rendered[open..], &[CLOSE]) else { break };
         let close = open + length;
         if let Some((role, body)) = role_at(rendered, open, close) {
             heads.push((role, open, body));

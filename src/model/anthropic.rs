@@ -102,6 +102,7 @@ impl Anthropic {
             identity,
             message: None,
             raw: None,
+            redacted: 0,
         })
     }
 }

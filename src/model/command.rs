@@ -1,12 +1,14 @@
 //! A local program that gets the prompt on stdin and answers on stdout.
 //!
 //! The conversation is written the way prompt templates are: `# system:` and `# user:` lines before each
-//! message, or the bare text when there is only one message of the user. The program runs in its own
+//! message, or the bare text when there is only one message of the user. A line inside a message that
+//! looks like one of them gets a backslash in front. The program runs in its own
 //! process group with a time limit, bounded output, and an environment of `PATH`, `HOME`, the locale,
 //! and the variable named by `api_key_env`.
 
 use std::ffi::OsString;
 
+use super::http::Secret;
 use super::{ModelCall, ModelError, ModelIdentity, ModelReply, Provider, Role, StopReason, Usage};
 use crate::config::ProviderConfig;
 use crate::os::process::{self, ProcessError, Program};
@@ -20,12 +22,19 @@ pub struct CommandProvider {
     name: String,
     argv: Vec<String>,
     config: ProviderConfig,
+    key: Option<Secret>,
 }
 
 impl CommandProvider {
-    /// A provider under its configured name. The command must not be empty.
-    pub fn new(name: &str, argv: Vec<String>, config: &ProviderConfig) -> CommandProvider {
-        CommandProvider { name: name.to_owned(), argv, config: config.clone() }
+    /// A provider under its configured name. The command must not be empty. `key` is what it finds
+    /// in its environment, so that it can be struck from what it says.
+    pub fn new(
+        name: &str,
+        argv: Vec<String>,
+        config: &ProviderConfig,
+        key: Option<Secret>,
+    ) -> CommandProvider {
+        CommandProvider { name: name.to_owned(), argv, config: config.clone(), key }
     }
 }
 
@@ -79,6 +88,7 @@ impl Provider for CommandProvider {
             provider,
             reason: "the answer is not UTF-8".to_owned(),
         })?;
+        let text = self.key.as_ref().map_or(text.clone(), |key| key.hide_in(&text));
         let estimate = |bytes: usize| (bytes as u64).div_ceil(4);
         Ok(ModelReply {
             usage: Usage {
@@ -91,6 +101,7 @@ impl Provider for CommandProvider {
             identity: self.identity(),
             message: None,
             raw: None,
+            redacted: 0,
         })
     }
 }
@@ -101,9 +112,25 @@ fn prompt(call: &ModelCall<'_>) -> String {
         messages => {
             let parts: Vec<String> = messages
                 .iter()
-                .map(|message| format!("# {}:\n{}\n", message.role.name(), message.text))
+                .map(|message| format!("# {}:\n{}\n", message.role.name(), harmless(&message.text)))
                 .collect();
             parts.join("\n")
         }
     }
+}
+
+/// The text of a message, unable to begin another one.
+fn harmless(text: &str) -> String {
+    let begins = |line: &str| {
+        let word = line.trim().strip_suffix(':').unwrap_or_default();
+        let word = word.trim_start_matches('#').trim();
+        ["system", "user", "assistant", "function", "tool"]
+            .iter()
+            .any(|role| word.eq_ignore_ascii_case(role))
+    };
+    let lines = text.split('\n').map(|line| match begins(line) {
+        true => format!("\\{line}"),
+        false => line.to_owned(),
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }

@@ -609,6 +609,7 @@ mod tests {
                 identity: self.identity(),
                 message: None,
                 raw: None,
+                redacted: 0,
             })
         }
     }

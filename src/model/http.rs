@@ -38,7 +38,8 @@ impl Secret {
         &self.0
     }
 
-    fn hide_in(&self, text: &str) -> String {
+    /// A text in which the key does not occur.
+    pub(super) fn hide_in(&self, text: &str) -> String {
         if self.0.is_empty() { text.to_owned() } else { text.replace(&self.0, "[key]") }
     }
 }

@@ -16,6 +16,7 @@ mod http;
 mod openai;
 mod providers;
 pub mod recorded;
+pub mod redact;
 
 pub use anthropic::Anthropic;
 pub use command::CommandProvider;
@@ -296,6 +297,14 @@ pub struct ModelReply {
     /// The response as received, for the record; `None` where it would only repeat `text`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<String>,
+    /// How many addresses, numbers and keys were taken out of what was asked.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub redacted: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Why there is no answer. Every message is safe to log: no key, no prompt text.

@@ -104,6 +104,7 @@ impl OpenAi {
             identity,
             message: (offers("tools") || offers("functions")).then(|| message.clone()),
             raw: None,
+            redacted: 0,
         })
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::gate::{Budget, Fallback, Gate, Limits, RealTime, WithModel};
 use super::http::Secret;
 use super::recorded::{self, Recorded};
+use super::redact::{Redacting, Redaction};
 use super::{Anthropic, BUILTIN, CommandProvider, ModelIdentity, OpenAi, Provider};
 use crate::config::{Config, ProviderConfig};
 use crate::os::{Clock, Machine};
@@ -86,6 +87,7 @@ impl Providers {
         budget: Arc<Budget>,
         before: Option<&Providers>,
     ) -> Result<Providers, ProviderError> {
+        let redaction = Redaction::of(&config.redact).unwrap_or_default();
         let mut gated: BTreeMap<String, Arc<dyn Provider>> = BTreeMap::new();
         let mut local_alone = BTreeMap::new();
         for (name, section) in &config.providers {
@@ -94,7 +96,10 @@ impl Providers {
                 ("builtin", _) => Arc::clone(&builtin),
                 (_, Some(kept)) => kept,
                 _ => {
-                    let inner = remote(name, section, machine)?;
+                    let mut inner = remote(name, section, machine)?;
+                    if !redaction.is_nothing() && !is_local(section) {
+                        inner = Arc::new(Redacting::new(inner, redaction));
+                    }
                     let limits = limits(config, section);
                     Arc::new(Gate::new(
                         inner,
@@ -126,7 +131,7 @@ impl Providers {
     fn unchanged(&self, name: &str, config: &Config) -> Option<Arc<dyn Provider>> {
         let same_section = self.config.providers.get(name) == config.providers.get(name);
         let key = |config: &Config| limits(config, &ProviderConfig::default());
-        let same_limits = key(&self.config) == key(config);
+        let same_limits = key(&self.config) == key(config) && self.config.redact == config.redact;
         // Recordings are a file, which may have changed without the section.
         let recorded = config.providers.get(name).is_some_and(|one| one.kind == "recorded");
         let same = same_section && same_limits && !recorded;
@@ -212,7 +217,7 @@ fn remote(
         "command" => {
             let argv = section.command.clone().filter(|argv| !argv.is_empty());
             let argv = argv.ok_or_else(|| setup("it has no command".to_owned()))?;
-            Ok(Arc::new(CommandProvider::new(name, argv, section)))
+            Ok(Arc::new(CommandProvider::new(name, argv, section, key)))
         }
         "recorded" => {
             let path = section

@@ -90,6 +90,7 @@ impl Provider for Builtin {
             identity: self.identity(),
             message: None,
             raw: None,
+            redacted: 0,
         })
     }
 

@@ -12,6 +12,8 @@ use super::words::fold;
 
 /// A wrapped line shorter than this is taken to end its sentence.
 const WRAP_BYTES_MIN: usize = 45;
+/// Longer labels are no role words, however they are accented.
+const ROLE_BYTES_MAX: usize = 48;
 /// Lines looked at for speakers.
 const SPEAKER_LINES_MAX: usize = 4000;
 
@@ -89,7 +91,11 @@ pub fn split(part: usize, source: &str) -> Vec<Block> {
 
 /// The role a label stands for, when it is one of the usual words.
 pub fn role_of(label: &str) -> Role {
-    match fold(label.trim_matches(['#', '*', ' '])).as_str() {
+    let label = label.trim_matches(['#', '*', ' ']);
+    if label.len() > ROLE_BYTES_MAX {
+        return Role::None;
+    }
+    match fold(label).as_str() {
         "user" | "usuario" | "human" | "you" | "tu" => Role::User,
         "assistant" | "asistente" | "ai" | "bot" | "chatgpt" | "gpt" | "claude" | "model" => {
             Role::Assistant

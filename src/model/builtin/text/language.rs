@@ -3,8 +3,13 @@
 //! English and Spanish are what the rest is tuned for; four neighbours are told apart so that they
 //! are not mistaken for them. Too little evidence gives `und`, never a guess.
 
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
 use super::words;
 
+/// Longer words are no markers, whatever their case.
+const MARKER_BYTES_MAX: usize = 21;
 /// Bytes looked at from the start of the text: more changes nothing.
 const SAMPLE_BYTES: usize = 16 << 10;
 
@@ -93,16 +98,33 @@ fn count_markers(sample: &str, counts: &mut [u32; MARKERS.len()]) {
     {
         counts[language] += sample.contains(character) as u32;
     }
+    let markers = markers();
+    let mut lower = String::new();
     words::for_each_token(sample, |start, end| {
         let token = &sample[start..end];
-        if token.chars().count() > 7 {
+        if token.len() > MARKER_BYTES_MAX {
             return;
         }
-        let lower = token.to_lowercase();
-        for (count, (_, markers)) in counts.iter_mut().zip(MARKERS) {
-            *count += markers.split(' ').any(|marker| marker == lower) as u32;
+        words::lower_case_into(token, &mut lower);
+        let Some(languages) = markers.get(lower.as_str()) else { return };
+        for (index, count) in counts.iter_mut().enumerate() {
+            *count += u32::from(languages >> index & 1);
         }
     });
+}
+
+/// Which languages have a marker, as bits in the order of [`MARKERS`].
+fn markers() -> &'static HashMap<&'static str, u8, words::Fast> {
+    static ALL: OnceLock<HashMap<&'static str, u8, words::Fast>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let mut all = HashMap::default();
+        for (index, (_, markers)) in MARKERS.iter().enumerate() {
+            for marker in markers.split(' ') {
+                *all.entry(marker).or_insert(0) |= 1 << index;
+            }
+        }
+        all
+    })
 }
 
 /// The longest prefix of at most `bytes` bytes that ends between characters.

@@ -203,7 +203,12 @@ pub fn is_mail_header(label: &str) -> bool {
 
 /// Whether a line announces quoted mail below it.
 pub fn announces_quote(line: &str) -> bool {
-    let folded = fold(line.trim());
+    let line = line.trim();
+    let may_open = |first: char| !first.is_ascii() || "-_oOeE".contains(first);
+    if !line.starts_with(may_open) {
+        return false;
+    }
+    let folded = fold(line);
     let marker = folded.starts_with("-----original message")
         || folded.starts_with("-----mensaje original")
         || folded.starts_with("---------- forwarded message")
@@ -238,6 +243,15 @@ pub fn reads_as_title(line: &str) -> bool {
     let text = line.trim();
     let words = text.split_whitespace().count();
     let starts_high = text.chars().next().is_some_and(|first| first.is_uppercase() || first == '¿');
+    let by_looks = (1..=6).contains(&words)
+        && text.len() <= 60
+        && starts_high
+        && !text.ends_with(['.', '!', '?', ',', ';'])
+        && !text.contains(" · ")
+        && !text.contains(": ");
+    if !by_looks {
+        return false;
+    }
     let folded = fold(text);
     let courtesy = [
         "hi",
@@ -255,13 +269,7 @@ pub fn reads_as_title(line: &str) -> bool {
         "cheers",
         "kind",
     ];
-    (1..=6).contains(&words)
-        && text.len() <= 60
-        && starts_high
-        && !text.ends_with(['.', '!', '?', ',', ';'])
-        && !courtesy.iter().any(|word| folded.starts_with(word))
-        && !text.contains(" · ")
-        && !text.contains(": ")
+    !courtesy.iter().any(|word| folded.starts_with(word))
 }
 
 /// The id in a label line `[3] chunk-17` above the text of a source.

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::OnceLock;
 
 use rust_stemmers::{Algorithm, Stemmer};
 use unicode_normalization::UnicodeNormalization as _;
@@ -103,26 +104,74 @@ impl Vocabulary {
     }
 }
 
+/// Lower case as `str::to_lowercase` has it, into a buffer that is used again.
+pub fn lower_case_into(token: &str, buffer: &mut String) {
+    buffer.clear();
+    if token.is_ascii() {
+        buffer.push_str(token);
+        buffer.make_ascii_lowercase();
+    } else {
+        buffer.push_str(&token.to_lowercase());
+    }
+}
+
 fn lower_into(token: &str, buffer: &mut String) {
     if token.is_ascii() {
-        buffer.extend(token.bytes().map(|byte| byte.to_ascii_lowercase() as char));
-    } else {
-        for character in token.chars().flat_map(char::to_lowercase) {
-            buffer.push(if character == '’' { '\'' } else { character });
+        let start = buffer.len();
+        buffer.push_str(token);
+        buffer[start..].make_ascii_lowercase();
+        return;
+    }
+    for character in token.chars() {
+        match character {
+            '\0'..='\x7f' => buffer.push(character.to_ascii_lowercase()),
+            '’' => buffer.push('\''),
+            _ => buffer.extend(character.to_lowercase()),
         }
     }
 }
 
 /// Lower case without accents.
+///
+/// Character by character: decomposition moves nothing but the marks, and those are dropped.
 pub fn fold(text: &str) -> String {
     if text.is_ascii() {
         return text.to_ascii_lowercase();
     }
-    text.nfd()
-        .filter(|character| !unicode_normalization::char::is_combining_mark(*character))
-        .flat_map(char::to_lowercase)
-        .map(|character| if character == '’' { '\'' } else { character })
+    let latin = folded_latin();
+    let mut folded = String::with_capacity(text.len());
+    for character in text.chars() {
+        match latin.get((character as usize).wrapping_sub(LATIN_FIRST)) {
+            _ if character.is_ascii() => folded.push(character.to_ascii_lowercase()),
+            Some(known) => folded.push_str(known),
+            None => fold_into(character, &mut folded),
+        }
+    }
+    folded
+}
+
+/// First and one past the last of the letters that are looked up: Latin with its accents.
+const LATIN_FIRST: usize = 0x80;
+const LATIN_END: usize = 0x250;
+
+fn folded_latin() -> &'static [Box<str>] {
+    static LATIN: OnceLock<Vec<Box<str>>> = OnceLock::new();
+    LATIN.get_or_init(|| {
+        let all = (LATIN_FIRST..LATIN_END).filter_map(|code| char::from_u32(code as u32));
+        all.map(|character| {
+            let mut folded = String::new();
+            fold_into(character, &mut folded);
+            folded.into_boxed_str()
+        })
         .collect()
+    })
+}
+
+fn fold_into(character: char, folded: &mut String) {
+    let decomposed = std::iter::once(character).nfd();
+    let plain = decomposed.filter(|one| !unicode_normalization::char::is_combining_mark(*one));
+    let lower = plain.flat_map(char::to_lowercase);
+    folded.extend(lower.map(|one| if one == '’' { '\'' } else { one }));
 }
 
 /// Characters that are words by themselves because their script does not space words.
@@ -253,6 +302,22 @@ mod tests {
     fn folding_drops_case_and_accents() {
         assert_eq!(fold("REUNIÓN"), "reunion");
         assert_eq!(fold("Straße"), "straße");
+    }
+
+    #[test]
+    fn folding_by_the_character_is_folding_the_whole() {
+        let whole = |text: &str| -> String {
+            let plain =
+                text.nfd().filter(|one| !unicode_normalization::char::is_combining_mark(*one));
+            let lower = plain.flat_map(char::to_lowercase);
+            lower.map(|one| if one == '’' { '\'' } else { one }).collect()
+        };
+        for code in (0..0x3100).chain(0xa000..0xd800).chain(0x1d100..0x1d200) {
+            let Some(character) = char::from_u32(code) else { continue };
+            // Marks before and after, in an order that decomposition turns around.
+            let text = format!("a\u{301}\u{323}{character}\u{301}\u{323}É");
+            assert_eq!(fold(&text), whole(&text), "U+{code:04X}");
+        }
     }
 
     #[test]
