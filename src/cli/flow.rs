@@ -331,6 +331,31 @@ impl RunArgs {
 }
 
 /// Runs a flow and keeps to pauses: nobody else would call again.
+/// Asks a registered flow once, for a command that needs its answer.
+pub fn ask(
+    context: &Context,
+    flow_id: &str,
+    provider: Option<&str>,
+    inputs: Map<String, Value>,
+) -> Result<FlowOutcome, Failure> {
+    let args = RunArgs {
+        flow_id: flow_id.to_owned(),
+        input: PathBuf::new(),
+        variant: None,
+        params: Vec::new(),
+        provider: provider.map(str::to_owned),
+        show_prompts: false,
+        record: None,
+        lines: false,
+        allow_python: false,
+    };
+    let pack = args.pack(context)?;
+    let provider = args.provider(context, &pack)?;
+    let options = args.options(context)?;
+    run_patiently(context, &pack, inputs, &[], &*provider, &options)
+        .map_err(|error| failed(flow_id, &error))
+}
+
 fn run_patiently(
     context: &Context,
     pack: &LoadedPack,

@@ -135,6 +135,8 @@ pub struct Context {
     pub ui: Ui,
     /// The service home; it need not exist.
     pub home: PathBuf,
+    /// Whether somebody named it.
+    pub home_given: bool,
     /// The configuration file the user named, if any.
     pub config_file: Option<PathBuf>,
     /// Clock and disk.
@@ -155,6 +157,7 @@ pub fn run() -> ExitCode {
     let ui = Ui { json: cli.json, quiet: cli.quiet };
     let context = Context {
         ui,
+        home_given: cli.home.is_some(),
         home: cli.home.unwrap_or_else(|| PathBuf::from(".")),
         config_file: cli.config,
         machine: machine(),

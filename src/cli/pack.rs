@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
@@ -9,9 +11,13 @@ use serde_json::{Map, Value, json};
 use super::Context;
 use super::failure::{Exit, Failure};
 use super::perspectives::instant;
-use super::synthesis_common::{RunOptions, failure, show, verdict};
+use super::session::load_config;
+use super::synthesis_common::{RunOptions, failure, keep, show, verdict};
+use crate::config::Config;
+use crate::model::builtin::Builtin;
+use crate::model::{Provider, Providers};
 use crate::synthesis::audit;
-use crate::synthesis::build::{BuildOptions, Built, build};
+use crate::synthesis::build::{BuildOptions, Built, SummarizeInput, build};
 use crate::synthesis::finding::Findings;
 use crate::synthesis::gate::{CheckOptions, Checked, check, write_report};
 use crate::synthesis::gates::write_verdict;
@@ -20,7 +26,7 @@ use crate::synthesis::receipt::Verdict;
 use crate::synthesis::run;
 use crate::synthesis::run_dir::{JSON_BYTES_MAX, RelPath, RunDir, read_bounded};
 use crate::synthesis::selection::{self, SelectionLimits};
-use crate::synthesis::summary_items;
+use crate::synthesis::{summary_items, written};
 
 /// Build a summary pack, or hold one against Gate D
 #[derive(Debug, Args)]
@@ -60,6 +66,9 @@ struct BuildArgs {
     /// Hold citations to their schema and fail when a perspective has no cited claim
     #[arg(long)]
     strict: bool,
+    /// Let this provider write the summaries; they are held to the same rules of citation and size
+    #[arg(long, value_name = "NAME")]
+    provider: Option<String>,
     #[command(flatten)]
     options: RunOptions,
 }
@@ -97,7 +106,7 @@ impl PackArgs {
 impl BuildArgs {
     fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let generated_at = instant(self.generated_at.as_deref())?;
-        let agent_types = self.options.agent_types();
+        let agent_types = self.options.agent_types(context)?;
         let dir = match (&self.from_selection, &self.run) {
             (Some(manifest), _) => match self.make_run(context, manifest, &agent_types)? {
                 Some(dir) => dir,
@@ -111,11 +120,19 @@ impl BuildArgs {
             bar.inc_length(1);
             bar.inc(1);
         };
+        let config = load_config(context)?;
+        let provider = self.provider.as_deref().map(|name| provider(context, &config, name));
+        let provider = provider.transpose()?;
+        let timeout = Duration::from_millis(config.attempt_timeout_ms.max(1).unsigned_abs());
+        let summarize = |input: SummarizeInput<'_>| match &provider {
+            Some(provider) => written::summarize(&**provider, input, timeout),
+            None => Err("nobody was asked".to_owned()),
+        };
         let options = BuildOptions {
             agent_types: &agent_types,
             generated_at,
             strict: self.strict,
-            summarize: None,
+            summarize: provider.is_some().then_some(&summarize),
             progress: &progress,
         };
         let built = build(&dir, &options);
@@ -155,7 +172,7 @@ impl BuildArgs {
         if let Some(selection) = selection::read(&value, &file, &mut findings) {
             let target = match &self.run {
                 Some(run) => run.clone(),
-                None => self.options.research_root().join(&selection.run_id),
+                None => self.options.research_root(context)?.join(&selection.run_id),
             };
             disk.create_dir_all(&target).map_err(|error| {
                 let what = format!("cannot make {}", target.display());
@@ -165,7 +182,7 @@ impl BuildArgs {
                 .map_err(|error| failure("cannot open the run", &error))?;
             let bus_home = self.bus_home.clone().unwrap_or_else(|| context.home.join("buses"));
             let find = |ids: &BTreeSet<String>, days: Option<&BTreeSet<String>>| {
-                summary_items::find(disk, &bus_home, ids, days)
+                summary_items::find(&bus_home, ids, days)
             };
             let done = selection::make_run(&dir, &selection, &find, &limits, &mut findings)
                 .map_err(|error| {
@@ -185,7 +202,18 @@ impl BuildArgs {
     }
 }
 
+fn provider(context: &Context, config: &Config, name: &str) -> Result<Arc<dyn Provider>, Failure> {
+    Providers::new(config, Arc::new(Builtin), &context.machine)
+        .and_then(|providers| providers.for_flow(written::FLOW, None, Some(name)))
+        .map_err(|error| {
+            Failure::new(Exit::Config, "there is nobody to write the summaries")
+                .because(&error)
+                .hint("a provider is a section [provider.NAME] of summarizer.toml")
+        })
+}
+
 fn finish_build(context: &Context, dir: &RunDir<'_>, built: &Built) -> Result<Exit, Failure> {
+    keep(context, &built.receipt)?;
     if let Some((_, meta)) = &built.pack {
         let mut details = Map::new();
         details.insert("summary_count".into(), json!(meta.entries.len()));
@@ -222,11 +250,12 @@ fn finish_build(context: &Context, dir: &RunDir<'_>, built: &Built) -> Result<Ex
 impl CheckArgs {
     fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let dir = self.options.open(context, &self.run)?;
-        let agent_types = self.options.agent_types();
+        let agent_types = self.options.agent_types(context)?;
         let options =
             CheckOptions { agent_types: &agent_types, compat: self.compat, strict: self.strict };
         let failed = |error| failure("cannot check the pack", &error);
         let checked = check(&dir, &options).map_err(failed)?;
+        keep(context, &checked.receipt)?;
         let mut gate_findings = Findings::default();
         let mut revision = None;
         if let Some(report) = &checked.report {

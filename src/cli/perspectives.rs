@@ -8,12 +8,14 @@ use serde_json::{Value, json};
 
 use super::Context;
 use super::failure::{Exit, Failure};
-use super::synthesis_common::{RunOptions, failure, show, verdict};
+use super::synthesis_common::{RunOptions, failure, keep, show, verdict};
 use crate::contract::hash::sha256;
 use crate::contract::json::{jcs_hash, to_file};
 use crate::contract::time::{Timestamp, parse_instant};
 use crate::os::Disk;
-use crate::synthesis::draft::{COUNT_DEFAULT, DraftInput, draft};
+use crate::synthesis::draft::{
+    COUNT_DEFAULT, DraftInput, FLOW_COUNT_MAX, ROUTER_FLOW, adopt, draft,
+};
 use crate::synthesis::finding::{Code, Findings};
 use crate::synthesis::perspectives::{Perspectives, Rules, check};
 use crate::synthesis::receipt::{Kind, Receipt};
@@ -62,6 +64,9 @@ enum Action {
         /// When they were made [default: now]
         #[arg(long, value_name = "TIME")]
         created_at: Option<String>,
+        /// Who drafts [default: as configured]
+        #[arg(long, value_name = "NAME")]
+        provider: Option<String>,
         #[command(flatten)]
         options: RunOptions,
     },
@@ -73,13 +78,13 @@ impl PerspectivesArgs {
         match &self.action {
             Action::Check { run, options } => run_check(context, run, options),
             Action::Write { run, from, options } => run_write(context, run, from, options),
-            Action::Draft { objective, count, run_id, created_at, options } => {
+            Action::Draft { objective, count, run_id, created_at, provider, options } => {
                 let created_at =
                     instant(created_at.as_deref())?.unwrap_or_else(|| context.machine.clock.now());
                 if let Some(bad) = run_id.as_deref().filter(|id| !is_run_id(id)) {
                     return Err(Failure::new(Exit::Usage, format!("{bad:?} is no run id")));
                 }
-                let agent_types = options.agent_types();
+                let agent_types = options.agent_types(context)?;
                 let input = DraftInput {
                     objective,
                     count: *count,
@@ -87,14 +92,34 @@ impl PerspectivesArgs {
                     run_id: run_id.as_deref(),
                     created_at,
                 };
-                let drafted = draft(input).map_err(|error| {
-                    Failure::new(Exit::Usage, "cannot draft perspectives").because(&error)
-                })?;
+                let drafted = drafted(context, input, provider.as_deref())?;
                 context.ui.raw(rendered(&drafted)?.as_bytes());
                 Ok(Exit::Done)
             }
         }
     }
+}
+
+/// The draft of the registered router flow, completed where it fell short and held to the same
+/// check as any other document.
+fn drafted(
+    context: &Context,
+    input: DraftInput<'_>,
+    provider: Option<&str>,
+) -> Result<Perspectives, Failure> {
+    let plain = draft(input)
+        .map_err(|error| Failure::new(Exit::Usage, "cannot draft perspectives").because(&error))?;
+    let mut inputs = serde_json::Map::new();
+    inputs.insert("objective".into(), json!(input.objective));
+    inputs.insert("max_perspectives".into(), json!(input.count.min(FLOW_COUNT_MAX)));
+    inputs.insert("agent_type".into(), json!(input.agent_types.first()));
+    let answer = super::flow::ask(context, ROUTER_FLOW, provider, inputs)?;
+    let (drafted, left_out) = adopt(&answer.structured, input, plain);
+    if left_out > 0 {
+        let what = "drafted perspectives broke the rules and were replaced";
+        context.ui.talk(format!("{left_out} {what}"));
+    }
+    Ok(drafted)
 }
 
 fn rendered(drafted: &Perspectives) -> Result<String, Failure> {
@@ -119,9 +144,10 @@ fn report(
     run_id: &str,
     digest: Option<String>,
     findings: &Findings,
-) -> Exit {
+) -> Result<Exit, Failure> {
     let mut receipt = Receipt::new(kind, run_id, findings);
     receipt.outputs_digest = digest;
+    keep(context, &receipt)?;
     if context.ui.json {
         context.ui.json(&json!({"receipt": receipt, "findings": findings.sorted()}));
     } else {
@@ -129,12 +155,12 @@ fn report(
         let (errors, warnings) = (findings.errors(), findings.warnings());
         context.ui.out(verdict(findings.passes(), errors, warnings));
     }
-    if findings.passes() { Exit::Done } else { Exit::Wrong }
+    Ok(if findings.passes() { Exit::Done } else { Exit::Wrong })
 }
 
 fn run_check(context: &Context, target: &Path, options: &RunOptions) -> Result<Exit, Failure> {
     let disk = context.machine.disk.as_ref();
-    let agents = options.agent_types();
+    let agents = options.agent_types(context)?;
     let mut findings = Findings::default();
     let is_file = disk.stat(target).is_ok_and(|stat| stat.is_some_and(|stat| !stat.is_dir));
     if is_file {
@@ -151,7 +177,7 @@ fn run_check(context: &Context, target: &Path, options: &RunOptions) -> Result<E
                 (String::new(), None)
             }
         };
-        return Ok(report(context, Kind::PerspectivesChecked, &run_id, digest, &findings));
+        return report(context, Kind::PerspectivesChecked, &run_id, digest, &findings);
     }
     let dir = options.open(context, target)?;
     let failed = |error| failure("cannot check the perspectives", &error);
@@ -161,12 +187,12 @@ fn run_check(context: &Context, target: &Path, options: &RunOptions) -> Result<E
         if findings.passes() {
             findings.error(Code::NotFound, path.as_str(), "", "the perspectives are missing");
         }
-        return Ok(report(context, Kind::PerspectivesChecked, "", None, &findings));
+        return report(context, Kind::PerspectivesChecked, "", None, &findings);
     };
     let rules = Rules { agent_types: &agents, run_id: manifest_run.as_deref() };
     check(&value, path.as_str(), rules, &mut findings);
     let digest = Some(jcs_hash(&value).prefixed());
-    Ok(report(context, Kind::PerspectivesChecked, &named_run(&value), digest, &findings))
+    report(context, Kind::PerspectivesChecked, &named_run(&value), digest, &findings)
 }
 
 fn run_write(
@@ -193,12 +219,12 @@ fn run_write(
     let dir = options.open(context, target)?;
     let mut findings = Findings::default();
     let (path, manifest_run) = place(&dir, &mut findings)?;
-    let agents = options.agent_types();
+    let agents = options.agent_types(context)?;
     let rules = Rules { agent_types: &agents, run_id: manifest_run.as_deref() };
     check(&value, path.as_str(), rules, &mut findings);
     let run_id = named_run(&value);
     if !findings.passes() {
-        return Ok(report(context, Kind::PerspectivesWritten, &run_id, None, &findings));
+        return report(context, Kind::PerspectivesWritten, &run_id, None, &findings);
     }
     let text = to_file(&value)
         .map_err(|error| Failure::new(Exit::Bug, "cannot write the document").because(&error))?;
@@ -216,7 +242,7 @@ fn run_write(
         let now = context.machine.clock.now();
         audit::append(&dir, &logs, now, "perspectives_write", &run_id, details).map_err(failed)?;
     }
-    Ok(report(context, Kind::PerspectivesWritten, &run_id, Some(digest), &findings))
+    report(context, Kind::PerspectivesWritten, &run_id, Some(digest), &findings)
 }
 
 /// Where the perspectives of a run are, and which run its manifest names. A run that is only

@@ -7,9 +7,13 @@ use clap::Args;
 
 use super::Context;
 use super::failure::{Exit, Failure};
+use super::session::{load_config, open_or_make};
 use super::ui;
+use crate::service::control::Question;
+use crate::service::runs::RunQuestion;
 use crate::synthesis::finding::{Finding, Severity};
 use crate::synthesis::perspectives::known_agent_types;
+use crate::synthesis::receipt::Receipt;
 use crate::synthesis::run_dir::{RunDir, RunDirError};
 
 /// Where runs are kept below the home directory of the user.
@@ -18,31 +22,66 @@ const RESEARCH_ROOT: &str = ".config/opencode/research-runs";
 /// Options of every command over research runs.
 #[derive(Debug, Args)]
 pub struct RunOptions {
-    /// Where runs are found by their id [default: ~/.config/opencode/research-runs]
+    /// Where runs are found by their id [default: as configured, else
+    /// ~/.config/opencode/research-runs]
     #[arg(long, env = "SUMMARIZER_RESEARCH_ROOT", value_name = "DIR")]
     research_root: Option<PathBuf>,
-    /// A runtime agent that exists; repeat for several [default: the known research agents]
+    /// A runtime agent that exists; repeat for several [default: the known ones and those
+    /// that are configured]
     #[arg(long = "agent-type", value_name = "NAME")]
     agent_types: Vec<String>,
 }
 
 impl RunOptions {
-    /// Where runs are found by their id.
-    pub fn research_root(&self) -> PathBuf {
-        let home = || std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-        self.research_root.clone().unwrap_or_else(|| home().join(RESEARCH_ROOT))
+    /// Where runs are found by their id: as named, as configured, or where they usually are.
+    pub fn research_root(&self, context: &Context) -> Result<PathBuf, Failure> {
+        let user = || std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+        if let Some(named) = &self.research_root {
+            return Ok(named.clone());
+        }
+        let configured = load_config(context)?.research_root;
+        let configured = configured.filter(|root| !root.as_os_str().is_empty());
+        Ok(match configured {
+            None => user().join(RESEARCH_ROOT),
+            Some(root) => match root.strip_prefix("~") {
+                Ok(below) => user().join(below),
+                Err(_) => context.home.join(root),
+            },
+        })
     }
 
-    /// The agents that exist.
-    pub fn agent_types(&self) -> Vec<String> {
-        if self.agent_types.is_empty() { known_agent_types() } else { self.agent_types.clone() }
+    /// The agents that exist: as named, else the known ones and those that are configured.
+    pub fn agent_types(&self, context: &Context) -> Result<Vec<String>, Failure> {
+        if !self.agent_types.is_empty() {
+            return Ok(self.agent_types.clone());
+        }
+        let mut agents = known_agent_types();
+        for configured in load_config(context)?.agent_types {
+            if !agents.contains(&configured) {
+                agents.push(configured);
+            }
+        }
+        Ok(agents)
     }
 
     /// Opens a run by directory or id.
     pub fn open<'a>(&self, context: &'a Context, run: &Path) -> Result<RunDir<'a>, Failure> {
-        RunDir::locate(context.machine.disk.as_ref(), run, &self.research_root())
+        RunDir::locate(context.machine.disk.as_ref(), run, &self.research_root(context)?)
             .map_err(|error| failure("cannot open the run", &error))
     }
+}
+
+/// Keeps what was done in the log of the home, when one was named.
+pub fn keep(context: &Context, receipt: &Receipt) -> Result<(), Failure> {
+    if !context.home_given {
+        return Ok(());
+    }
+    let receipt = serde_json::to_value(receipt)
+        .map_err(|error| Failure::new(Exit::Bug, "cannot note the receipt").because(&error))?;
+    let mut session = open_or_make(context)?;
+    let noted = session.ask(context, &Question::Run(RunQuestion::Receipt { receipt }));
+    session.close()?;
+    noted.map(|_| ())
 }
 
 /// An error of a run directory as the command's end.

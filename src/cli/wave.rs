@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::Context;
 use super::failure::{Exit, Failure};
-use super::synthesis_common::{RunOptions, failure, show, verdict};
+use super::synthesis_common::{RunOptions, failure, keep, show, verdict};
 use crate::synthesis::receipt::Verdict;
 use crate::synthesis::wave;
 
@@ -38,10 +38,11 @@ impl WaveArgs {
             bar.inc_length(1);
             bar.inc(1);
         };
-        let checked = wave::check(&dir, &options.agent_types(), &progress);
+        let checked = wave::check(&dir, &options.agent_types(context)?, &progress);
         bar.finish_and_clear();
-        let (report, _) =
+        let (report, receipt) =
             checked.map_err(|error| failure("cannot check the wave outputs", &error))?;
+        keep(context, &receipt)?;
         if context.ui.json {
             context.ui.json(&report);
         } else {

@@ -272,7 +272,7 @@ impl Engine {
     pub fn note_all(&mut self, make: MakeNotes, now: Timestamp) -> Result<Seq, EngineError> {
         let first = self.state.applied.next();
         for Note { kind, facts, body } in make(first) {
-            self.note(kind, facts, Some(body), now)?;
+            self.note(kind, facts, Some(body).filter(|body| !body.is_empty()), now)?;
         }
         Ok(first)
     }

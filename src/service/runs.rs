@@ -10,20 +10,24 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::control::Answer;
 use super::own_run::{self, OwnRun, OwnRunError};
 use super::snapshot_files::Projected;
-use crate::compaction::book::facts::{head_of, snapshot_at};
+use crate::compaction::book::facts::{Note, head_of, snapshot_at};
 use crate::compaction::book::{AppendError, Appended, Lines, MakeNotes, Notary, RunBook};
 use crate::compaction::files::SnapshotStore;
 use crate::compaction::run_log::Taken;
 use crate::compaction::trigger::Thresholds;
 use crate::config::Config;
 use crate::contract::ids::Seq;
+use crate::contract::json::jcs;
+use crate::contract::schema;
 use crate::log::Reader;
 
+/// The kind of a noted receipt.
+pub const RECEIPT: &str = "synthesis_receipt";
 /// The name by which the open segment of the service's own run is asked for.
 pub const OWN: &str = "service";
 /// How long who commits waits for who follows the service's own run.
@@ -54,6 +58,11 @@ pub enum RunQuestion {
     Verify {
         /// The run.
         run_id: String,
+    },
+    /// Keep a `synthesis_receipt.v1`: something was built or checked.
+    Receipt {
+        /// The receipt.
+        receipt: Value,
     },
 }
 
@@ -253,6 +262,18 @@ pub fn answer(
             Err(error) => (Answer::Refused(described(&error)), Seq(0)),
         },
         RunQuestion::Verify { run_id } => (verify(book, store, &run_id), Seq(0)),
+        RunQuestion::Receipt { receipt } => (keep(notary, &receipt), Seq(0)),
+    }
+}
+
+fn keep(notary: &mut dyn Notary, receipt: &Value) -> Answer {
+    if let Some(first) = schema::check("synthesis_receipt.v1", receipt).first() {
+        return Answer::Refused(format!("no receipt: `{}`: {}", first.pointer, first.message));
+    }
+    let note = Note { kind: RECEIPT, facts: jcs(receipt), body: Vec::new() };
+    match notary.note(Box::new(|_| vec![note])) {
+        Ok(seq) => Answer::Ok(json!({"seq": seq.0})),
+        Err(error) => Answer::Refused(error),
     }
 }
 

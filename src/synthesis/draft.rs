@@ -1,14 +1,17 @@
-//! Drafts perspectives from an objective, without a model: the same objective gives the same draft.
+//! Drafts perspectives from an objective. [`draft`] does so without asking anybody: the same
+//! objective gives the same draft. The tracks take turns (standard, independent, contrarian), each
+//! with its own angles; the agents take turns too; the platforms follow the track and what the
+//! objective is about.
 //!
-//! The tracks take turns (standard, independent, contrarian), each with its own angles; the agents
-//! take turns too; the platforms follow the track and what the objective is about. A draft from a
-//! model may replace this one once it has passed the same check.
+//! [`adopt`] takes what the registered router flow answered: perspectives that keep the rules stay,
+//! the plain draft stands in for the others, so what comes out is always a valid document.
 
 use std::collections::BTreeMap;
 
-use serde_json::Number;
+use serde_json::{Number, Value, json};
 
-use super::perspectives::{Contract, Perspective, Perspectives, Track};
+use super::finding::Findings;
+use super::perspectives::{Contract, Perspective, Perspectives, Rules, Track, check};
 use crate::contract::hash::sha256;
 use crate::contract::time::Timestamp;
 
@@ -16,6 +19,10 @@ use crate::contract::time::Timestamp;
 pub const COUNT_DEFAULT: usize = 4;
 /// Most perspectives of one draft.
 pub const COUNT_MAX: usize = 50;
+/// The registered flow that drafts perspectives.
+pub const ROUTER_FLOW: &str = "research.router.plan.perspectives.v1";
+/// Most perspectives that flow is asked for.
+pub const FLOW_COUNT_MAX: usize = 6;
 /// Longest objective that is quoted in titles.
 const SUBJECT_CHARS_MAX: usize = 80;
 
@@ -78,6 +85,38 @@ pub fn draft(input: DraftInput<'_>) -> Result<Perspectives, DraftError> {
         created_at,
         perspectives,
     })
+}
+
+/// The perspectives of a router's answer in the document that `plain` is: each with its number as
+/// id and an agent that exists, those that break a rule replaced by the plain one of that number.
+/// Also how many were replaced.
+pub fn adopt(answer: &Value, input: DraftInput<'_>, plain: Perspectives) -> (Perspectives, usize) {
+    let answered = answer["perspectives"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut drafted = plain.clone();
+    let mut left_out = 0;
+    for (index, (place, found)) in drafted.perspectives.iter_mut().zip(answered).enumerate() {
+        let mut found = found.clone();
+        if let Some(members) = found.as_object_mut() {
+            members.insert("id".to_owned(), json!(place.id));
+            // Agents take turns, whatever a router thinks of itself.
+            let agent = &input.agent_types[index % input.agent_types.len()];
+            members.insert("agent_type".to_owned(), json!(agent));
+        }
+        match serde_json::from_value::<Perspective>(found) {
+            Ok(one) if keeps_rules(&plain, &one, input.agent_types) => *place = one,
+            _ => left_out += 1,
+        }
+    }
+    (drafted, left_out)
+}
+
+/// Whether a document with this perspective alone passes the check.
+fn keeps_rules(plain: &Perspectives, one: &Perspective, agent_types: &[String]) -> bool {
+    let alone = Perspectives { perspectives: vec![one.clone()], ..plain.clone() };
+    let Ok(value) = serde_json::to_value(&alone) else { return false };
+    let mut findings = Findings::default();
+    check(&value, "draft", Rules { agent_types, run_id: None }, &mut findings);
+    findings.passes() && !one.title.trim().is_empty() && one.source_artifact.is_none()
 }
 
 fn run_id(objective: &str, created_at: &str) -> String {

@@ -42,3 +42,4 @@ pub mod selection;
 pub mod summary_items;
 pub mod url;
 pub mod wave;
+pub mod written;

@@ -16,11 +16,14 @@ use unicode_segmentation::UnicodeSegmentation as _;
 use super::finding::{Code, Findings};
 use super::manifest::Kilobytes;
 use super::run_dir::{RelPath, RunDir, RunDirError, is_perspective_id};
-use super::summary_items::{BusError, SummaryItem};
+use super::summary_items::SummaryItem;
 use super::{inline, markdown, url};
+use crate::bus::BusError;
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::json::{jcs, jcs_hash, to_file};
+use crate::contract::schema;
 use crate::contract::time::parse_instant;
+use crate::upstream::selection::SELECTION_VERSION;
 
 /// Most items of one selection.
 pub const ITEMS_MAX: usize = 100_000;
@@ -77,9 +80,11 @@ pub struct SelectionLimits {
 /// Reads a selection manifest: version, hash, items. `None` with findings when it is wrong.
 pub fn read(value: &Value, file: &str, findings: &mut Findings) -> Option<Selection> {
     let before = findings.errors();
-    if value["schema_version"] != "selection_manifest.v1" {
-        let message = "must be selection_manifest.v1";
-        findings.error(Code::SchemaValidationFailed, file, "$.schema_version", message);
+    // The schema lists the buses a request may select from; a pack selects from what came of them.
+    let violations = schema::check(SELECTION_VERSION, value).into_iter();
+    for violation in violations.filter(|one| one.pointer != "/selection/bus") {
+        let path = format!("${}", violation.pointer.replace('/', "."));
+        findings.error(Code::SchemaValidationFailed, file, path, violation.message);
     }
     let created_at = value["created_at"].as_str().unwrap_or_default();
     let created = parse_instant(created_at).ok();

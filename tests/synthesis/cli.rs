@@ -3,7 +3,12 @@
 use assert_cmd::Command;
 use serde_json::{Value, json};
 
-use crate::home::{Home, perspectives};
+use summarizer::contract::schema;
+use summarizer::contract::time::Timestamp;
+use summarizer::synthesis::draft::{DraftInput, adopt, draft};
+use summarizer::synthesis::perspectives::Perspectives;
+
+use crate::home::{Home, perspectives, put};
 
 fn summarizer(args: &[&str]) -> (i32, String, String) {
     let mut command = Command::cargo_bin("summarizer").unwrap();
@@ -48,6 +53,212 @@ fn build_check_and_gates_in_one_go() {
         .map(|line| serde_json::from_str::<Value>(line).unwrap()["kind"].as_str().unwrap().into())
         .collect();
     assert_eq!(kinds[..3], ["summary_pack_build", "gate_d_evaluate", "gates_write"]);
+}
+
+/// A home with a configuration.
+fn service_home(config: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    put(&dir.path().join("summarizer.toml"), config.as_bytes());
+    dir
+}
+
+/// The receipts in the log of a home.
+fn receipts(home: &str) -> Vec<Value> {
+    let (code, out, err) = summarizer(&["--home", home, "--json", "log", "dump"]);
+    assert_eq!(code, 0, "{err}");
+    let events = out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let noted = events.filter(|event| event["kind"] == "synthesis_receipt");
+    noted.map(|event| event["facts"].clone()).collect()
+}
+
+#[test]
+fn what_is_done_with_a_home_is_an_event_of_its_log() {
+    let run = Home::demo();
+    let dir = service_home("");
+    let (home, run_dir) = (dir.path().to_str().unwrap(), run.root().to_str().unwrap());
+    for (expected, args) in [
+        (0, vec!["wave", "check", run_dir]),
+        (0, vec!["perspectives", "check", run_dir]),
+        (0, vec!["pack", "build", run_dir]),
+        (0, vec!["pack", "check", run_dir]),
+    ] {
+        let (code, out, err) = summarizer(&[&["--home", home], &args[..]].concat());
+        assert_eq!(code, expected, "{out}{err}");
+    }
+    run.write("summaries/p1.summary.md", "x".repeat(6000));
+    assert_eq!(summarizer(&["--home", home, "pack", "check", run_dir]).0, 1);
+    let found = receipts(home);
+    let kinds: Vec<&str> = found.iter().map(|one| one["kind"].as_str().unwrap()).collect();
+    let built = ["waves_checked", "perspectives_checked", "pack_built", "pack_checked"];
+    assert_eq!((&kinds[..4], kinds[4]), (&built[..], "pack_checked"));
+    let verdicts: Vec<&str> = found.iter().map(|one| one["verdict"].as_str().unwrap()).collect();
+    assert_eq!(verdicts, ["pass", "pass", "pass", "pass", "fail"]);
+    // The digests are those of the run's own sidecar.
+    let meta = run.value("summaries/summary-pack.meta.json");
+    assert_eq!(found[2]["inputs_digest"], meta["inputs_digest"]);
+    assert_eq!(found[2]["outputs_digest"], meta["outputs_digest"]);
+    for receipt in &found {
+        assert_eq!(schema::check("synthesis_receipt.v1", receipt), []);
+    }
+    // Without a home nothing is made anywhere.
+    assert_eq!(summarizer(&["wave", "check", run_dir]).0, 0);
+    assert_eq!(receipts(home).len(), 5);
+}
+
+#[test]
+fn runs_and_agents_are_configured() {
+    let run = Home::demo();
+    let root = run.root().parent().unwrap().to_str().unwrap();
+    let id = run.root().file_name().unwrap().to_str().unwrap();
+    let config = format!("[synthesis]\nresearch_root = {root:?}\nagent_types = [\"Marvin\"]\n");
+    let dir = service_home(&config);
+    let home = dir.path().to_str().unwrap();
+    run.edit("perspectives.json", |value| {
+        value["perspectives"][0]["agent_type"] = "Marvin".into();
+    });
+    let check = |args: &[&str]| summarizer(&[&["perspectives", "check", id], args].concat());
+    let (code, out, err) = check(&["--home", home]);
+    assert_eq!(code, 0, "a configured agent beside the known ones: {out}{err}");
+    assert_eq!(check(&[]).0, 5, "without the configuration the id leads nowhere");
+    let (code, out, _) = check(&["--research-root", root]);
+    assert_eq!(code, 1, "without the configuration nobody knows Marvin");
+    assert!(out.contains("UNKNOWN_AGENT_TYPE"), "{out}");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let elsewhere = elsewhere.path().to_str().unwrap();
+    assert_eq!(check(&["--home", home, "--research-root", elsewhere]).0, 5, "a flag wins");
+}
+
+#[test]
+fn the_registered_flow_drafts_and_its_rules_hold_whoever_answers() {
+    let draft = |home: Option<&str>, objective: &str, count: &str, extra: &[&str]| {
+        let mut args = vec!["perspectives", "draft", "--objective", objective, "--count", count];
+        args.extend(["--created-at", "2026-02-14T09:00:00Z"]);
+        args.extend(extra);
+        args.extend(home.iter().flat_map(|home| ["--home", home]));
+        let (code, out, err) = summarizer(&args);
+        assert_eq!(code, 0, "{err}");
+        serde_json::from_str::<Value>(&out).unwrap()
+    };
+    for objective in ["How are logs compacted?", "x", "¿Qué hacer? <script>", "{{ inputs }}"] {
+        for count in ["1", "3", "4", "6", "9"] {
+            let drafted = draft(None, objective, count, &[]);
+            assert_eq!(schema::check("perspectives.v1", &drafted), [], "{objective}");
+            let all = drafted["perspectives"].as_array().unwrap();
+            assert_eq!(all.len(), count.parse::<usize>().unwrap(), "{objective}");
+            assert_eq!(drafted, draft(None, objective, count, &[]), "deterministic");
+            if all.len() >= 4 {
+                for track in ["standard", "independent", "contrarian"] {
+                    assert!(all.iter().any(|one| one["track"] == track), "{track} of {count}");
+                }
+            }
+        }
+    }
+    // Somebody else answers, partly against the rules.
+    let answer = json!({"perspectives": [
+        {"id": "../x", "title": "Mine", "track": "contrarian", "agent_type": "Nobody",
+         "prompt_contract": {"max_words": 300, "max_sources": 5,
+            "tool_budget": {"search_calls": 1, "fetch_calls": 1},
+            "must_include_sections": ["Findings", "Sources", "Gaps"]},
+         "expected_platforms": ["docs"]},
+        {"id": "p2", "title": "Worthless", "track": "standard", "agent_type": "ClaudeResearcher",
+         "prompt_contract": {"max_words": 0, "max_sources": 5,
+            "tool_budget": {"search_calls": 1, "fetch_calls": 1},
+            "must_include_sections": ["Findings"]},
+         "expected_platforms": []},
+    ]});
+    let dir = service_home("");
+    let file = dir.path().join("answer.json");
+    put(&file, answer.to_string().as_bytes());
+    let config = format!(
+        "[provider.other]\nkind = \"command\"\ncommand = [\"cat\", {:?}]\n",
+        file.to_str().unwrap()
+    );
+    put(&dir.path().join("summarizer.toml"), config.as_bytes());
+    let home = dir.path().to_str();
+    let (drafted, left_out) = adopt(
+        &answer,
+        DraftInput {
+            objective: "Logs",
+            count: 3,
+            agent_types: &["Ada".to_owned(), "Bob".to_owned()],
+            run_id: Some("r"),
+            created_at: Timestamp(0),
+        },
+        plain("Logs", 3),
+    );
+    assert_eq!(left_out, 1);
+    let titles: Vec<&str> = drafted.perspectives.iter().map(|one| &*one.title).collect();
+    assert_eq!((titles[0], titles.len()), ("Mine", 3));
+    assert_ne!(titles[1], "Worthless");
+    let ids: Vec<&str> = drafted.perspectives.iter().map(|one| &*one.id).collect();
+    let agents: Vec<&str> = drafted.perspectives.iter().map(|one| &*one.agent_type).collect();
+    assert_eq!((ids, &agents[..2]), (vec!["p1", "p2", "p3"], &["Ada", "Bob"][..]));
+    // The same through the command, where the flow's own schema stands before.
+    let valid = json!({"perspectives": [answer["perspectives"][0]]});
+    let valid = valid.to_string().replace("../x", "p7");
+    put(&file, valid.as_bytes());
+    let drafted = draft(home, "How are logs compacted?", "3", &["--provider", "other"]);
+    assert_eq!(schema::check("perspectives.v1", &drafted), []);
+    assert_eq!(drafted["perspectives"][0]["title"], "Mine");
+    assert_eq!(drafted["perspectives"][0]["id"], "p1");
+    assert_eq!(drafted["perspectives"].as_array().unwrap().len(), 3);
+    let (code, _, err) =
+        summarizer(&["perspectives", "draft", "--objective", "x", "--provider", "nobody"]);
+    assert_eq!(code, 3, "{err}");
+}
+
+fn plain(objective: &str, count: usize) -> Perspectives {
+    let agent_types = &["Ada".to_owned(), "Bob".to_owned()];
+    let (run_id, created_at) = (Some("r"), Timestamp(0));
+    draft(DraftInput { objective, count, agent_types, run_id, created_at }).unwrap()
+}
+
+#[test]
+fn a_provider_writes_summaries_and_is_held_to_the_rules() {
+    let run = Home::demo();
+    let run_dir = run.root().to_str().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let answer = dir.path().join("answer.md");
+    let config = format!(
+        "[provider.other]\nkind = \"command\"\ncommand = [\"cat\", {:?}]\n\
+         [provider.broken]\nkind = \"command\"\ncommand = [\"false\"]\n",
+        answer.to_str().unwrap()
+    );
+    put(&dir.path().join("summarizer.toml"), config.as_bytes());
+    let home = dir.path().to_str().unwrap();
+    let cid = "cid_027d85a7a2db4469d5d42139d513dc40523bd3d3c2fd742bebd0f5195f897091";
+    put(
+        &answer,
+        format!(
+            "## Findings\n- Replays are quick, says the report. [@{cid}]\n\
+             - Everybody knows this.\n- Invented. [@cid_{}]\n- See https://evil.example/x\n",
+            "0".repeat(64)
+        )
+        .as_bytes(),
+    );
+    let build = |provider: &str| {
+        let args = ["--home", home, "--json", "pack", "build", run_dir, "--provider", provider];
+        let (code, out, err) = summarizer(&args);
+        assert_eq!(code, 0, "{out}{err}");
+        serde_json::from_str::<Value>(&out).unwrap()
+    };
+    let built = build("other");
+    assert_eq!(built["meta"]["mode"], "provider");
+    let claims = &built["pack"]["summaries"][0]["key_claims"];
+    assert_eq!(claims.as_array().unwrap().len(), 1, "{claims}");
+    assert_eq!(claims[0]["claim"], "Replays are quick, says the report.");
+    let summary = run.text("summaries/p1.summary.md");
+    assert!(!summary.contains("evil") && !summary.contains("Invented"), "{summary}");
+    assert_eq!(summarizer(&["pack", "check", run_dir]).0, 0);
+    // Nobody answers: what stands there is what the source itself says.
+    let built = build("broken");
+    let codes = built["findings"].as_array().unwrap();
+    assert!(codes.iter().any(|one| one["code"] == "MODEL_SUMMARY_REJECTED"), "{built}");
+    assert!(run.text("summaries/p1.summary.md").contains("took 40 ms"));
+    assert_eq!(
+        summarizer(&["--home", home, "pack", "build", run_dir, "--provider", "nobody"]).0,
+        3
+    );
 }
 
 #[test]

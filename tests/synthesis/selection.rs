@@ -5,11 +5,11 @@ use std::path::Path;
 
 use assert_cmd::Command;
 use serde_json::{Value, json};
+use summarizer::bus::BusError;
 use summarizer::contract::hash::sha256;
 use summarizer::contract::json::jcs_hash;
 use summarizer::contract::schema;
-use summarizer::os::real::HostDisk;
-use summarizer::synthesis::summary_items::{BusError, find};
+use summarizer::synthesis::summary_items::find;
 
 use crate::home::put;
 
@@ -19,7 +19,10 @@ fn publish(bus: &Path, stream: &str, day: &str, items: &[(&str, &str)]) {
         .map(|(id, text)| {
             format!(
                 "{}\n",
-                json!({"summary_id": id, "day": day, "outputs": {"summary_text": text}})
+                json!({
+                    "schema_version": format!("{}_summary.v1", stream.trim_end_matches('s')),
+                    "summary_id": id, "day": day, "outputs": {"summary_text": text},
+                })
             )
         })
         .collect();
@@ -157,8 +160,8 @@ fn a_day_that_is_not_what_its_manifest_says_is_not_read() {
     let data = bus.join("summaries/sessions/2026-02-10.sessions.summary.jsonl");
     put(&data, b"{}\n");
     let ids = BTreeSet::from(["sum_a".to_owned()]);
-    assert!(matches!(find(&HostDisk, &bus, &ids, None), Err(BusError::Mismatch { .. })));
+    assert!(matches!(find(&bus, &ids, None), Err(BusError::Mismatch { .. })));
     let other_day = BTreeSet::from(["2026-02-11".to_owned()]);
-    assert!(find(&HostDisk, &bus, &ids, Some(&other_day)).unwrap().is_empty());
+    assert!(find(&bus, &ids, Some(&other_day)).unwrap().is_empty());
     assert_eq!(bench.build().0, 5);
 }

@@ -133,7 +133,7 @@ pub struct Note {
     pub kind: &'static str,
     /// The fact, as JSON.
     pub facts: String,
-    /// The bytes beside it.
+    /// The bytes beside it; empty for none.
     pub body: Vec<u8>,
 }
 
