@@ -9,18 +9,20 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use summarizer::contract::hash::{Digest, sha256};
+use summarizer::contract::ids::Seq;
 use summarizer::contract::request::{Input, Request, SCHEMA};
 use summarizer::contract::schema;
 use summarizer::contract::time::Timestamp;
 use summarizer::contract::vocabulary::{Bus, SummaryKind, Urgency};
+use summarizer::export::Committed;
+use summarizer::export::quarantine::{self, QUARANTINE_SCHEMA};
 use summarizer::os::Disk;
 use summarizer::os::real::HostDisk;
 use summarizer::seam::append::append;
-use summarizer::seam::line::{
-    LineContent, ParsedLine, QUARANTINE_SCHEMA, QuarantinedLine, parse_batch, record,
-};
+use summarizer::seam::line::{LineContent, ParsedLine, parse_batch};
 use summarizer::seam::position::Position;
 use summarizer::seam::tail::{TailOptions, Tailer};
+use summarizer::state::event::{BadLine, Event, RawLine};
 
 const EXAMPLE: &str = include_str!("fixtures/seam/request_a.json");
 
@@ -44,11 +46,18 @@ fn read_bytes(bytes: &[u8]) -> Vec<ParsedLine> {
     read_all(&path, TailOptions { max_line_bytes: 5000, partial_line_grace_ms: 10 })
 }
 
-fn quarantined(line: &ParsedLine) -> &QuarantinedLine {
+fn quarantined(line: &ParsedLine) -> &BadLine {
     match &line.content {
         LineContent::Quarantined(line) => line,
         other => panic!("{other:?}"),
     }
+}
+
+/// The record a line projects to.
+fn record(line: &BadLine, seq: u64, hash: Digest, at: Timestamp) -> Value {
+    let event = Event::LineQuarantined(Box::new(line.clone()));
+    let line = quarantine::line(&Committed { seq: Seq(seq), at, hash, event }).unwrap();
+    serde_json::from_str(&line).unwrap()
 }
 
 fn one_line(text: &str) -> String {
@@ -125,14 +134,15 @@ fn one_bad_line_never_stops_the_next() {
         assert_eq!(line.reason.as_str(), reason);
         assert_eq!((line.length, line.sha256), (raw.len() as u64, sha256(raw)));
         assert_eq!(&bytes[line.offset as usize..][..raw.len()], raw);
-        assert_eq!(line.number, group[3].span.number);
+        assert_eq!(line.line, group[3].span.number);
         let named = matches!(reason, "duplicate_member" | "schema_violation");
         assert_eq!(line.request_id.as_deref(), named.then_some("x"));
     }
     let numbers: Vec<u64> = lines.iter().map(|line| line.span.number).collect();
     assert_eq!(numbers, (1..=lines.len() as u64).collect::<Vec<_>>());
     let last = quarantined(&lines[lines.len() - 1]);
-    assert_eq!((last.reason.as_str(), last.raw.as_slice()), ("partial_line", good.as_bytes()));
+    assert_eq!(last.reason.as_str(), "partial_line");
+    assert_eq!(last.raw, RawLine::Whole(good.into_bytes()));
 }
 
 #[test]

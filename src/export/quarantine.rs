@@ -8,11 +8,14 @@ use super::Committed;
 use crate::contract::json::jcs;
 use crate::state::event::{BadLine, Event, RawLine};
 
+/// The exact `schema_version` of a quarantine record.
+pub const QUARANTINE_SCHEMA: &str = "summary_request_quarantine.v1";
+
 /// The quarantine record an event projects to, terminator included.
 pub fn line(committed: &Committed) -> Option<String> {
     let Event::LineQuarantined(bad) = &committed.event else { return None };
     let mut record = facts(bad);
-    record.insert("schema_version".into(), "summary_request_quarantine.v1".into());
+    record.insert("schema_version".into(), QUARANTINE_SCHEMA.into());
     record.insert("seq".into(), committed.seq.0.into());
     record.insert("log_head".into(), committed.hash.hex().into());
     record.insert("at".into(), committed.at.to_string().into());
@@ -34,14 +37,24 @@ fn facts(bad: &BadLine) -> Map<String, Value> {
     record
 }
 
-/// The bytes as text where they are text; base64 where they are not; a prefix of an over-long line
-/// is always base64-safe because it may end inside a character.
+/// The bytes are in exactly one of three members: `raw` when they are text, `raw_base64` when not,
+/// and `raw_prefix` when only the first of them are kept, with what is not text replaced.
 fn raw(raw: &RawLine) -> (&'static str, String) {
     match raw {
         RawLine::Whole(bytes) => match std::str::from_utf8(bytes) {
             Ok(text) => ("raw", text.to_owned()),
             Err(_) => ("raw_base64", BASE64.encode(bytes)),
         },
-        RawLine::Prefix(bytes) => ("raw_prefix", String::from_utf8_lossy(bytes).into_owned()),
+        RawLine::Prefix(bytes) => ("raw_prefix", prefix_text(bytes)),
+    }
+}
+
+/// The prefix as text; a character that the cut split is left out.
+fn prefix_text(prefix: &[u8]) -> String {
+    match std::str::from_utf8(prefix) {
+        Err(error) if error.error_len().is_none() => {
+            String::from_utf8_lossy(&prefix[..error.valid_up_to()]).into_owned()
+        }
+        _ => String::from_utf8_lossy(prefix).into_owned(),
     }
 }

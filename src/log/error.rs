@@ -51,6 +51,14 @@ pub enum LogError {
         /// What was found.
         what: String,
     },
+    /// A hash that somebody kept is not the log's.
+    #[error("the anchor at record {seq} does not hold: {what}")]
+    Anchor {
+        /// The record it names.
+        seq: Seq,
+        /// What the log has there.
+        what: String,
+    },
     /// Bytes outside the records are not what was written.
     #[error("the store is damaged: {0}")]
     Corrupt(String),

@@ -1,22 +1,14 @@
 //! From the lines of a batch to requests and quarantined lines. Pure, so any thread may do it.
 //!
-//! A bad line never stops the next one: it becomes a [`QuarantinedLine`] with its reason, every
-//! violation by place, and its bytes.
-
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
+//! A bad line never stops the next one: it becomes a [`BadLine`] with its reason, every violation
+//! by place, and its bytes.
 
 use super::tail::{Batch, LineForm, LineSpan};
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::request::{Refusal, Request};
 use crate::contract::schema::Violation;
-use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::QuarantineReason;
-use crate::limits::QUARANTINE_PREFIX_BYTES;
-
-/// The exact `schema_version` of a quarantine record.
-pub const QUARANTINE_SCHEMA: &str = "summary_request_quarantine.v1";
+use crate::state::event::{BadLine, RawLine};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -37,30 +29,7 @@ pub enum LineContent {
     /// A valid request.
     Request(Box<Request>),
     /// Set aside.
-    Quarantined(Box<QuarantinedLine>),
-}
-
-/// A line that was set aside.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QuarantinedLine {
-    /// Line number, from 1.
-    pub number: u64,
-    /// Where it begins in the queue file.
-    pub offset: u64,
-    /// How many bytes it has, `\n` excluded.
-    pub length: u64,
-    /// Hash of all of them.
-    pub sha256: Digest,
-    /// Why.
-    pub reason: QuarantineReason,
-    /// Its request id, when it has one.
-    pub request_id: Option<String>,
-    /// What is wrong, by place.
-    pub errors: Vec<Violation>,
-    /// How many more violations there are.
-    pub errors_omitted: u64,
-    /// The bytes, or the first of them when the line is over-long.
-    pub raw: Vec<u8>,
+    Quarantined(Box<BadLine>),
 }
 
 /// Reads every line of a batch, in order.
@@ -105,8 +74,9 @@ fn lone(reason: QuarantineReason, message: String) -> Refusal {
 }
 
 fn set_aside(span: &LineSpan, raw: &[u8], sha256: Digest, refusal: Refusal) -> LineContent {
-    LineContent::Quarantined(Box::new(QuarantinedLine {
-        number: span.number,
+    let whole = raw.len() as u64 == span.length;
+    LineContent::Quarantined(Box::new(BadLine {
+        line: span.number,
         offset: span.offset,
         length: span.length,
         sha256,
@@ -114,48 +84,6 @@ fn set_aside(span: &LineSpan, raw: &[u8], sha256: Digest, refusal: Refusal) -> L
         request_id: refusal.request_id,
         errors: refusal.errors,
         errors_omitted: refusal.errors_omitted,
-        raw: raw.to_vec(),
+        raw: if whole { RawLine::Whole(raw.to_vec()) } else { RawLine::Prefix(raw.to_vec()) },
     }))
-}
-
-/// The `summary_request_quarantine.v1` record of a line, given the event that set it aside.
-///
-/// The bytes are in exactly one of three members: `raw` when they are text, `raw_base64` when
-/// not, and `raw_prefix` when only the first of them are kept, with what is not text replaced.
-pub fn record(line: &QuarantinedLine, seq: u64, log_head: Digest, at: Timestamp) -> Value {
-    let mut record = json!({
-        "schema_version": QUARANTINE_SCHEMA,
-        "seq": seq,
-        "log_head": log_head.hex(),
-        "at": at.to_string(),
-        "line": line.number,
-        "offset": line.offset,
-        "length": line.length,
-        "sha256": line.sha256.hex(),
-        "reason": line.reason,
-        "request_id": line.request_id,
-        "errors": line.errors,
-        "errors_omitted": line.errors_omitted,
-    });
-    let (name, bytes) = if line.raw.len() as u64 != line.length {
-        ("raw_prefix", prefix_text(&line.raw))
-    } else {
-        match std::str::from_utf8(&line.raw) {
-            Ok(text) => ("raw", text.to_owned()),
-            Err(_) => ("raw_base64", STANDARD.encode(&line.raw)),
-        }
-    };
-    record[name] = bytes.into();
-    record
-}
-
-/// The prefix as text; a character that the cut split is left out.
-fn prefix_text(prefix: &[u8]) -> String {
-    let prefix = &prefix[..prefix.len().min(QUARANTINE_PREFIX_BYTES)];
-    match std::str::from_utf8(prefix) {
-        Err(error) if error.error_len().is_none() => {
-            String::from_utf8_lossy(&prefix[..error.valid_up_to()]).into_owned()
-        }
-        _ => String::from_utf8_lossy(prefix).into_owned(),
-    }
 }

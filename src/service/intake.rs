@@ -17,12 +17,12 @@ use crate::contract::request::Request;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::{ReasonCode, Warning};
 use crate::os::Machine;
-use crate::seam::line::{LineContent, QuarantinedLine, parse_line};
+use crate::seam::line::{LineContent, parse_line};
 use crate::seam::position::{ConsumedBatch, Position, QueueError};
 use crate::seam::tail::{Batch, TailOptions, Tailer};
 use crate::seam::watch::Watcher;
 use crate::state::decide::Arrival;
-use crate::state::event::{AckHead, BadLine, RawLine, TakenRequest};
+use crate::state::event::{AckHead, BadLine, TakenRequest};
 
 /// Batches read ahead of the sequencer.
 const READ_AHEAD: usize = 4;
@@ -190,7 +190,7 @@ pub fn parse(batch: Batch, flows: &SharedFlows) -> Arrived {
     for span in &batch.lines {
         match parse_line(&batch, span).content {
             LineContent::Blank => {}
-            LineContent::Quarantined(line) => lines.push(Line::Bad(Box::new(bad_line(*line)))),
+            LineContent::Quarantined(line) => lines.push(Line::Bad(line)),
             LineContent::Request(request) => {
                 let head = (span.number, span.offset);
                 let arrival = arrival(&request, head, text_of(&batch, span), flows.as_ref());
@@ -206,21 +206,6 @@ pub(super) fn text_of(batch: &Batch, span: &crate::seam::tail::LineSpan) -> Vec<
     let raw = batch.raw(span);
     let text = raw.strip_suffix(b"\r").unwrap_or(raw);
     text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).to_vec()
-}
-
-pub(super) fn bad_line(line: QuarantinedLine) -> BadLine {
-    let whole = line.raw.len() as u64 == line.length;
-    BadLine {
-        line: line.number,
-        offset: line.offset,
-        length: line.length,
-        sha256: line.sha256,
-        reason: line.reason,
-        request_id: line.request_id,
-        errors: line.errors,
-        errors_omitted: line.errors_omitted,
-        raw: if whole { RawLine::Whole(line.raw) } else { RawLine::Prefix(line.raw) },
-    }
 }
 
 /// A valid request with everything the core wants to know about it.

@@ -534,7 +534,7 @@ impl Recovery<'_> {
                     if let Some(fate) = self.evidence.fates.get_mut(&span.offset) {
                         fate.used = true;
                     }
-                    self.engine.bad_line(super::intake::bad_line(*line), self.now)?;
+                    self.engine.bad_line(*line, self.now)?;
                 }
                 LineContent::Request(request) => {
                     let flows = Arc::clone(&self.flows.read());

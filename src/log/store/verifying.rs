@@ -129,6 +129,6 @@ impl Reader {
                 Some(record) => Some(format!("its hash is {} and not {hash}", record.hash)),
             }
         };
-        what.map_or(Ok(()), |what| Err(LogError::Damaged { seq, what }))
+        what.map_or(Ok(()), |what| Err(LogError::Anchor { seq, what }))
     }
 }
