@@ -144,6 +144,73 @@ fn variants_are_chosen_by_name() {
 const TOOL: &str = "from promptflow.core import tool\n\n@tool\n";
 
 #[test]
+fn a_variant_of_a_model_node_is_cleaned_up_by_a_program() {
+    let node = |path: &str, temperature: &str| {
+        format!(
+            "node: {{type: llm, source: {{type: code, path: {path}}}, api: chat, connection: c, inputs: {{deployment_name: m, temperature: {temperature}, max_tokens: \"256\", question: '${{inputs.question}}', chat_history: '${{inputs.chat_history}}'}}}}"
+        )
+    };
+    let dag = format!(
+        "inputs:\n  chat_history: {{type: list, default: []}}\n  question: {{type: string, is_chat_input: true, default: '1+1=?'}}\noutputs:\n  answer: {{type: string, is_chat_output: true, reference: '${{extract.output}}'}}\nnodes:\n- name: chat\n  use_variants: true\n- name: extract\n  type: python\n  source: {{type: code, path: extract.py}}\n  inputs: {{said: '${{chat.output}}'}}\nnode_variants:\n  chat:\n    default_variant_id: variant_2\n    variants:\n      variant_0:\n        {}\n      variant_1:\n        {}\n      variant_2:\n        {}\nenvironment: {{python_requirements_txt: requirements.txt}}\n",
+        node("plain.jinja2", "0"),
+        node("steps.jinja2", "0.3"),
+        node("shots.jinja2", "'0.7'"),
+    );
+    let asks = |word: &str| {
+        format!(
+            "system:\n{word}\n{{% for item in chat_history %}}\nuser:\n{{{{item.inputs.question}}}}\nassistant:\n{{{{item.outputs.answer}}}}\n{{% endfor %}}\nuser:\n{{{{question}}}}"
+        )
+    };
+    let extract = format!(
+        "import json\nimport re\n{TOOL}def extract(said: str) -> str:\n    try:\n        return str(json.loads(said)['answer'])\n    except (json.JSONDecodeError, KeyError):\n        found = re.findall(r'-?\\d+', said)\n        return found[-1] if found else 'JSONDecodeError'\n"
+    );
+    let (plain, steps, shots) = (asks("Plain."), asks("Steps."), asks("Shots."));
+    let files = [
+        ("flow.dag.yaml", dag.as_str()),
+        ("plain.jinja2", &plain),
+        ("steps.jinja2", &steps),
+        ("shots.jinja2", &shots),
+        ("extract.py", &extract),
+    ];
+    for (variant, word, temperature) in [
+        (None, "Shots.", 0.7),
+        (Some("variant_0"), "Plain.", 0.0),
+        (Some("variant_1"), "Steps.", 0.3),
+    ] {
+        let server = Server::start(vec![chat("{\"answer\": \"2\"}"), chat("It is 1 + 1, so 2.")]);
+        let pack = load_variant(variant, &files);
+        let history = json!([{"inputs": {"question": "q0"}, "outputs": {"answer": "a0"}}]);
+        for inputs in [json!({}), json!({"chat_history": history})] {
+            let outcome = run(&pack, inputs, &server).unwrap();
+            assert_eq!(outcome.outputs["answer"], "2", "{variant:?}");
+        }
+        let seen = server.seen();
+        assert_eq!(seen[0].body["messages"][0]["content"], word);
+        assert_eq!(seen[0].body["temperature"].as_f64(), Some(temperature));
+        let roles: Vec<&Value> =
+            seen[1].body["messages"].as_array().unwrap().iter().map(|one| &one["role"]).collect();
+        assert_eq!(roles, ["system", "user", "assistant", "user"]);
+    }
+}
+
+#[test]
+fn entities_a_model_lists_are_parted_by_a_program() {
+    let dag = "inputs:\n  text: {type: string, default: none}\n  entity_type: {type: string, default: job title}\noutputs:\n  entities: {type: list, reference: '${cleansing.output}'}\nnodes:\n- name: NER_LLM\n  type: llm\n  source: {type: code, path: NER_LLM.jinja2}\n  inputs: {model: m, max_tokens: 64, temperature: '0.0', text: '${inputs.text}', entity_type: '${inputs.entity_type}'}\n  connection: c\n  api: chat\n- name: cleansing\n  type: python\n  source: {type: code, path: cleansing.py}\n  inputs: {entities_str: '${NER_LLM.output}'}\n";
+    let prompt = "system:\nFind the entities of a type, parted by commas.\n\nuser:\n{{text}}\nEntity type: {{entity_type}}\nEntities:";
+    let cleansing = format!(
+        "from typing import List\n{TOOL}def cleansing(entities_str: str) -> List[str]:\n    parts = entities_str.split(',')\n    return [part.strip(' \\t.\\\"') for part in parts if part.strip(' \\t.\\\"')]\n"
+    );
+    let pack =
+        load(&[("flow.dag.yaml", dag), ("NER_LLM.jinja2", prompt), ("cleansing.py", &cleansing)]);
+    let server = Server::start(vec![chat(" CEO, \"software engineer\",, .")]);
+    let outcome = run(&pack, json!({"text": "The CEO met a software engineer."}), &server).unwrap();
+    assert_eq!(outcome.outputs["entities"], json!(["CEO", "software engineer"]));
+    let asked = server.seen()[0].body["messages"][1]["content"].clone();
+    let expected = "The CEO met a software engineer.\nEntity type: job title\nEntities:";
+    assert_eq!(asked, expected);
+}
+
+#[test]
 fn if_and_else_meet_again_after_the_bypass() {
     let dag = "inputs:\n  q: {type: string, default: hi}\noutputs:\n  answer: {type: string, reference: '${merge.output}'}\n  skipped: {type: string, reference: '${no.output}'}\nnodes:\n- {name: merge, type: python, source: {type: code, path: merge.py}, inputs: {yes: '${yes.output}', no: '${after_no.output}', third: '${no.output}'}}\n- {name: check, type: python, source: {type: code, path: check.py}, inputs: {text: '${inputs.q}'}}\n- {name: yes, type: python, source: {type: code, path: say.py}, inputs: {q: '${inputs.q}'}, activate: {when: '${check.output}', is: true}}\n- {name: no, type: python, source: {type: code, path: say.py}, inputs: {q: '${inputs.q}'}, activate: {when: '${check.output}', is: false}}\n- {name: after_no, type: python, source: {type: code, path: say.py}, inputs: {q: '${no.output}'}}\n";
     let check = format!(

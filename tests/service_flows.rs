@@ -208,3 +208,101 @@ fn what_cannot_be_summarized_says_why() {
     assert_eq!(acks["odd-param"]["summary"]["day"], "2026-02-19");
     assert_eq!(acks["odd-param"]["warnings"], json!(["unknown_param"]));
 }
+
+/// Texts nobody wrote a pack for.
+fn odd_texts() -> Vec<(&'static str, String)> {
+    let code =
+        "fn main() {\n    let x = vec![1, 2, 3];\n    println!(\"{x:?}\");\n}\n// TODO: ask Ana\n";
+    let html = "<!doctype html><table><tr><td>Lunes</td><td>9:00</td></tr></table><p>Se ruega silencio &amp; paciencia.<script>x()</script>";
+    let mail = "Asunto: Cambio de sala\nDe: Lucía Gómez <lucia@example.org>\nPara: equipo@example.org\n\nHola a todos:\n\nLa reunión del jueves 5 de marzo pasa a las 16:30 en la sala 2. Por favor, confirmad antes del miércoles. El presupuesto sube a 1.250,50 €.\n\nUn saludo,\nLucía\n--\nEnviado desde mi teléfono";
+    let list: String = (0..1_500).map(|n| format!("- item {n}: value {}\n", n * 7 % 13)).collect();
+    let numbers = "1 2 3 5 8 13 21 34 55 89 144 233 377 610 987 1597\n3.14159 2.71828\n";
+    vec![
+        ("a single letter", "x".into()),
+        ("one word", "Antidisestablishmentarianism".into()),
+        ("emoji", "🙂🎉 🚀🚀🚀 👩‍👩‍👧 ❤️".into()),
+        ("a Spanish mail", mail.into()),
+        ("a huge list", list),
+        ("code", code.into()),
+        ("html", html.into()),
+        ("numbers", numbers.into()),
+        ("one endless line", "palabra ".repeat(4_000)),
+        ("punctuation", "... --- !!! ??? ;;; :::".into()),
+        (
+            "another script",
+            "会議は金曜日に移動しました。予算は一万円です。\nהפגישה נדחתה ליום שישי.".into(),
+        ),
+        ("rows", "| a | b |\n|---|---|\n| 1 | 2 |\n\nname,age\nAna,31\nBob,29\n".into()),
+    ]
+}
+
+#[test]
+fn every_flow_makes_something_of_texts_nobody_tuned_it_for() {
+    let home = tempfile::tempdir().unwrap();
+    let buses = home.path().join("buses");
+    let texts = odd_texts();
+    for (number, (_, text)) in texts.iter().enumerate() {
+        bus_support::write(&buses, &format!("other/odd-{number}.txt"), text);
+    }
+    let registry = Registry::embedded().unwrap();
+    let flows: Vec<_> =
+        registry.records().iter().filter(|record| record.variant.is_none()).collect();
+    assert!(flows.len() >= 20);
+    let mut queue = Vec::new();
+    for (of, record) in flows.iter().enumerate() {
+        for number in 0..texts.len() {
+            let id = format!("{of}-{number}");
+            let file = format!("odd-{number}.txt");
+            let flow = (record.flow_id.as_str(), None);
+            queue.push(request(&id, flow, "document_summary", "other", &[&file]));
+        }
+    }
+    write_queue(home.path(), &queue);
+    summarizer(home.path(), &["drain"]);
+    let (acks, items) = (acks(home.path()), items(home.path()));
+    for (of, record) in flows.iter().enumerate() {
+        let disk = summarizer::os::real::HostDisk;
+        let files = registry.verified_files(&disk, record).unwrap();
+        let schema = record.declared_outputs.output_schema_path.as_ref().map(|path| {
+            let (_, bytes) = files.iter().find(|(name, _)| name == path).unwrap();
+            jsonschema::validator_for(&serde_json::from_slice(bytes).unwrap()).unwrap()
+        });
+        for (number, (name, _)) in texts.iter().enumerate() {
+            let told = format!("{} of {name}", record.flow_id);
+            let ack = &acks[&format!("{of}-{number}")];
+            assert_eq!(ack["status"], "completed", "{told}: {ack}");
+            let item = &items[ack["summary"]["summary_id"].as_str().unwrap_or_default()];
+            let outputs = &item["outputs"];
+            let said = outputs["summary_text"].as_str().unwrap();
+            assert!(!said.trim().is_empty(), "{told}: {item}");
+            assert_eq!(schema::check("document_summary.v1", item), [], "{told}");
+            if let Some(schema) = &schema {
+                let wrong = schema.iter_errors(&outputs["structured"]).next();
+                assert!(wrong.is_none(), "{told}: {wrong:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_flow_runs_from_the_command_line_on_an_odd_text() {
+    let home = tempfile::tempdir().unwrap();
+    let texts = odd_texts();
+    for (number, (_, text)) in texts.iter().enumerate() {
+        std::fs::write(home.path().join(format!("odd-{number}.txt")), text).unwrap();
+    }
+    let registry = Registry::embedded().unwrap();
+    for (number, record) in registry.records().iter().enumerate() {
+        let file = home.path().join(format!("odd-{}.txt", number % texts.len()));
+        let mut args =
+            vec!["flow", "run", record.flow_id.as_str(), "--input", file.to_str().unwrap()];
+        if let Some(variant) = &record.variant {
+            args.extend(["--variant", variant]);
+        }
+        let report: Value = serde_json::from_slice(&summarizer(home.path(), &args)).unwrap();
+        assert_eq!(report["flow_id"], record.flow_id.as_str());
+        assert_eq!(report["variant"], json!(record.variant));
+        assert!(!report["outputs"]["summary_text"].as_str().unwrap().is_empty(), "{report}");
+        assert_eq!(report["model"]["provider"], "builtin");
+    }
+}
