@@ -4,6 +4,7 @@
 //! ordered list of summary ids; nothing else, so whoever has `bag.json` and `trace.json` can compute
 //! it again. The files follow from the draft, the items and the stamp of the build.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono_tz::Tz;
@@ -19,7 +20,7 @@ use super::window::{Window, WindowType};
 use crate::contract::hash::sha256;
 use crate::contract::json::{jcs, to_file};
 use crate::contract::stable_id::{Part, list_hash, stable_id};
-use crate::contract::time::Day;
+use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::Stream;
 
 /// The folder of digests, relative to the bus home.
@@ -221,6 +222,24 @@ pub struct BagItem {
     pub source_ids: Vec<String>,
 }
 
+/// What is read of an item's line.
+#[derive(Deserialize)]
+struct ItemLine<'a> {
+    #[serde(borrow)]
+    schema_version: Cow<'a, str>,
+    #[serde(borrow)]
+    summary_id: Cow<'a, str>,
+    #[serde(borrow)]
+    day: Cow<'a, str>,
+    ts_abs_ms: i64,
+    #[serde(default)]
+    source_ids: Vec<String>,
+    #[serde(default)]
+    title: Option<String>,
+    #[serde(borrow, default)]
+    outputs: memo::OutputWords<'a>,
+}
+
 impl BagItem {
     /// Reads an item's line.
     pub fn read(
@@ -228,25 +247,23 @@ impl BagItem {
         tags: Vec<String>,
         project: Option<String>,
     ) -> Result<BagItem, String> {
-        let item: Value = serde_json::from_slice(line).map_err(|error| error.to_string())?;
-        let (title, text, tasks, achievements) = memo::words(&item, &tags);
-        let text_of = |name: &str| item[name].as_str().unwrap_or_default();
-        let day = text_of("day").parse().map_err(|error| format!("day: {error}"))?;
-        let schema_version = text_of("schema_version").to_owned();
+        let item: ItemLine<'_> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+        let title = item.title.as_deref().unwrap_or_default();
+        let (title, text, tasks, achievements) = memo::words(title, &item.outputs, &tags);
+        let day = item.day.parse().map_err(|error| format!("day: {error}"))?;
+        let schema_version = item.schema_version.into_owned();
         let of_version = |stream: &&Stream| stream.item_version() == schema_version;
         let stream = *Stream::ALL
             .iter()
             .find(of_version)
             .ok_or_else(|| format!("{schema_version:?} is no version of a summary"))?;
-        let at = item["ts_abs_ms"].as_i64().ok_or("it has no source time")?;
-        let sources = item["source_ids"].as_array().into_iter().flatten();
         Ok(BagItem {
-            source_ids: sources.filter_map(Value::as_str).map(str::to_owned).collect(),
+            source_ids: item.source_ids,
             told: Told {
-                summary_id: text_of("summary_id").to_owned(),
+                summary_id: item.summary_id.into_owned(),
                 stream,
                 day,
-                at: crate::contract::time::Timestamp(at),
+                at: Timestamp(item.ts_abs_ms),
                 title,
                 text,
                 project,

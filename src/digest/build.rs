@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::bag::{BagFacts, BagFiles, BagItem, BuildStamp, NewBag, WindowFacts, draft_id};
 use super::catalog::{self, Catalog, Changes, Reason, Retirement};
 use super::choose::{Draft, Matcher};
-use super::library::{Library, LibraryError, join};
+use super::library::{Library, LibraryError, Unit, join};
 use super::publish::{DigestError, Digests, disk_error, write_files};
 use super::run::{Account, Failing};
 use super::selector::{Selector, Selectors};
@@ -320,8 +320,11 @@ impl Build<'_> {
             .collect();
         let mut jobs = Vec::new();
         let mut whole = BTreeSet::new();
+        let considered = self.digests.catalog().considered();
+        let changed = library.units().iter().filter(|unit| unit.seq > considered);
+        let changed: Vec<&Unit> = changed.collect();
         for ((selector, hash), matcher) in active.iter().zip(&matchers) {
-            let (windows, full) = self.windows(library, selector, hash, matcher);
+            let (windows, full) = self.windows(library, &changed, selector, hash, matcher);
             if full {
                 whole.insert(selector.selector_id.as_str());
             }
@@ -362,6 +365,7 @@ impl Build<'_> {
     fn windows(
         &self,
         library: &Library,
+        changed: &[&Unit],
         selector: &Selector,
         hash: &str,
         matcher: &Matcher<'_>,
@@ -370,11 +374,9 @@ impl Build<'_> {
         let print = fingerprint(hash, matcher.zone());
         let known = catalog.selectors().get(&selector.selector_id) == Some(&print);
         let full = self.order.all || self.order.selector.is_some() || !known;
-        let units = library.units().iter();
-        let since = if full { Seq::ZERO } else { catalog.considered() };
-        let mut windows = match &self.order.window {
-            Some(_) => matcher.windows(units),
-            None => matcher.windows(units.filter(|unit| unit.seq > since)),
+        let mut windows = match full || self.order.window.is_some() {
+            true => matcher.windows(library.units().iter()),
+            false => matcher.windows(changed.iter().copied()),
         };
         if let Some(label) = &self.order.window {
             windows.retain(|window| window.label() == *label);
@@ -615,12 +617,9 @@ impl Build<'_> {
         valid(&report)?;
         for entry in next.live() {
             let path = entry.facts.path();
-            let trace = format!("{path}/meta/trace.json");
-            let mut there = false;
-            for root in [&staging, self.digests.buses()] as [&Path; 2] {
-                let file = root.join(&trace);
-                there |= disk.stat(&file).map_err(disk_error("inspect", &file))?.is_some();
-            }
+            let staged = staging.join(&path).join("meta/trace.json");
+            let there = self.digests.is_there(&path)?
+                || disk.stat(&staged).map_err(disk_error("inspect", &staged))?.is_some();
             if !there {
                 let first = format!("{path} would be named by the indexes and is not there");
                 return Err(BuildError::Invalid { first, violations: Vec::new() });

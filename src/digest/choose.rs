@@ -13,7 +13,7 @@ use super::pairs::{self, PairScore};
 use super::selector::{GroupBy, GroupRule, OrderKey, PublishRule, Selector};
 use super::tags::{canonical, lexeme};
 use super::window::Window;
-use crate::contract::time::Day;
+use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::Stream;
 
 /// Why a candidate is not in a bag.
@@ -164,15 +164,17 @@ impl<'a> Matcher<'a> {
     pub fn windows<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> Vec<Window> {
         let kind = self.selector.window.kind;
         let mut windows: Vec<Window> = Vec::new();
-        let mut last: Option<(Day, Window)> = None;
+        let mut last: Option<(Option<Timestamp>, Option<Timestamp>)> = None;
         for unit in units {
-            let day = unit.at.day_in(self.zone);
-            if last.is_some_and(|(_, window)| window.holds(day)) {
+            let holds = |(from, until): (Option<Timestamp>, Option<Timestamp>)| {
+                from.is_none_or(|from| from <= unit.at) && until.is_none_or(|until| unit.at < until)
+            };
+            if last.is_some_and(holds) {
                 continue;
             }
-            let window = Window::of(kind, day);
+            let window = Window::of(kind, unit.at.day_in(self.zone));
             windows.push(window);
-            last = Some((day, window));
+            last = Some(window.instants(self.zone));
         }
         windows.sort_unstable();
         windows.dedup();

@@ -5,8 +5,9 @@
 //! one new summary costs one record. The order in which summaries came in reaches nothing: units
 //! are kept by source time and id, and words are compared as words.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -57,8 +58,8 @@ pub enum LibraryError {
 /// Words that were seen, each with a number.
 #[derive(Default)]
 pub struct Words {
-    words: Vec<Box<str>>,
-    numbers: HashMap<Box<str>, u32>,
+    words: Vec<Arc<str>>,
+    numbers: HashMap<Arc<str>, u32>,
 }
 
 impl Words {
@@ -67,8 +68,9 @@ impl Words {
             return *number;
         }
         let number = self.words.len() as u32;
-        self.words.push(word.into());
-        self.numbers.insert(word.into(), number);
+        let word: Arc<str> = word.into();
+        self.words.push(Arc::clone(&word));
+        self.numbers.insert(word, number);
         number
     }
 
@@ -167,8 +169,10 @@ pub struct Library {
     pub tags: Words,
     /// Projects that were seen.
     pub projects: Words,
-    /// Fields of `meta` that were seen, as `name\0value`.
+    /// Values of the wanted fields of `meta`, as `name\0value`.
     pub metas: Words,
+    /// The fields of `meta` that are kept; others may be different in every summary.
+    fields: BTreeSet<String>,
     units: Vec<Unit>,
     terms: Vec<u32>,
     read_to: Seq,
@@ -216,6 +220,16 @@ struct Taken {
 }
 
 impl Library {
+    /// An empty one that will know some fields of `meta`.
+    pub fn with_fields(fields: BTreeSet<String>) -> Library {
+        Library { fields, ..Library::default() }
+    }
+
+    /// The fields of `meta` it knows.
+    pub fn fields(&self) -> &BTreeSet<String> {
+        &self.fields
+    }
+
     /// Takes in what the log has more, up to an event. `threads` read items at once.
     pub fn read(
         &mut self,
@@ -229,13 +243,14 @@ impl Library {
         let until = until.unwrap_or(head).min(head);
         while self.read_to < until {
             let page = self.next_page(log, until)?;
-            for (taken, facts) in items(log, &page, threads)? {
+            for (taken, facts) in items(log, &page, &self.fields, threads)? {
                 self.add(&taken, &facts);
             }
             progress(self.units.len());
         }
         if self.units.len() > before {
-            self.units.sort_unstable_by_key(|unit| (unit.at, unit.id));
+            // Stable, because that is one pass over what is in order already.
+            self.units.sort_by_key(|unit| (unit.at, unit.id));
         }
         Ok(self.units.len() - before)
     }
@@ -344,11 +359,12 @@ impl Library {
 fn items(
     log: &Reader,
     page: &[Taken],
+    fields: &BTreeSet<String>,
     threads: usize,
 ) -> Result<Vec<(Taken, Facts)>, LibraryError> {
     let share = page.len().div_ceil(threads.max(1)).max(64);
     let read = |part: &[Taken]| -> Result<Vec<Facts>, LibraryError> {
-        part.iter().map(|taken| item(log, taken.seq)).collect()
+        part.iter().map(|taken| item(log, taken.seq, fields)).collect()
     };
     let read = &read;
     let parts: Vec<Result<Vec<Facts>, LibraryError>> = std::thread::scope(|scope| {
@@ -369,12 +385,12 @@ pub(super) fn join<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-fn item(log: &Reader, seq: Seq) -> Result<Facts, LibraryError> {
+fn item(log: &Reader, seq: Seq, fields: &BTreeSet<String>) -> Result<Facts, LibraryError> {
     let body = log.body(seq)?.ok_or(LibraryError::NoItem(seq))?;
-    facts(&body).map_err(|source| LibraryError::Item { seq, source })
+    facts(&body, fields).map_err(|source| LibraryError::Item { seq, source })
 }
 
-fn facts(body: &[u8]) -> serde_json::Result<Facts> {
+fn facts(body: &[u8], fields: &BTreeSet<String>) -> serde_json::Result<Facts> {
     let line: Line = serde_json::from_slice(body)?;
     let (outputs, meta) = (&line.outputs, &line.meta);
     let texts = |values: &[Value]| -> Vec<String> {
@@ -393,10 +409,9 @@ fn facts(body: &[u8]) -> serde_json::Result<Facts> {
     raw.retain(|tag| !tag.trim().is_empty());
     let mut tags = tags::of_record(raw.iter().map(String::as_str));
     tags.truncate(TAGS_MAX);
-    let metas = meta
+    let metas = fields
         .iter()
-        .filter_map(|(name, value)| Some(format!("{name}\u{0}{}", scalar(value)?)))
-        .take(TAGS_MAX)
+        .filter_map(|name| Some(format!("{name}\u{0}{}", scalar(meta.get(name)?)?)))
         .collect();
     let project = meta.get("project").and_then(scalar);
     Ok(Facts {
@@ -442,11 +457,12 @@ pub(super) mod tests {
 
     /// A library of hand-made items, for tests of selection.
     pub fn library(items: &[(u64, Value)]) -> Library {
-        let mut library = Library::default();
+        let fields = ["k", "project"].map(str::to_owned);
+        let mut library = Library::with_fields(fields.into());
         for (number, body) in items {
             let mut id = [0; 16];
             id[8..].copy_from_slice(&number.to_be_bytes());
-            let facts = facts(body.to_string().as_bytes()).unwrap();
+            let facts = facts(body.to_string().as_bytes(), &library.fields).unwrap();
             let day = Timestamp(facts.at.unwrap_or(0)).day_in(chrono_tz::UTC);
             let taken = Taken { seq: Seq(*number), id, day, stream: Stream::Sessions };
             library.add(&taken, &facts);
@@ -474,9 +490,10 @@ pub(super) mod tests {
                         "confidence": 0.5, "actions": ["a", {"text": "b"}]},
             "meta": {"project": " P ", "stage": "plan", "actionable": true, "list": []},
         });
-        let facts = facts(body.to_string().as_bytes()).unwrap();
+        let fields = ["actionable", "list", "none", "project"].map(str::to_owned);
+        let facts = facts(body.to_string().as_bytes(), &fields.into()).unwrap();
         assert_eq!(facts.tags, ["topic:ai", "category:ops", "stage:plan", "free:x"]);
-        assert_eq!(facts.metas, ["project\u{0} P ", "stage\u{0}plan", "actionable\u{0}true"]);
+        assert_eq!(facts.metas, ["actionable\u{0}true", "project\u{0} P "]);
         assert_eq!((facts.project.as_deref(), facts.tasks), (Some("P"), 2));
         assert_eq!((facts.confidence, facts.at), (Some(0.5), Some(5)));
     }

@@ -4,11 +4,14 @@
 //! then what the channel is about, then the sources with their ids. Every word that comes from an
 //! item goes through [`super::markdown`].
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use chrono_tz::Tz;
+use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::markdown::{front, inline, label, one_line, plain, shorten};
 use super::selector::{BagType, Channel};
@@ -60,22 +63,46 @@ impl Told {
     }
 }
 
-/// Reads title, text, tasks and achievements of an item.
-pub fn words(item: &Value, tags: &[String]) -> (String, String, Vec<String>, Vec<String>) {
-    let outputs = &item["outputs"];
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let title = shorten(&one_line(&text(&item["title"])), LABEL_CHARS);
-    let short = one_line(&text(&outputs["rendered_short"]));
+/// The parts of an item's outputs that words are taken from; the rest is not even looked at.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct OutputWords<'a> {
+    #[serde(borrow)]
+    summary_text: Cow<'a, str>,
+    rendered_short: Option<String>,
+    actions: Vec<Value>,
+    #[serde(borrow)]
+    structured: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Structured {
+    pending_tasks: Value,
+    achievements: Value,
+}
+
+/// Title, text, tasks and achievements of an item.
+pub fn words(
+    title: &str,
+    outputs: &OutputWords<'_>,
+    tags: &[String],
+) -> (String, String, Vec<String>, Vec<String>) {
+    let title = shorten(&one_line(title), LABEL_CHARS);
+    let short = one_line(outputs.rendered_short.as_deref().unwrap_or_default());
     let told = match short.is_empty() {
-        true => plain(&shorten(&text(&outputs["summary_text"]), 8 * TOLD_CHARS)),
+        true => plain(&shorten(&outputs.summary_text, 8 * TOLD_CHARS)),
         false => short,
     };
-    let structured = &outputs["structured"];
-    let mut tasks = list(&outputs["actions"]);
+    // Whatever a flow gave; only what has these members, and in this form, says something here.
+    let structured = outputs.structured.map(RawValue::get);
+    let structured: Structured =
+        structured.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let mut tasks = list(&outputs.actions);
     if tasks.is_empty() {
-        tasks = list(&structured["pending_tasks"]);
+        tasks = list(members(&structured.pending_tasks));
     }
-    let mut achievements = list(&structured["achievements"]);
+    let mut achievements = list(members(&structured.achievements));
     let finished = |tag: &String| FINISHED.contains(&super::tags::lexeme(tag));
     if achievements.is_empty() && tags.iter().any(finished) && !title.is_empty() {
         achievements.push(title.clone());
@@ -83,14 +110,18 @@ pub fn words(item: &Value, tags: &[String]) -> (String, String, Vec<String>, Vec
     (title, shorten(&told, TOLD_CHARS), tasks, achievements)
 }
 
-fn list(value: &Value) -> Vec<String> {
+fn members(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn list(values: &[Value]) -> Vec<String> {
     let names = ["text", "task", "title", "name", "action"];
     let text = |one: &Value| match one {
         Value::String(text) => Some(text.clone()),
         Value::Object(_) => names.iter().find_map(|name| one[*name].as_str()).map(str::to_owned),
         _ => None,
     };
-    let texts = value.as_array().into_iter().flatten().filter_map(text);
+    let texts = values.iter().filter_map(text);
     let texts = texts.map(|text| shorten(&one_line(&text), LABEL_CHARS));
     texts.filter(|text| !text.is_empty()).take(PER_ITEM_MAX).collect()
 }
@@ -346,7 +377,10 @@ mod tests {
     use super::*;
 
     fn told(number: u8, ms: i64, item: Value) -> Told {
-        let (title, text, tasks, achievements) = words(&item, &[]);
+        let outputs = item["outputs"].to_string();
+        let outputs: OutputWords<'_> = serde_json::from_str(&outputs).unwrap();
+        let title = item["title"].as_str().unwrap_or_default();
+        let (title, text, tasks, achievements) = words(title, &outputs, &[]);
         Told {
             summary_id: format!("sum_{}", format!("{number:02x}").repeat(16)),
             stream: Stream::Sessions,

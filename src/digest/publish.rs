@@ -8,7 +8,7 @@
 //!
 //! It never decides what is published; the notes of a build do.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,7 +24,6 @@ use crate::export::publish::{Fallback, PublishError, Publisher};
 use crate::export::run_record::RUN_RECORDS_DIR;
 use crate::log::Reader;
 use crate::os::{Disk, Open};
-use crate::verify::{self, Report};
 
 /// Where builds are staged, relative to the bus home.
 pub const STAGING_DIR: &str = ".staging";
@@ -135,6 +134,15 @@ impl Digests {
     /// Reads what the log has more.
     pub fn read(&mut self, until: Option<Seq>) -> Result<(), DigestError> {
         Ok(self.catalog.read(&self.log, until)?)
+    }
+
+    /// Whether the folder of a bag is in place.
+    pub(super) fn is_there(&self, path: &str) -> Result<bool, DigestError> {
+        if self.present.contains(path) {
+            return Ok(true);
+        }
+        let trace = self.buses.join(path).join("meta/trace.json");
+        Ok(self.disk.stat(&trace).map_err(disk_error("inspect", &trace))?.is_some())
     }
 
     /// Where a run stages.
@@ -287,7 +295,7 @@ impl Digests {
             if stale {
                 publication.remove(LEGACY_FILE)?;
             }
-            publication.commit(|tree| validate_indexes(disk.as_ref(), tree))?;
+            publication.commit(|tree| are_as_meant(disk.as_ref(), tree, &files))?;
         }
         self.published = wanted;
         Ok(!different.is_empty() || stale)
@@ -393,12 +401,17 @@ pub(super) fn write_files(
     Ok(())
 }
 
-/// What is about to be shown agrees with itself.
-fn validate_indexes(disk: &dyn Disk, tree: &Path) -> Result<(), String> {
-    let mut report = Report::default();
-    verify::verify_indexes(disk, tree, &mut report).map_err(|error| error.to_string())?;
-    match report.violations.first() {
-        None => Ok(()),
-        Some(first) => Err(format!("{}: {}: {}", first.file, first.rule, first.message)),
+/// What is about to be shown is what was rendered, which a build has validated as a set.
+fn are_as_meant(
+    disk: &dyn Disk,
+    tree: &Path,
+    files: &BTreeMap<&'static str, Vec<u8>>,
+) -> Result<(), String> {
+    for (name, bytes) in files {
+        let read = disk.read(&tree.join(name)).map_err(|error| format!("read {name}: {error}"))?;
+        if read != *bytes {
+            return Err(format!("{name} is not what was written"));
+        }
     }
+    Ok(())
 }

@@ -526,6 +526,13 @@ impl Selectors {
         self.selectors.iter().find(|selector| selector.selector_id == selector_id)
     }
 
+    /// The fields of `meta` they look at.
+    pub fn fields(&self) -> BTreeSet<String> {
+        let matched = self.selectors.iter().flat_map(|one| one.matching.meta.keys().cloned());
+        let grouped = self.selectors.iter().filter_map(|one| one.group().field);
+        matched.chain(grouped).collect()
+    }
+
     /// The hash of the dataset.
     pub fn hash(&self) -> Digest {
         self.hash

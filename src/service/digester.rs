@@ -143,9 +143,16 @@ impl Digester {
         Ok(())
     }
 
-    fn selectors(&self) -> Result<Selectors, String> {
-        Selectors::of_home(self.setup.machine.disk.as_ref(), &self.setup.home)
-            .map_err(|error| chain(&error))
+    /// The selectors in force. Fields of `meta` that are new to them are read from the log again.
+    fn selectors(&mut self) -> Result<Selectors, String> {
+        let disk = self.setup.machine.disk.as_ref();
+        let selectors =
+            Selectors::of_home(disk, &self.setup.home).map_err(|error| chain(&error))?;
+        let fields = selectors.fields();
+        if !fields.is_subset(self.library.fields()) {
+            self.library = Library::with_fields(fields);
+        }
+        Ok(selectors)
     }
 
     fn read(&mut self) -> Result<usize, LibraryError> {

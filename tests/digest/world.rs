@@ -301,7 +301,7 @@ impl World {
 
     pub fn build_order(&mut self, order: &Order) -> Result<BuildReport, BuildError> {
         let reader = self.reader();
-        let mut library = Library::default();
+        let mut library = Library::with_fields(self.selectors.fields());
         library.read(&reader, None, self.threads, &mut |_| {})?;
         let mut digests = self.digests();
         let settings = Settings {

@@ -1,0 +1,263 @@
+//! Digests at scale: `cargo bench --bench digest -- [SUMMARIES] [WEEKS] [SELECTORS]` (default
+//! 1,000,000 summaries over 156 weeks and 50 selectors).
+//!
+//! Most selectors ask for one tag or one project of a week, the others for its most frequent tags,
+//! its projects and its pairs. A cold library from the log, a build of everything, a build that finds
+//! nothing to do, and a build after one new summary; then how long a reader parses the index. Bags,
+//! notes and indexes are synced as in the service; the Summary Bus is not part of it.
+//!
+//! Without `--bench` it runs once over a tiny load.
+
+#![allow(
+    missing_docs,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a program that prints figures"
+)]
+
+#[path = "support/mod.rs"]
+mod support;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use summarizer::contract::hash::sha256;
+use summarizer::contract::ids::Seq;
+use summarizer::contract::time::{Day, Timestamp};
+use summarizer::contract::vocabulary::{Stream, Warnings};
+use summarizer::digest::build::{BuildReport, Journal, JournalError, Note, Order, Settings, build};
+use summarizer::digest::library::Library;
+use summarizer::digest::publish::Digests;
+use summarizer::digest::selector::Selectors;
+use summarizer::export::run_record::Environment;
+use summarizer::export::summary_bus::PartitionKey;
+use summarizer::log::{Commit, NewRecord, Options, Store, codec};
+use summarizer::os::Disk;
+use summarizer::os::real::HostDisk;
+use summarizer::state::event::{AckHead, Event, SummaryPointer};
+use support::{Random, resident, scratch};
+
+/// 2023-01-02T00:00:00Z, a Monday.
+const START: i64 = 1_672_617_600_000;
+const WEEK: u64 = 7 * 86_400_000;
+const TAGS: u64 = 3_000;
+const PROJECTS: u64 = 12;
+
+struct Log {
+    store: Store,
+    now: Timestamp,
+}
+
+impl Log {
+    fn append(&mut self, records: &[NewRecord]) -> Seq {
+        let first = self.store.head().0.next();
+        self.store.append(Commit { first, records, mark: &[], checkpoint: None }).unwrap();
+        first
+    }
+}
+
+impl Journal for Log {
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    fn note(&mut self, notes: Vec<Note>) -> Result<(Seq, Timestamp), JournalError> {
+        let record = |note: Note| {
+            let event = Event::Noted { kind: note.kind.to_owned(), facts: note.facts };
+            let (tag, version, payload) = codec::encode(&event);
+            NewRecord { at: self.now, tag, version, payload, body: note.body }
+        };
+        let records: Vec<NewRecord> = notes.into_iter().map(record).collect();
+        Ok((self.append(&records), self.now))
+    }
+}
+
+/// A tag: few are frequent, many are rare.
+fn tag(random: &mut Random) -> String {
+    let bound = 1 + random.below(TAGS);
+    format!("tag {}", random.below(bound))
+}
+
+/// A summary somewhere in the weeks, with a text of some kilobytes.
+fn summary(number: u64, weeks: u64, random: &mut Random) -> NewRecord {
+    let at = Timestamp(START + random.below(weeks * WEEK) as i64);
+    let day = at.day_in(chrono_tz::UTC);
+    let summary_id = format!("sum_{}", &sha256(number.to_le_bytes()).hex()[..32]);
+    let tags: Vec<String> = (0..5).map(|_| tag(random)).collect();
+    let words: Vec<String> = (0..220).map(|_| format!("word{}", random.below(5_000))).collect();
+    let line = json!({
+        "schema_version": "session_summary.v1", "summary_id": summary_id, "day": day.to_string(),
+        "source_ids": [format!("ses_{number}")], "title": format!("Summary {number}"),
+        "ts_abs_ms": at.0, "ts_abs": at.to_string(),
+        "outputs": {"summary_text": words.join(" "), "tags": tags, "model_generated": false,
+                    "actions": [format!("do {number}")]},
+        "meta": {"project": format!("project {}", random.below(PROJECTS)),
+                 "conversation_id": format!("conversation {number}")},
+    });
+    let body = line.to_string().into_bytes();
+    let event = Event::SummaryProduced {
+        request: Seq(1),
+        attempt: 1,
+        head: AckHead { request_id: String::new(), key: String::new(), line: 1, offset: 0 },
+        summary: SummaryPointer { summary_id, stream: Stream::Sessions, day },
+        body_sha256: sha256(&body),
+        warnings: Warnings::default(),
+        supersedes: None,
+        facts: "{}".to_owned(),
+    };
+    let (tag, version, payload) = codec::encode(&event);
+    NewRecord { at: Timestamp(START), tag, version, payload, body: Some(body) }
+}
+
+fn selectors(count: usize) -> Selectors {
+    let lines: String = (0..count)
+        .map(|number| {
+            let (kind, matching, group) = match number {
+                0..=1 => ("pairbag", json!({}), json!({"by": "pair", "top": 5})),
+                2..=5 => ("tagbag", json!({}), json!({"by": "tag", "top": 5, "min_items": 3})),
+                6..=8 => ("cohort", json!({}), json!({"by": "project", "top": 5})),
+                _ if number % 4 == 0 => {
+                    let project = format!("project {}", number as u64 % PROJECTS);
+                    ("cohort", json!({"projects": [project]}), json!({"by": "none"}))
+                }
+                _ => {
+                    let tag = format!("tag {number}");
+                    ("cohort", json!({"tags_any": [tag]}), json!({"by": "none"}))
+                }
+            };
+            let record = json!({
+                "schema_version": "selector.v1", "selector_id": format!("s.{number:03}"),
+                "selector_version": "1", "bag_type": kind, "window": {"type": "iso_week"},
+                "match": matching, "group": group, "pairs": {"min_count": 3},
+                "caps": {"total": 200}, "memo": {"channels": ["digest"], "max_items": 50},
+            });
+            format!("{record}\n")
+        })
+        .collect();
+    Selectors::parse(lines.as_bytes()).unwrap()
+}
+
+/// Manifests that speak of everything there will be.
+fn write_manifests(buses: &Path, days: &BTreeSet<Day>) {
+    let disk: &dyn Disk = &HostDisk;
+    for day in days {
+        let key = PartitionKey { stream: Stream::Sessions, day: *day };
+        let path = buses.join("summaries").join(key.manifest_file());
+        disk.create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, json!({"sequence": u64::MAX}).to_string()).unwrap();
+    }
+}
+
+struct Bench {
+    log: Log,
+    library: Library,
+    digests: Digests,
+    selectors: Selectors,
+    runs: u32,
+}
+
+impl Bench {
+    fn build(&mut self, all: bool) -> (Duration, BuildReport) {
+        self.runs += 1;
+        let run_id = format!("run_{}", self.runs);
+        let order = Order { run_id, trigger: "bench".to_owned(), all, ..Order::default() };
+        let stop = AtomicBool::new(false);
+        let settings = Settings {
+            selectors: &self.selectors,
+            zone: chrono_tz::UTC,
+            threads: 2,
+            legacy_rows: false,
+            engine_version: "bench",
+            environment: Environment {
+                hostname: None,
+                os: "linux".to_owned(),
+                arch: "any".to_owned(),
+                config_fingerprint: sha256("").hex(),
+                timezone: "UTC".to_owned(),
+            },
+            stop: &stop,
+        };
+        let reader = self.log.store.reader();
+        let started = Instant::now();
+        self.library.read(&reader, None, 2, &mut |_| {}).unwrap();
+        let report =
+            build(&mut self.digests, &self.library, &reader, &settings, &mut self.log, &order);
+        (started.elapsed(), report.unwrap())
+    }
+}
+
+fn main() {
+    let numbers: Vec<u64> =
+        std::env::args().skip(1).filter_map(|text| text.replace('_', "").parse().ok()).collect();
+    let tiny = !std::env::args().any(|text| text == "--bench");
+    let default = if tiny { (400, 3, 12) } else { (1_000_000, 156, 50) };
+    let summaries = numbers.first().copied().unwrap_or(default.0);
+    let weeks = numbers.get(1).copied().unwrap_or(default.1).max(1);
+    let count = numbers.get(2).copied().unwrap_or(default.2) as usize;
+    let dir = scratch("digest");
+    let disk: Arc<dyn Disk> = Arc::new(HostDisk);
+    let path = dir.join("log.redb");
+    let options = Options::beside(&path);
+    let store = Store::open(Arc::clone(&disk), &path, options, [7; 16], &mut |_| {}).unwrap();
+    let mut log = Log { store, now: Timestamp(START) };
+    let mut random = Random(7);
+    let mut days = BTreeSet::new();
+    for day in 0..weeks * 7 {
+        days.insert(Timestamp(START + (day * 86_400_000) as i64).day_in(chrono_tz::UTC));
+    }
+    let buses = dir.join("buses");
+    write_manifests(&buses, &days);
+    let started = Instant::now();
+    let mut made = 0;
+    while made < summaries {
+        let next = (made + 4096).min(summaries);
+        let records: Vec<NewRecord> =
+            (made..next).map(|number| summary(number, weeks, &mut random)).collect();
+        log.append(&records);
+        made = next;
+    }
+    let bytes = std::fs::metadata(&path).map_or(0, |meta| meta.len());
+    println!(
+        "{summaries} summaries in {weeks} weeks, {count} selectors; the log has {} MB, made in {:.1?}",
+        bytes >> 20,
+        started.elapsed()
+    );
+    let before = resident();
+    let reader = log.store.reader();
+    let started = Instant::now();
+    let mut library = Library::default();
+    library.read(&reader, None, 2, &mut |_| {}).unwrap();
+    let more = resident().saturating_sub(before) >> 20;
+    println!("cold library              {:>10.2?}   {more} MB resident more", started.elapsed());
+    let digests = Digests::open(&disk, &buses, &reader);
+    let mut bench = Bench { log, library, digests, selectors: selectors(count), runs: 0 };
+    let (took, report) = bench.build(true);
+    let (bags, memos, mb) = (report.published, report.memos, resident() >> 20);
+    println!(
+        "build of everything       {took:>10.2?}   {bags} bags, {memos} memos; {mb} MB resident"
+    );
+    assert!(report.published > 0);
+    let (took, report) = bench.build(true);
+    println!("nothing new, all windows  {took:>10.2?}   {} windows", report.windows);
+    assert!(report.unchanged, "{report:?}");
+    for number in summaries..summaries + 3 {
+        let record = summary(number, weeks, &mut random);
+        bench.log.append(&[record]);
+        let (took, report) = bench.build(false);
+        let (windows, bags) = (report.windows, report.published);
+        println!("after one new summary     {took:>10.2?}   {windows} windows, {bags} bags");
+    }
+    let bytes = std::fs::read(buses.join("index/l2_by_window.json")).unwrap();
+    let started = Instant::now();
+    let index: Value = serde_json::from_slice(&bytes).unwrap();
+    let took = started.elapsed();
+    assert!(index["windows"].is_object());
+    println!("parse l2_by_window.json   {took:>10.2?}   {} KB", bytes.len() >> 10);
+    drop(bench);
+    let _ = std::fs::remove_dir_all(&dir);
+}
