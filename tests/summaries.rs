@@ -11,8 +11,11 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use support::Rng;
 use support::process::{ProcessHome, Running, until};
 use support::requests::{ACTIVE, lines};
 
@@ -340,6 +343,11 @@ fn published(buses: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 /// The published tree is valid and is what the log says, byte for byte.
 fn check_published(home: &ProcessHome) {
     home.expect(0, &["verify", "--json"]);
+    check_exported(home);
+}
+
+/// The published tree is what the log says, byte for byte.
+fn check_exported(home: &ProcessHome) {
     let again = tempfile::tempdir().unwrap();
     home.expect(0, &["export", "--to", again.path().to_str().unwrap()]);
     let (live, exported) = (published(&home.path("buses")), published(&again.path().join("buses")));
@@ -523,4 +531,375 @@ fn most_events_are_empty_and_every_one_is_accounted_for() {
         assert_eq!(line["reason"], "empty_content");
     }
     check_published(&home);
+}
+
+#[test]
+fn an_opened_day_exists_on_every_stream_and_opening_it_again_changes_nothing() {
+    let home = home();
+    home.expect(0, &["day", "open", "2026-02-11"]);
+    let files = tree(&home.path("buses/summaries"));
+    assert_eq!(files.len(), 8, "{:?}", files.keys());
+    let manifest = |stream: &str| -> Value {
+        let path = format!("manifest/2026-02-11.{stream}.summary.manifest.json");
+        serde_json::from_slice(&files[Path::new(&path)]).unwrap()
+    };
+    let upstream = home.read("buses/eventbus/manifest/2026-02-11.manifest.json");
+    let upstream = summarizer::contract::hash::sha256(upstream).hex();
+    assert_eq!(manifest("events")["input"]["eventbus_manifest_sha256"], upstream.as_str());
+    assert_eq!(manifest("events")["warnings"], Value::Null);
+    assert_eq!(manifest("sessions")["input"]["sessions_manifest_sha256"], "");
+    assert_eq!(list(&manifest("sessions")["warnings"]).len(), 1);
+    assert_eq!(manifest("events")["counts"]["eligible"], 0);
+    home.expect(0, &["day", "open", "2026-02-11"]);
+    assert!(files == tree(&home.path("buses/summaries")), "opening it again changed a file");
+    home.expect(2, &["day", "open", "2026-02-31"]);
+    let (records, _) = run_records(&home);
+    assert_eq!(records[0]["entrypoint"], "summarizer day open");
+    assert_eq!(records[0]["status"], "empty_success");
+    assert_eq!(list(&records[0]["outputs"]).len(), 4);
+    check_published(&home);
+
+    // Beside a running service it is the service that opens and publishes it.
+    let service = Running::start(&home, &["serve"]);
+    until("the service answers", || home.answers());
+    home.expect(0, &["day", "open", "2026-02-10"]);
+    let path = "buses/summaries/manifest/2026-02-10.sessions.summary.manifest.json";
+    until("the day is published", || home.path(path).exists());
+    assert_eq!(service.terminate(), Some(0));
+    flip(&home.path("buses/eventbus/daily/2026-02-11.jsonl"), "Fourth", "Forged");
+    home.expect(5, &["day", "open", "2026-02-11"]).says(&["MANIFEST_MISMATCH"]);
+    check_published(&home);
+}
+
+/// A class and a finer code, and how the request that meets them ends.
+type Meets = (&'static str, &'static str, &'static str);
+
+#[test]
+fn every_defect_upstream_ends_what_needs_it_and_nothing_else() {
+    let home = home();
+    let buses = home.path("buses");
+    let day = |number: usize| format!("2026-03-{:02}", number + 1);
+    let data = |number: usize| format!("eventbus/daily/{}.jsonl", day(number));
+    let manifest = |number: usize| format!("eventbus/manifest/{}.manifest.json", day(number));
+    let good = |number: usize| {
+        let id = format!("evt_day{number}");
+        vec![
+            bus_support::event(&id, bus_support::MIDNIGHT, "Something."),
+            bus_support::event(&format!("{id}_b"), bus_support::MIDNIGHT, "More."),
+        ]
+    };
+    let seal =
+        |number: usize, events: &[Value]| bus_support::events_day(&buses, &day(number), events);
+    let changed = |number: usize, member: &str, value: Value| {
+        let mut events = good(number);
+        events[0][member] = value;
+        seal(number, &events);
+    };
+    let mismatch = "manifest_mismatch";
+    let (missing, schema, integrity) = ("INPUT_MISSING", "SCHEMA_MISMATCH", "INTEGRITY_MISMATCH");
+    let mut cases: Vec<(String, &str, &str, Meets)> = Vec::new();
+    let mut event_case = |number: usize, damage: &dyn Fn(usize), meets: Meets| {
+        seal(number, &good(number));
+        damage(number);
+        cases.push((format!("evt_day{number}"), "event_summary", "event_bus", meets));
+    };
+    event_case(
+        0,
+        &|number| std::fs::remove_file(buses.join(manifest(number))).unwrap(),
+        ("missing_upstream_manifest", missing, "MISSING_EVENTBUS_MANIFEST"),
+    );
+    event_case(
+        1,
+        &|number| flip(&buses.join(data(number)), "Something", "Somewhere"),
+        (mismatch, integrity, "MANIFEST_MISMATCH"),
+    );
+    event_case(
+        2,
+        &|number| flip(&buses.join(manifest(number)), "event_manifest.v2", "event_manifest.v9"),
+        (mismatch, schema, "SCHEMA_VERSION_UNSUPPORTED"),
+    );
+    event_case(
+        3,
+        &|number| changed(number, "schema_version", "event.v9".into()),
+        (mismatch, schema, "SCHEMA_VERSION_UNSUPPORTED"),
+    );
+    event_case(
+        4,
+        &|number| changed(number, "timestamp_ms", (-5).into()),
+        (mismatch, schema, "TIMESTAMP_OUT_OF_RANGE"),
+    );
+    event_case(
+        5,
+        &|number| {
+            let events = good(number);
+            seal(number, &[events[0].clone(), events[0].clone()]);
+        },
+        (mismatch, integrity, "DUPLICATE_EVENT_ID"),
+    );
+    event_case(
+        6,
+        &|number| flip(&buses.join(manifest(number)), "events_total\":2", "events_total\":3"),
+        (mismatch, integrity, "MANIFEST_MISMATCH"),
+    );
+    event_case(
+        7,
+        &|number| changed(number, "event_subkind", "invented".into()),
+        (mismatch, schema, "EVENTBUS_SCHEMA_MISMATCH"),
+    );
+    event_case(
+        8,
+        &|number| {
+            let mut bytes = bus_support::jsonl(&good(number));
+            bytes.push_str("{\"event_id\": \n");
+            bus_support::write(&buses, &data(number), &bytes);
+            let path = buses.join(manifest(number));
+            let mut value: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+            let hash = summarizer::contract::hash::sha256(&bytes).hex();
+            value["integrity"] = json!({"sha256": hash, "bytes": bytes.len(), "lines": 3});
+            std::fs::write(&path, value.to_string()).unwrap();
+        },
+        (mismatch, schema, "MALFORMED_JSONL"),
+    );
+    let session = |id: &str, day: &str, events: &[&str]| {
+        bus_support::session(id, day, bus_support::MIDNIGHT, events)
+    };
+    bus_support::sessions_day(
+        &buses,
+        "2026-03-20",
+        false,
+        &[session("ses_x", "2026-03-20", &["evt_none"])],
+    );
+    let twice = session("ses_y", "2026-03-21", &["evt_1"]);
+    bus_support::sessions_day(&buses, "2026-03-21", false, &[twice.clone(), twice]);
+    bus_support::sessions_day(
+        &buses,
+        "2026-03-22",
+        false,
+        &[session("ses_z", "2026-03-22", &["evt_1"])],
+    );
+    std::fs::remove_file(buses.join("sessions/manifest/2026-03-22.sessions.manifest.json"))
+        .unwrap();
+    let chunk = |id: &str, document: &str| bus_support::chunk(id, document, 0, "Words.");
+    let mut bare = chunk("chk_bare", "doc_bare");
+    bare["provenance"].as_object_mut().unwrap().remove("source_checksum");
+    bus_support::chunks(&buses, "bare", &[bare]);
+    bus_support::chunks(&buses, "edited", &[chunk("chk_edited", "doc_edited")]);
+    flip(&buses.join("chunks/canonical/edited.jsonl"), "Words", "Wards");
+    bus_support::chunks(&buses, "alone", &[chunk("chk_alone", "doc_alone")]);
+    std::fs::remove_file(buses.join("chunks/manifest/alone.manifest.json")).unwrap();
+    let session_case = |id: &str, meets| (id.to_owned(), "session_summary", "session_bus", meets);
+    let chunk_case = |id: &str, meets| (id.to_owned(), "chunk_set_summary", "chunk_bus", meets);
+    cases.extend([
+        session_case(
+            "ses_x",
+            ("unknown_source_id", integrity, "SESSIONS_REFERENCE_UNKNOWN_EVENT_ID"),
+        ),
+        session_case("ses_y", (mismatch, integrity, "SESSIONS_DUPLICATE_SESSION_ID")),
+        session_case("ses_z", ("missing_upstream_manifest", missing, "MISSING_SESSIONS_MANIFEST")),
+        chunk_case("chk_bare", (mismatch, schema, "PROVENANCE_INVALID:missing_source_checksum")),
+        chunk_case("chk_edited", (mismatch, integrity, "INTEGRITY_VIOLATION:manifest_mismatch")),
+        chunk_case("chk_alone", ("missing_upstream_manifest", missing, "MISSING_CHUNK_MANIFEST")),
+    ]);
+    let mut asked: Vec<Value> =
+        cases.iter().map(|(id, kind, bus, _)| ask(id, kind, bus, &[id])).collect();
+    asked.extend(of_every_stream());
+    home.append(&lines(&asked));
+    home.expect(0, &["drain"]);
+    let acks = home.acks();
+    let last = |id: &str| acks.iter().rev().find(|ack| ack["request_id"] == id).unwrap();
+    for (id, _, _, (reason, class, subtype)) in &cases {
+        let ack = last(id);
+        assert_eq!(ack["status"], "rejected_invalid_input", "{ack}");
+        assert_eq!(ack["reason_code"], *reason, "{ack}");
+        let shown = home.expect(0, &["--json", "show", id]).json();
+        let events = list(&shown["latest"]["events"]);
+        let error = &events.last().unwrap()["facts"]["error"];
+        assert_eq!((&error["class"], &error["subtype"]), (&json!(class), &json!(subtype)), "{id}");
+    }
+    for asked in of_every_stream() {
+        assert_eq!(last(asked["request_id"].as_str().unwrap())["status"], "completed");
+    }
+    // The same, where the data itself is gone: then nobody can say which ids it held.
+    seal(9, &good(9));
+    std::fs::remove_file(buses.join(data(9))).unwrap();
+    home.append(&lines(&[ask("gone", "event_summary", "event_bus", &["evt_day9"])]));
+    home.expect(0, &["drain"]);
+    let shown = home.expect(0, &["--json", "show", "gone"]).json();
+    let events = list(&shown["latest"]["events"]);
+    assert_eq!(events.last().unwrap()["facts"]["error"]["subtype"], "MISSING_DAILY_FILE");
+    // The record of the run lists each kind of error, with what its class requires.
+    let (records, _) = run_records(&home);
+    let known = list(&records[0]["errors"]);
+    for (_, _, _, (_, class, subtype)) in &cases {
+        let of_kind = |error: &&Value| error["type"] == *class && error["subtype"] == *subtype;
+        let error = known.iter().find(of_kind).unwrap_or_else(|| panic!("{subtype} is not listed"));
+        assert!(error["details"].is_object(), "{error}");
+    }
+    check_exported(&home);
+}
+
+/// A home with a queue of short events over some days, all of them answered differently.
+fn many(count: usize, seed: u64, workers: usize) -> (ProcessHome, Vec<Value>) {
+    let home = ProcessHome::new();
+    let buses = home.path("buses");
+    let per_day = count / 4;
+    for day in 0..4 {
+        let events: Vec<Value> = (day * per_day..(day + 1) * per_day)
+            .map(|number| {
+                let at = bus_support::MIDNIGHT + day as i64 * 86_400_000 + number as i64;
+                let text = match number % 20 {
+                    0..11 => String::new(),
+                    _ => format!("Pump {number} ran dry. It was filled again."),
+                };
+                bus_support::event(&format!("evt_{number:05}"), at, &text)
+            })
+            .collect();
+        bus_support::events_day(&buses, &format!("2026-02-{}", 11 + day), &events);
+    }
+    let config = format!(
+        "[workers]\ncount = {workers}\n[export]\nmin_interval = \"5 ms\"\nmax_share_of_time = 0.9\n"
+    );
+    std::fs::write(home.path("summarizer.toml"), config).unwrap();
+    let mut asked: Vec<Value> = (0..per_day * 4)
+        .map(|number| {
+            let ids: Vec<String> = (number..(number + number % 3 + 1).min(per_day * 4))
+                .map(|n| format!("evt_{n:05}"))
+                .collect();
+            let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+            ask(&format!("r{number}"), "event_summary", "event_bus", &ids)
+        })
+        .collect();
+    let mut random = Rng::new(seed);
+    for at in (1..asked.len()).rev() {
+        asked.swap(at, random.below(at as u64 + 1) as usize);
+    }
+    (home, asked)
+}
+
+/// The published lines without the run that made them.
+fn lines_of(home: &ProcessHome) -> BTreeMap<PathBuf, Vec<Value>> {
+    let files = tree(&home.path("buses/summaries")).into_iter();
+    let data = files.filter(|(path, _)| path.extension().is_some_and(|end| end == "jsonl"));
+    data.map(|(path, bytes)| {
+        let text = String::from_utf8(bytes).unwrap();
+        let lines = text.lines().map(|line| {
+            let mut line: Value = serde_json::from_str(line).unwrap();
+            line["producer"]["run_id"] = Value::Null;
+            line
+        });
+        (path, lines.collect())
+    })
+    .collect()
+}
+
+/// The manifests without what names a run or the bytes of its lines.
+fn manifests_of(home: &ProcessHome) -> BTreeMap<PathBuf, Value> {
+    tree(&home.path("buses/summaries/manifest"))
+        .into_iter()
+        .map(|(path, bytes)| {
+            let mut manifest: Value = serde_json::from_slice(&bytes).unwrap();
+            for name in ["run_id", "created_at", "sequence", "log_head", "hashes", "integrity"] {
+                manifest[name] = Value::Null;
+            }
+            manifest["producer"]["run_id"] = Value::Null;
+            (path, manifest)
+        })
+        .collect()
+}
+
+#[test]
+fn two_homes_with_the_same_work_in_another_order_publish_the_same() {
+    let mut published = Vec::new();
+    for (seed, workers) in [(1, 1), (2, 4)] {
+        let (home, asked) = many(120, seed, workers);
+        // In pieces, with a run each.
+        for piece in asked.chunks(50) {
+            home.append(&lines(piece));
+            home.expect(0, &["drain"]);
+        }
+        check_published(&home);
+        published.push((lines_of(&home), manifests_of(&home)));
+    }
+    assert!(published[0].0.values().any(|lines| lines.len() > 5));
+    assert_eq!(published[0].0, published[1].0);
+    assert_eq!(published[0].1, published[1].1);
+}
+
+/// Follows the documented reader rule, knowing nothing of the program: open `summaries` once,
+/// resolve manifest and data relative to that, and on a mismatch open it again. Returns how many
+/// partitions were read and how often it opened again.
+fn watch(summaries: &Path, stop: &AtomicBool) -> (u64, u64) {
+    use std::os::fd::AsRawFd as _;
+    let (mut read, mut reopened) = (0, 0);
+    while !stop.load(Ordering::Relaxed) {
+        let Ok(dir) = std::fs::File::open(summaries) else { continue };
+        let held = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
+        let Ok(names) = std::fs::read_dir(held.join("manifest")) else { continue };
+        let names: Vec<String> = names
+            .flatten()
+            .map(|name| name.file_name().to_string_lossy().into_owned())
+            .filter(|name| !name.starts_with('.'))
+            .collect();
+        for name in names {
+            let mut at = held.clone();
+            let mut again = None;
+            let mut tries = 0;
+            while let Err(why) = whole(&at, &name) {
+                tries += 1;
+                assert!(tries < 20, "{name}: {why}");
+                let dir = std::fs::File::open(summaries).unwrap();
+                at = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
+                again = Some(dir);
+                reopened += 1;
+            }
+            drop(again);
+            read += 1;
+        }
+    }
+    (read, reopened)
+}
+
+fn whole(at: &Path, name: &str) -> Result<(), String> {
+    let bytes = std::fs::read(at.join("manifest").join(name)).map_err(|e| e.to_string())?;
+    let manifest: Value = serde_json::from_slice(&bytes).map_err(|e| e.to_string())?;
+    let path = manifest["paths"]["summaries_path"].as_str().unwrap();
+    let path = path.strip_prefix("summaries/").unwrap();
+    let data = std::fs::read(at.join(path)).map_err(|e| e.to_string())?;
+    let hash = summarizer::contract::hash::sha256(&data).hex();
+    let lines = data.iter().filter(|byte| **byte == b'\n').count();
+    let fits =
+        manifest["integrity"]["sha256"] == hash.as_str() && manifest["counts"]["produced"] == lines;
+    if fits { Ok(()) } else { Err("data and manifest do not match".to_owned()) }
+}
+
+#[test]
+fn a_watcher_never_sees_a_mismatch_while_the_service_is_killed() {
+    let rounds = if support::deep() { 40 } else { 6 };
+    let (home, asked) = many(240, 3, 2);
+    let summaries = home.path("buses/summaries");
+    let stop = AtomicBool::new(false);
+    let mut random = Rng::new(11);
+    std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| watch(&summaries, &stop));
+        for piece in asked.chunks(asked.len().div_ceil(rounds)) {
+            let service = Running::start(&home, &["serve"]);
+            until("the service answers", || home.answers());
+            home.append(&lines(piece));
+            std::thread::sleep(Duration::from_millis(20 + random.below(250)));
+            assert!(!watcher.is_finished(), "the watcher stopped");
+            service.kill();
+        }
+        home.expect(0, &["drain"]);
+        stop.store(true, Ordering::Relaxed);
+        let (read, _) = watcher.join().unwrap();
+        assert!(read > 20, "the watcher read {read} partitions only");
+    });
+    check_published(&home);
+    let (clean, mut asked) = many(240, 3, 1);
+    asked.sort_by_key(|request| request["request_id"].as_str().unwrap().to_owned());
+    clean.append(&lines(&asked));
+    clean.expect(0, &["drain"]);
+    assert_eq!(lines_of(&home), lines_of(&clean));
+    let (records, _) = run_records(&home);
+    assert_eq!(records.iter().filter(|record| record["completed_at"].is_null()).count(), rounds);
 }

@@ -5,6 +5,7 @@
 
 pub mod backup;
 pub mod compact;
+pub mod day;
 pub mod demo;
 pub mod digest;
 pub mod doctor;
@@ -106,6 +107,7 @@ enum Command {
     Digest(digest::DigestArgs),
     Verify(verify::VerifyArgs),
     Trace(trace::TraceArgs),
+    Day(day::DayArgs),
     Quarantine(quarantine::QuarantineArgs),
     Queue(queue::QueueArgs),
     Log(log::LogArgs),
@@ -229,6 +231,7 @@ fn dispatch(command: &Command, context: &Context) -> Result<Exit, Failure> {
         Command::Digest(args) => args.run(context),
         Command::Verify(args) => args.run(context),
         Command::Trace(args) => args.run(context),
+        Command::Day(args) => args.run(context),
         Command::Quarantine(args) => args.run(context),
         Command::Queue(args) => args.run(context),
         Command::Log(args) => args.run(context),

@@ -72,6 +72,14 @@ pub enum Question {
         #[serde(default)]
         texts: bool,
     },
+    /// Make a day exist on the Summary Bus.
+    DayOpen {
+        /// The day.
+        day: String,
+        /// Its upstream partitions, as they were read.
+        #[serde(default)]
+        inputs: Vec<Value>,
+    },
     /// A page of quarantined lines, oldest first.
     Quarantine {
         /// Continue after this event.

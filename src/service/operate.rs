@@ -16,11 +16,12 @@ use super::explain::{Around, ExplainError, Wanted, explain};
 use super::home::Home;
 use super::mark::QueueMark;
 use super::past::{PastError, event_at};
+use super::summaries::DAY_OPENED;
 use super::worker::SharedFlows;
 use crate::config::Config;
 use crate::contract::hash::{Digest, push_hex};
 use crate::contract::ids::{KeyIndex, Seq};
-use crate::contract::time::Timestamp;
+use crate::contract::time::{Day, Timestamp};
 use crate::export::{Committed, ack, quarantine};
 use crate::limits::QUERY_PAGE_ROWS;
 use crate::log::codec::{self, CodecError};
@@ -88,6 +89,14 @@ pub fn answer(
         Question::Show { id } => show(engine, now, &id),
         Question::Explain { id, verify, prompts, texts } => {
             explained(engine, around, &id, Wanted { verify, prompts, texts })
+        }
+        Question::DayOpen { day, inputs } => {
+            if day.parse::<Day>().is_err() {
+                return Ok(Reply::Now(Answer::Refused(format!("{day} is no day"))));
+            }
+            let facts = json!({"day": day, "inputs": inputs}).to_string();
+            engine.note(DAY_OPENED, facts, None, now)?;
+            Ok(Reply::Now(done("opened")))
         }
         Question::Quarantine { after, limit } => {
             let log = engine.log().clone();

@@ -1,0 +1,108 @@
+//! `day open`: a day that exists on the Summary Bus although nothing was asked for it.
+
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::Context;
+use super::failure::{Exit, Failure};
+use super::serve::not_published;
+use super::session::{Held, Session, engine_failed, load_config, run_start};
+use crate::contract::time::Day;
+use crate::contract::vocabulary::ReasonCode;
+use crate::service::control::Question;
+use crate::service::home::Home;
+use crate::service::summaries::Summaries;
+use crate::state::event::RunEnd;
+use crate::upstream::{Family, MemoryIndex, Upstream};
+
+/// Days of the Summary Bus
+#[derive(Debug, Args)]
+pub struct DayArgs {
+    #[command(subcommand)]
+    command: DayCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum DayCommand {
+    /// Make a day exist on all four streams, empty where nothing was produced, with the upstream
+    /// manifests of that day as its inputs
+    Open {
+        /// The day, such as 2026-02-11
+        #[arg(value_name = "DAY")]
+        day: Day,
+    },
+}
+
+impl DayArgs {
+    /// Runs the command.
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        let DayCommand::Open { day } = &self.command;
+        let inputs = inputs(context, *day)?;
+        let read = inputs.len();
+        let question = Question::DayOpen { day: day.to_string(), inputs };
+        match Held::take(context, false)? {
+            Some(held) => open_within(context, held, question)?,
+            None => {
+                let mut session = Session::open(context)?;
+                let answer = session.ask(context, &question);
+                session.close()?;
+                answer?;
+            }
+        }
+        if context.ui.json {
+            context.ui.json(&json!({"opened": day.to_string(), "upstream_manifests": read}));
+        } else {
+            context
+                .ui
+                .out(format!("{day} is open; {read} upstream manifests of that day were read"));
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// Nobody serves: the command is a run of its own, and publishes.
+fn open_within(context: &Context, mut held: Held, question: Question) -> Result<(), Failure> {
+    let now = || context.machine.clock.now();
+    let run = run_start(context, &held.config, "day open")?;
+    held.engine.begin_run(run, now()).map_err(|error| engine_failed(&error))?;
+    held.ask(context, question)?;
+    let mut summaries = Summaries::open(&context.machine.disk, &held.home.buses, held.engine.log())
+        .map_err(|error| not_published(&error))?;
+    summaries.publish(None).map_err(|error| not_published(&error))?;
+    let report = json!({"outputs": summaries.take_promoted()}).to_string();
+    held.engine.finish_run(RunEnd::Clean, report, now()).map_err(|error| engine_failed(&error))?;
+    held.commit(now())?;
+    summaries.publish(None).map_err(|error| not_published(&error))?;
+    held.close()
+}
+
+/// The upstream partitions of a day, verified, as an event names them.
+fn inputs(context: &Context, day: Day) -> Result<Vec<Value>, Failure> {
+    let config = load_config(context)?;
+    let home = Home::new(&context.home, &config);
+    let disk = Arc::clone(&context.machine.disk);
+    let upstream = Upstream::new(disk, &home.buses, Arc::new(MemoryIndex::default()));
+    let mut inputs = Vec::new();
+    for family in Family::ALL {
+        let partition = match upstream.partition(family, &day.to_string()) {
+            Ok(partition) => partition,
+            Err(defect) if defect.reason == ReasonCode::MissingUpstreamManifest => continue,
+            Err(defect) => {
+                let what = format!("{day} cannot be opened: its upstream is not what it says");
+                return Err(Failure::new(Exit::Input, what)
+                    .because(&defect)
+                    .hint("publish data and manifest of that day again"));
+            }
+        };
+        let manifest = &partition.manifest;
+        inputs.push(json!({
+            "path": manifest.data_path, "bus": family.bus(), "partition": manifest.partition,
+            "data_sha256": manifest.data_sha256.hex(), "data_bytes": manifest.bytes,
+            "manifest_path": manifest.path, "manifest_sha256": manifest.sha256.hex(),
+            "schema_version": family.bus_schema_version(),
+        }));
+    }
+    Ok(inputs)
+}
