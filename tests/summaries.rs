@@ -566,9 +566,9 @@ fn an_opened_day_exists_on_every_stream_and_opening_it_again_changes_nothing() {
     let path = "buses/summaries/manifest/2026-02-10.sessions.summary.manifest.json";
     until("the day is published", || home.path(path).exists());
     assert_eq!(service.terminate(), Some(0));
+    check_published(&home);
     flip(&home.path("buses/eventbus/daily/2026-02-11.jsonl"), "Fourth", "Forged");
     home.expect(5, &["day", "open", "2026-02-11"]).says(&["MANIFEST_MISMATCH"]);
-    check_published(&home);
 }
 
 /// A class and a finer code, and how the request that meets them ends.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -32,8 +32,6 @@ pub const RECEIPT: &str = "synthesis_receipt";
 pub const OWN: &str = "service";
 /// How long who commits waits for who follows the service's own run.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// Orders that may wait for the sequencer.
-const WAITING_MAX: usize = 16;
 
 /// What can be asked of the runs of a home.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,7 +79,10 @@ pub struct Orders(Sender<NoteOrder>);
 impl Orders {
     /// The sending and the receiving end.
     pub fn channel() -> (Orders, Receiver<NoteOrder>) {
-        let (sender, receiver) = bounded(WAITING_MAX);
+        // Whoever orders waits for the answer, so there are never more than callers. A channel of
+        // fixed length would keep orders nobody takes any more, and their callers would wait for
+        // ever; this one drops them with its receiver.
+        let (sender, receiver) = unbounded();
         (Orders(sender), receiver)
     }
 }
