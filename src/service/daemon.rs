@@ -555,13 +555,19 @@ impl Sequencer {
 
     fn take_report(&mut self, report: Report) -> Result<(), ServiceError> {
         let now = self.now();
-        let answer = match &report.outcome {
-            Outcome::Responded { call, .. } => Some((report.request, *call)),
-            _ => None,
+        let (request, attempt) = (report.request, report.attempt);
+        let (resolved, answered) = match &report.outcome {
+            Outcome::Resolved { .. } => (true, None),
+            Outcome::Responded { call, .. } => (false, Some(*call)),
+            _ => (false, None),
         };
         let counted = self.engine.report(report, now)?;
-        if let Some((request, call)) = answer.filter(|_| !counted) {
+        // Its try ended meanwhile: nothing of it will be committed, and nobody may wait for that.
+        if let Some(call) = answered.filter(|_| !counted) {
             self.pool.answered(request, &call);
+        }
+        if resolved && !counted {
+            self.pool.drop_try(request, attempt);
         }
         Ok(())
     }

@@ -266,6 +266,11 @@ impl Pool {
         late.map(|(which, _)| *which).collect()
     }
 
+    /// Forgets the rest of one try, whose input came too late to be of use.
+    pub fn drop_try(&self, request: Seq, attempt: u32) {
+        self.waiting.lock().remove(&(request, attempt));
+    }
+
     /// Forgets a try that will not go on.
     pub fn forget(&self, request: Seq) {
         self.waiting.lock().retain(|(waiting, _), _| *waiting != request);
