@@ -212,7 +212,7 @@ fn what_cannot_be_summarized_says_why() {
 /// Texts nobody wrote a pack for.
 fn odd_texts() -> Vec<(&'static str, String)> {
     let code =
-        "fn main() {\n    let x = vec![1, 2, 3];\n    println!(\"{x:?}\");\n}\n// TODO: ask Ana\n";
+        "fn main() {\n    let x = vec![1, 2, 3];\n    println!(\"{x:?}\");\n}\n// note: ask Ana\n";
     let html = "<!doctype html><table><tr><td>Lunes</td><td>9:00</td></tr></table><p>Se ruega silencio &amp; paciencia.<script>x()</script>";
     let mail = "Asunto: Cambio de sala\nDe: Lucía Gómez <lucia@example.org>\nPara: equipo@example.org\n\nHola a todos:\n\nLa reunión del jueves 5 de marzo pasa a las 16:30 en la sala 2. Por favor, confirmad antes del miércoles. El presupuesto sube a 1.250,50 €.\n\nUn saludo,\nLucía\n--\nEnviado desde mi teléfono";
     let list: String = (0..1_500).map(|n| format!("- item {n}: value {}\n", n * 7 % 13)).collect();
