@@ -191,6 +191,10 @@ fn repair(context: &Context) -> Result<Exit, Failure> {
     let published = Summaries::open(&context.machine.disk, &held.home.buses, held.engine.log())
         .and_then(|mut summaries| summaries.publish_all())
         .map_err(|error| not_published(&error))?;
+    let (disk, snapshots) = (&context.machine.disk, held.home.snapshots());
+    SnapshotFiles::open(disk, snapshots, held.engine.log(), Cursor::default(), None).map_err(
+        |error| Failure::new(Exit::Storage, "cannot write run/snapshots again").because(&error),
+    )?;
     held.close()?;
     if context.ui.json {
         context.ui.json(&json!({"published": published}));

@@ -3,10 +3,10 @@
 //! share one, and the same words found twice get one id.
 
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::text::Text;
-use crate::contract::hash::Digest;
+use crate::contract::hash::{Digest, sha256};
 use crate::contract::json::jcs_hash;
 
 /// What a span counts.
@@ -81,16 +81,32 @@ pub struct EvidenceRef {
 
 /// The id of evidence in a namespace (`idx:<index_id>` or `corp:<corpus_id>`).
 pub fn evidence_id(namespace: &str, chunk_id: &str, span: Span, quote: Option<Digest>) -> String {
-    let pre_image = json!([
-        "evidence.v1",
-        namespace,
-        chunk_id,
-        span.start,
-        span.end,
-        span.unit.name(),
-        quote.map(|digest| digest.hex()),
-    ]);
-    format!("ev_{}", &jcs_hash(&pre_image).hex()[..32])
+    let digest = match is_plain(namespace) && is_plain(chunk_id) && span.end <= PLAIN_NUMBER_MAX {
+        true => sha256(plain_pre_image(namespace, chunk_id, span, quote)),
+        false => jcs_hash(&pre_image(namespace, chunk_id, span, quote)),
+    };
+    format!("ev_{}", &digest.hex()[..32])
+}
+
+/// Largest whole number that canonical JSON writes with its own digits.
+const PLAIN_NUMBER_MAX: u64 = 1 << 53;
+
+/// Whether canonical JSON writes a text as it is. Nearly every id is, and a fold derives many.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\')
+}
+
+fn pre_image(namespace: &str, chunk_id: &str, span: Span, quote: Option<Digest>) -> Value {
+    let quote = quote.map(|digest| digest.hex());
+    let unit = span.unit.name();
+    json!(["evidence.v1", namespace, chunk_id, span.start, span.end, unit, quote])
+}
+
+/// The canonical form of the same, written at once.
+fn plain_pre_image(namespace: &str, chunk_id: &str, span: Span, quote: Option<Digest>) -> String {
+    let quote = quote.map_or("null".to_owned(), |digest| format!("\"{}\"", digest.hex()));
+    let (start, end, unit) = (span.start, span.end, span.unit.name());
+    format!("[\"evidence.v1\",\"{namespace}\",\"{chunk_id}\",{start},{end},\"{unit}\",{quote}]")
 }
 
 /// True for an id of the shape we derive; others are foreign and taken as they are.
@@ -148,6 +164,26 @@ mod tests {
             assert!(is_derived(&id));
         }
         assert!(!is_derived("ev_1"));
+    }
+
+    #[test]
+    fn the_form_written_at_once_is_the_canonical_one() {
+        let quote = Some(crate::contract::hash::sha256("words"));
+        for namespace in ["idx:a", "corp:é", "corp:\u{7f}\u{2028}", "idx:😀/x"] {
+            for span in [span(0, 0), span(7, PLAIN_NUMBER_MAX)] {
+                for quote in [None, quote] {
+                    assert!(is_plain(namespace));
+                    let canonical =
+                        crate::contract::json::jcs(&pre_image(namespace, "c", span, quote));
+                    assert_eq!(plain_pre_image(namespace, "c", span, quote), canonical);
+                }
+            }
+        }
+        for odd in ["a\"b", "a\\b", "a\nb", "\u{1}"] {
+            assert!(!is_plain(odd));
+            let hash = jcs_hash(&pre_image("idx:a", odd, span(1, 2), None)).hex();
+            assert_eq!(evidence_id("idx:a", odd, span(1, 2), None), format!("ev_{}", &hash[..32]));
+        }
     }
 
     #[test]
