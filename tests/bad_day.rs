@@ -504,3 +504,74 @@ fn what_is_wrong_around_a_home_is_found() {
     std::fs::write(&settings, "[retry]\nmax_attemps = 3\n").unwrap();
     found(&findings(&[]), "configuration", "did you mean", "summarizer config");
 }
+
+#[test]
+fn retention_says_what_it_would_do_does_it_and_leaves_a_sound_log() {
+    let home = ProcessHome::new();
+    // A model that answers: what it says is kept in the log, as it was paid for.
+    let script = home.path("model.sh");
+    let answer = "printf '{\"text\":\"It failed twice. It works again.\"}'";
+    std::fs::write(&script, format!("#!/bin/sh\ncat > /dev/null\n{answer}\n")).unwrap();
+    let script = script.display();
+    let settings = |retention: &str| {
+        let text = format!(
+            "[provider]\ndefault = \"script\"\n[provider.script]\nkind = \"command\"\n\
+             command = [\"/bin/sh\", \"{script}\"]\n{retention}"
+        );
+        std::fs::write(home.path("summarizer.toml"), text).unwrap();
+    };
+    settings("");
+    let at = |now: &str, exit: i32, args: &[&str]| {
+        let mut command = home.command(args);
+        let ran = command.env("SUMMARIZER_TEST_NOW", now).output().unwrap();
+        let ran = support::process::Ran::of(ran);
+        assert_eq!(ran.exit, Some(exit), "{args:?}\n{}\n{}", ran.out, ran.err);
+        ran
+    };
+    let (winter, spring) = ("2026-01-10T00:00:00Z", "2026-04-10T00:00:00Z");
+    for (id, now) in [("a", winter), ("b", spring)] {
+        home.note(&format!("{id}.txt"), "It failed twice on Monday. It works again since.");
+        home.append(&lines(&[with(request(id, ACTIVE, json!({})), "idempotency_key", id)]));
+        at(now, 0, &["drain"]);
+    }
+    let answers = |now: &str| {
+        let dump = at(now, 0, &["log", "dump"]).json_lines();
+        dump.iter().filter(|event| event["event"] == "ModelResponded").count()
+    };
+    assert!(answers(spring) >= 2, "the model was not asked");
+    at(spring, 0, &["retain"]).says(&["nothing is retired"]);
+    settings(
+        "[retention]\nanswers_after = \"30 d\"\nacks_after = \"30 d\"\n\
+         [compaction]\narchive_after = \"30 d\"\n",
+    );
+    let (acks, before) = (home.read(ACKS), published(&home));
+    let would = at(spring, 0, &["retain", "--dry-run", "--json"]).json();
+    assert_eq!(would["acks"]["moved"], 2, "{would}");
+    assert!(would["answers"]["dropped"].as_u64().unwrap() >= 1, "{would}");
+    assert_eq!(home.read(ACKS), acks, "a dry run changed something");
+    let done = at(spring, 0, &["retain", "--json"]).json();
+    assert_eq!((&done["answers"], &done["acks"]), (&would["answers"], &would["acks"]));
+    assert!(done["frames"]["records"].as_u64().unwrap() >= 1, "{done}");
+    let again = at(spring, 0, &["retain", "--dry-run", "--json"]).json();
+    assert_eq!((&again["answers"]["dropped"], &again["acks"]["moved"]), (&json!(0), &json!(0)));
+    // What was moved and what stays are together what was there.
+    let archive = std::fs::read_dir(home.path("run/archive")).unwrap();
+    let moved = archive
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.ends_with("jsonl") || path.to_string_lossy().ends_with(".jsonl"));
+    let together = [std::fs::read(moved.unwrap()).unwrap(), home.read(ACKS)].concat();
+    assert_eq!(together, acks);
+    for command in
+        [["log", "verify"].as_slice(), &["replay", "--verify"], &["verify"], &["doctor", "--deep"]]
+    {
+        at(spring, 0, command);
+    }
+    std::fs::remove_file(home.path(ACKS)).unwrap();
+    at(spring, 0, &["replay", "--verify"]);
+    assert!(acks.ends_with(&home.read(ACKS)), "only what is kept is written again");
+    assert_eq!(published(&home), before);
+    // A copy has everything that is left, and all acks again.
+    let copy = home.path("copy");
+    at(spring, 0, &["backup", copy.to_str().unwrap()]);
+    at(spring, 0, &["--home", copy.to_str().unwrap(), "log", "verify"]);
+}

@@ -18,7 +18,7 @@ use super::session::{Session, load_config, log_failed};
 use super::{Context, ui};
 use crate::contract::hash::{Digest, Hasher};
 use crate::contract::ids::Seq;
-use crate::export::append_only::{AppendOnly, Project};
+use crate::export::append_only::{AppendOnly, Project, Range};
 use crate::export::{ack, quarantine};
 use crate::log::LogError;
 use crate::log::codec::Cursor;
@@ -222,8 +222,14 @@ impl BackupArgs {
         let files: [(PathBuf, Project); 2] =
             [(to.acks(), ack::line), (to.quarantine(), quarantine::line)];
         for (path, project) in files {
-            let opened =
-                AppendOnly::open(Arc::clone(disk), &path, project, Cursor::default(), &log, None);
+            let opened = AppendOnly::open(
+                Arc::clone(disk),
+                &path,
+                project,
+                Cursor::default(),
+                &log,
+                Range::default(),
+            );
             let (mut file, _) = opened.map_err(|error| {
                 Failure::new(Exit::Storage, "cannot write the acks").because(&error)
             })?;

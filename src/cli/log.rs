@@ -1,17 +1,14 @@
 //! `log`: events as JSON lines, sizes, the hash chain, retention.
 
-use std::ops::ControlFlow;
-
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::failure::{Exit, Failure};
+use super::retain::first_after;
 use super::session::{Held, Session, held_by_another, log_failed};
 use super::{Context, ui};
 use crate::config::parse_duration_ms;
 use crate::contract::ids::Seq;
-use crate::contract::time::Timestamp;
-use crate::log::Reader;
 use crate::service::control::Question;
 
 /// Look into the log
@@ -188,20 +185,6 @@ fn archive(
         ));
     }
     Ok(Exit::Done)
-}
-
-/// The first record stamped after a moment, or the end.
-fn first_after(log: &Reader, moment: Timestamp) -> Result<Seq, Failure> {
-    let mut found = log.head().0.next();
-    log.scan(Seq(1), None, &mut |entry| {
-        if entry.at > moment {
-            found = entry.seq;
-            return ControlFlow::Break(());
-        }
-        ControlFlow::Continue(())
-    })
-    .map_err(|error| log_failed(&error))?;
-    Ok(found)
 }
 
 fn parse_anchor(anchor: &str) -> Result<(u64, String), Failure> {

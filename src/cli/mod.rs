@@ -24,6 +24,7 @@ pub mod queue;
 pub mod recover;
 pub mod registry;
 pub mod replay;
+pub mod retain;
 pub mod schema;
 pub mod select;
 pub mod serve;
@@ -115,6 +116,7 @@ enum Command {
     Export(replay::ExportArgs),
     Doctor(doctor::DoctorArgs),
     Backup(backup::BackupArgs),
+    Retain(retain::RetainArgs),
     Service(service::ServiceArgs),
     Recover(recover::RecoverArgs),
     Config(home::ConfigArgs),
@@ -239,6 +241,7 @@ fn dispatch(command: &Command, context: &Context) -> Result<Exit, Failure> {
         Command::Export(args) => args.run(context),
         Command::Doctor(args) => args.run(context),
         Command::Backup(args) => args.run(context),
+        Command::Retain(args) => args.run(context),
         Command::Service(args) => args.run(context),
         Command::Recover(args) => args.run(context),
         Command::Config(args) => args.run(context),

@@ -12,7 +12,7 @@ use super::session::{Held, held_by_another, log_failed};
 use super::{Context, ui};
 use crate::contract::ids::Seq;
 use crate::digest::publish::Digests;
-use crate::export::append_only::{AppendOnly, Project};
+use crate::export::append_only::{AppendOnly, Project, Range};
 use crate::export::{ack, quarantine};
 use crate::log::LogError;
 use crate::log::codec::Cursor;
@@ -154,11 +154,12 @@ impl ExportArgs {
         let files: [(&str, Project); 2] =
             [("ack.jsonl", ack::line), ("quarantine.jsonl", quarantine::line)];
         let mut written = Vec::new();
+        let range = Range { until, ..Range::default() };
         for (name, project) in files {
             let path = run.join(name);
             let log = held.engine.log();
             let opened =
-                AppendOnly::open(Arc::clone(disk), &path, project, Cursor::default(), log, until);
+                AppendOnly::open(Arc::clone(disk), &path, project, Cursor::default(), log, range);
             let (file, _) = opened
                 .map_err(|error| Failure::new(Exit::Storage, "cannot export").because(&error))?;
             written.push(json!({"path": path, "bytes": file.bytes()}));

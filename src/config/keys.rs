@@ -104,6 +104,18 @@ pub const KEYS: &[Key] = &[
     key("digest.debounce", "\"30 s\"", Kind::Duration, "quiet time before such a build"),
     key("digest.max_delay", "\"10 min\"", Kind::Duration, "longest wait for quiet"),
     key("digest.legacy_rows", "\"off\"", Kind::Text, "on: also index/l2_rows_legacy.json"),
+    key(
+        "retention.answers_after",
+        "\"never\"",
+        Kind::Text,
+        "age at which answers of models to ended requests are dropped",
+    ),
+    key(
+        "retention.acks_after",
+        "\"never\"",
+        Kind::Text,
+        "age at which acks are moved to run/archive",
+    ),
     key("provider.default", "\"builtin\"", Kind::Text, "who answers when a flow names nobody"),
     key("budget.max_cost_per_day", "\"none\"", Kind::Number, "stop for the day above this cost"),
     key(

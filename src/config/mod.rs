@@ -81,7 +81,7 @@ pub struct Setting {
     pub origin: Origin,
 }
 
-/// When old log frames are moved to archive segments.
+/// When something old is moved away or dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum ArchiveAfter {
     /// Only on demand.
@@ -157,6 +157,8 @@ pub struct Config {
     pub run_logs: PathBuf,
     pub checkpoint_every_events: u64,
     pub archive_after: ArchiveAfter,
+    pub answers_after: ArchiveAfter,
+    pub acks_after: ArchiveAfter,
     pub python_allowed: bool,
     pub python_interpreter: String,
     pub python_timeout_ms: i64,
@@ -328,14 +330,7 @@ impl Values {
         if !(0.001..=1.0).contains(&share) {
             return Err(self.bad("export.max_share_of_time", "a share between 0.001 and 1"));
         }
-        let archive = self.text("compaction.archive_after")?;
-        let archive_after = match archive.as_str() {
-            "never" => ArchiveAfter::Never,
-            text => ArchiveAfter::Age(
-                parse_duration_ms(text)
-                    .ok_or_else(|| self.bad("compaction.archive_after", "\"never\" or an age"))?,
-            ),
-        };
+        let archive_after = self.age("compaction.archive_after")?;
         Ok(Config {
             bus_home: PathBuf::from(self.text("bus_home")?),
             timezone,
@@ -369,6 +364,8 @@ impl Values {
             checkpoint_every_events: self.at_least_one("compaction.checkpoint_every_events")?
                 as u64,
             archive_after,
+            answers_after: self.age("retention.answers_after")?,
+            acks_after: self.age("retention.acks_after")?,
             python_allowed: self.flag("python.allow")?,
             python_interpreter: self.text("python.interpreter")?,
             python_timeout_ms: self.duration("python.timeout")?,
@@ -511,6 +508,16 @@ impl Values {
     fn is_unset(&self, path: &str) -> bool {
         matches!(self.value(path), (toml::Value::String(text), _) if text.is_empty() || text == "none")
             || (path.contains('\u{0}') && !self.found.contains_key(path))
+    }
+
+    /// `never` or an age.
+    fn age(&self, path: &str) -> Result<ArchiveAfter, ConfigError> {
+        match self.text(path)?.as_str() {
+            "never" => Ok(ArchiveAfter::Never),
+            text => parse_duration_ms(text)
+                .map(ArchiveAfter::Age)
+                .ok_or_else(|| self.bad(path, "\"never\" or an age such as \"90 d\"")),
+        }
     }
 
     /// An address to listen on, or `off`.

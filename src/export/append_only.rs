@@ -50,6 +50,15 @@ pub enum ProjectionError {
 /// Which line an event becomes.
 pub type Project = fn(&Committed) -> Option<String>;
 
+/// Which events a file tells of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Range {
+    /// Those after this one; earlier ones were moved away by retention.
+    pub after: Seq,
+    /// Up to and with this one; all when absent.
+    pub until: Option<Seq>,
+}
+
 /// The file and how far it has got.
 pub struct AppendOnly {
     disk: Arc<dyn Disk>,
@@ -71,15 +80,16 @@ pub struct Repair {
 }
 
 impl AppendOnly {
-    /// Opens the file and makes it equal to the log, up to and with `until`.
+    /// Opens the file and makes it equal to what the range of the log says.
     pub fn open(
         disk: Arc<dyn Disk>,
         path: &Path,
         project: Project,
         cursor: Cursor,
         log: &Reader,
-        until: Option<Seq>,
+        range: Range,
     ) -> Result<(AppendOnly, Repair), ProjectionError> {
+        let Range { after, until } = range;
         let file = match disk.open(path, Open::ReadWrite) {
             Ok(file) => file,
             Err(source) => {
@@ -91,12 +101,12 @@ impl AppendOnly {
             path: path.to_owned(),
             file,
             project,
-            applied: Seq(0),
+            applied: after,
             bytes: 0,
             buffer: Vec::new(),
         };
         let length = projection.length()?;
-        if cursor.bytes <= length {
+        if cursor.bytes <= length && cursor.applied >= after {
             (projection.applied, projection.bytes) = (cursor.applied, cursor.bytes);
         }
         let repair = projection.repair(length, log, until)?;

@@ -245,6 +245,8 @@ impl<C> Decode<C> for Open {
     }
 }
 
+/// The tag of [`Event::ModelResponded`].
+pub const MODEL_RESPONDED: u16 = 14;
 /// The tag of [`Event::LineQuarantined`], for scans that look for nothing else.
 pub const LINE_QUARANTINED: u16 = 3;
 /// The tag of [`Event::SummaryProduced`].

@@ -36,6 +36,8 @@ pub(crate) const ARCHIVE_BYTES: usize = 1 << 20;
 pub(crate) const BODY_MAX: usize = 64 << 20;
 
 const BODY_HEADER: usize = 14;
+/// Envelope of a body that retention dropped.
+const DROPPED: u8 = 2;
 
 /// A record before it has a position.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -209,6 +211,15 @@ impl Packer {
     }
 }
 
+/// What stands in the place of a body that retention dropped.
+pub(crate) fn dropped_body(seq: Seq) -> Vec<u8> {
+    let mut out = vec![0; BODY_HEADER];
+    out[0] = DROPPED;
+    let check = check(seq, &[&out[..6], &[]]);
+    out[6..].copy_from_slice(&check);
+    out
+}
+
 /// Undoes `Packer`; reusable, because setting one up costs more than a small frame.
 pub(crate) struct Unpacker {
     zstd: zstd::bulk::Decompressor<'static>,
@@ -265,9 +276,13 @@ impl Unpacker {
         frame.check_lengths()
     }
 
-    /// Decodes a body.
-    pub fn body(&mut self, seq: Seq, stored: &[u8]) -> Result<Vec<u8>, LogError> {
+    /// Decodes a body; `None` for one that retention dropped.
+    pub fn body(&mut self, seq: Seq, stored: &[u8]) -> Result<Option<Vec<u8>>, LogError> {
+        if stored == dropped_body(seq) {
+            return Ok(None);
+        }
         self.try_body(seq, stored)
+            .map(Some)
             .map_err(|what| LogError::Damaged { seq, what: format!("body: {what}") })
     }
 

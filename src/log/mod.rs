@@ -55,7 +55,8 @@
 //!
 //! The check is the first eight bytes of sha256(u64 first sequence ‖ bytes 0..48 ‖ bytes 56..). A
 //! block is compressed when that saves an eighth. A body is `u8 envelope · u8 compression · u32
-//! length · [8] check · bytes`, its check formed in the same way over everything else.
+//! length · [8] check · bytes`, its check formed in the same way over everything else. A body that
+//! retention dropped is such a header with envelope 2 and length 0.
 //!
 //! The mark of the last non-empty commit counts; an empty one means unchanged.
 //!

@@ -222,8 +222,13 @@ pub fn compare_files(
     may_lag: bool,
 ) -> Result<Vec<String>, ReplayError> {
     let mut differences = Vec::new();
-    for (path, project) in [(acks, ack::line as Project), (quarantined, quarantine::line)] {
-        if let Some(difference) = compare_file(log, disk, path, project, may_lag)? {
+    let floor = log.document("cursor.acks_floor")?;
+    let floor = floor.and_then(|bytes| codec::decode_cursor(&bytes).ok());
+    let after = floor.map_or(Seq(0), |floor| floor.applied);
+    for (path, project, after) in
+        [(acks, ack::line as Project, after), (quarantined, quarantine::line, Seq(0))]
+    {
+        if let Some(difference) = compare_file(log, disk, path, (project, after), may_lag)? {
             differences.push(format!("{}: {difference}", path.display()));
         }
     }
@@ -234,7 +239,7 @@ fn compare_file(
     log: &Reader,
     disk: &Arc<dyn Disk>,
     path: &Path,
-    project: Project,
+    (project, after): (Project, Seq),
     may_lag: bool,
 ) -> Result<Option<String>, ReplayError> {
     let failed = |source| ReplayError::File { path: path.to_owned(), source };
@@ -244,7 +249,7 @@ fn compare_file(
     let file = disk.open(path, Open::Read).map_err(failed)?;
     let mut follower = Follower { file, offset: 0, expected: Vec::new(), ended: false };
     let mut outcome: Result<Option<String>, ReplayError> = Ok(None);
-    log.scan(Seq(1), None, &mut |entry| {
+    log.scan(after.next(), None, &mut |entry| {
         let event = match codec::decode(entry.tag, entry.version, entry.payload) {
             Ok(event) => event,
             Err(source) => {

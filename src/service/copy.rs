@@ -97,6 +97,7 @@ impl Page {
             let body = match entry.has_body.then(|| log.body(entry.seq)) {
                 None => None,
                 Some(Ok(Some(body))) => Some(body),
+                Some(Ok(None)) if log.body_is_dropped(entry.seq).unwrap_or(false) => None,
                 Some(Ok(None)) => {
                     damage = Some(format!("the body of event {} is missing", entry.seq));
                     return ControlFlow::Break(());

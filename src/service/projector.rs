@@ -16,7 +16,7 @@ use super::engine::{self, EngineError};
 use super::home::Home;
 use super::snapshot_files::{Projected, SNAPSHOTS, SnapshotFiles};
 use crate::contract::ids::Seq;
-use crate::export::append_only::{AppendOnly, ProjectionError, Repair};
+use crate::export::append_only::{AppendOnly, ProjectionError, Range, Repair};
 use crate::export::{Committed, ack, quarantine};
 use crate::log::Reader;
 use crate::log::codec::Cursor;
@@ -33,6 +33,9 @@ const SYNC_AFTER_BYTES: u64 = 64 << 20;
 pub const ACKS: &str = "acks";
 /// The name of the quarantine's cursor.
 pub const QUARANTINE: &str = "quarantine";
+
+/// Up to which event retention has moved acks away.
+pub const ACKS_FLOOR: &str = "acks_floor";
 
 /// The append-only projections could not be opened or kept.
 #[derive(Debug, thiserror::Error)]
@@ -62,15 +65,17 @@ impl Projections {
         log: &Reader,
     ) -> Result<(Projections, [Repair; 2]), ProjectorError> {
         let cursors = [engine::cursor(log, ACKS)?, engine::cursor(log, QUARANTINE)?];
+        let after = engine::cursor(log, ACKS_FLOOR)?.applied;
+        let acked = Range { after, until: None };
         let (acks, first) =
-            AppendOnly::open(Arc::clone(disk), &home.acks(), ack::line, cursors[0], log, None)?;
+            AppendOnly::open(Arc::clone(disk), &home.acks(), ack::line, cursors[0], log, acked)?;
         let (quarantine, second) = AppendOnly::open(
             Arc::clone(disk),
             &home.quarantine(),
             quarantine::line,
             cursors[1],
             log,
-            None,
+            Range::default(),
         )?;
         Ok((Projections { acks, quarantine }, [first, second]))
     }

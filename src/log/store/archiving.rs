@@ -12,16 +12,19 @@ use redb::{ReadTransaction, ReadableTable};
 
 use crate::contract::ids::Seq;
 use crate::log::error::LogError;
-use crate::log::frame::{Frame, Unpacker};
+use crate::log::frame::{Frame, Unpacker, dropped_body};
 use crate::log::segment::{Segment, SegmentInfo, SegmentWriter};
 use crate::os::Disk;
 
 use super::failure::{engine, guarded};
-use super::tables::{Bytes, FRAMES, SEGMENTS};
+use super::tables::{BODIES, Bytes, FRAMES, SEGMENTS};
 use super::{Shared, Store};
 
 /// Stored frame bytes after which a segment is closed; bounds the transaction that drops them.
 const SEGMENT_BYTES: usize = 64 << 20;
+
+/// Bodies dropped in one transaction.
+const DROPPED_AT_ONCE: usize = 10_000;
 
 /// What was moved to the archive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -122,6 +125,30 @@ impl Store {
             }
             txn.commit().map_err(engine("archive"))
         })
+    }
+
+    /// Drops bodies that a policy no longer wants; the events keep their hashes, and what was
+    /// dropped is told apart from what was lost.
+    pub fn drop_bodies(&mut self, seqs: &[Seq]) -> Result<(), LogError> {
+        self.shared.usable()?;
+        for some in seqs.chunks(DROPPED_AT_ONCE) {
+            let dropped = guarded("drop bodies", || {
+                self.shared.with_db(|db| {
+                    let mut txn = db.begin_write().map_err(engine("drop bodies"))?;
+                    txn.set_quick_repair(self.options.quick_repair);
+                    {
+                        let mut bodies = txn.open_table(BODIES).map_err(engine("drop bodies"))?;
+                        for seq in some {
+                            let mark = dropped_body(*seq);
+                            bodies.insert(seq.0, &*mark).map_err(engine("drop bodies"))?;
+                        }
+                    }
+                    txn.commit().map_err(engine("drop bodies"))
+                })
+            });
+            dropped.inspect_err(|_| self.shared.poison())?;
+        }
+        Ok(())
     }
 
     /// Gives the free pages of the file back to the disk; true when it became smaller. Needs as

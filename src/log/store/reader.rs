@@ -12,7 +12,7 @@ use crate::contract::hash::Digest;
 use crate::contract::ids::{KeyIndex, Seq};
 use crate::contract::time::Timestamp;
 use crate::log::error::LogError;
-use crate::log::frame::{Entry, Frame, Header, Record, Unpacker};
+use crate::log::frame::{Entry, Frame, Header, Record, Unpacker, dropped_body};
 use crate::log::runs::{entry, entry_count, key_of, lower_bound};
 
 use super::archiving::listed;
@@ -206,12 +206,23 @@ impl Reader {
         Ok(())
     }
 
-    /// Bytes stored beside a record.
+    /// Bytes stored beside a record; `None` when there are none, or when retention dropped them.
     pub fn body(&self, seq: Seq) -> Result<Option<Vec<u8>>, LogError> {
         match self.value("read a body", BODIES, seq)? {
-            Some(stored) => Ok(Some(Unpacker::new()?.body(seq, &stored)?)),
+            Some(stored) => Unpacker::new()?.body(seq, &stored),
             None => Ok(None),
         }
+    }
+
+    /// Whether retention dropped the bytes beside a record.
+    pub fn body_is_dropped(&self, seq: Seq) -> Result<bool, LogError> {
+        let stored = self.value("read a body", BODIES, seq)?;
+        Ok(stored.is_some_and(|stored| stored == dropped_body(seq)))
+    }
+
+    /// Bytes that the body of a record takes in the store.
+    pub fn body_bytes(&self, seq: Seq) -> Result<u64, LogError> {
+        Ok(self.value("read a body", BODIES, seq)?.map_or(0, |stored| stored.len() as u64))
     }
 
     /// A row.

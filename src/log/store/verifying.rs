@@ -114,6 +114,7 @@ impl Reader {
     fn check_body(&self, seq: Seq) -> Result<(), LogError> {
         match self.body(seq)? {
             Some(_) => Ok(()),
+            None if self.body_is_dropped(seq)? => Ok(()),
             None => Err(LogError::Damaged { seq, what: "its body is missing".into() }),
         }
     }
