@@ -167,16 +167,22 @@ fn log_records(chain: &mut Chain, around: &Around, story: &Story) {
     }
     let now = sha256(&story.body).hex();
     chain.same("log.item", "the item", &story.body_sha256.hex(), &now);
-    let mut wrong = Vec::new();
+    let (mut wrong, mut dropped) = (Vec::new(), 0);
     for answer in &story.answers {
         match around.log.body(crate::contract::ids::Seq(answer.seq)) {
             Ok(Some(body)) if sha256(&body).hex() == answer.body_sha256 => {}
             Ok(Some(_)) => wrong.push(format!("the answer of event {} is another", answer.seq)),
-            Ok(None) => wrong.push(format!("the answer of event {} is gone", answer.seq)),
+            Ok(None) => match around.log.body_is_dropped(crate::contract::ids::Seq(answer.seq)) {
+                Ok(true) => dropped += 1,
+                _ => wrong.push(format!("the answer of event {} is gone", answer.seq)),
+            },
             Err(error) => wrong.push(format!("the answer of event {}: {error}", answer.seq)),
         }
     }
-    if !story.answers.is_empty() {
+    if dropped > 0 && wrong.is_empty() {
+        let what = format!("{dropped} answers went by their age, as the settings say");
+        chain.put("log.answers", Standing::Unknown, what);
+    } else if !story.answers.is_empty() {
         chain.all(
             "log.answers",
             format!("{} answers are as recorded", story.answers.len()),

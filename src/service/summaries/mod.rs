@@ -204,9 +204,14 @@ impl Summaries {
         for key in changed {
             let Some(day) = self.book.day(key) else { continue };
             let mut writer = PartitionWriter::new(*key, publication.create(&key.data_file())?);
-            for seq in day.items() {
-                let line = self.log.body(seq)?.ok_or(SummariesError::NoItem(seq))?;
-                writer.push(&line)?;
+            let mut pushed = Ok(());
+            let missing = self.log.bodies(&mut day.items(), &mut |line| {
+                pushed = writer.push(line);
+                if pushed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })?;
+            pushed?;
+            if let Some(seq) = missing {
+                return Err(SummariesError::NoItem(seq));
             }
             let (data, manifest) = writer.finish(&day.facts())?;
             publication.finish(data)?;
