@@ -4,7 +4,7 @@
 //! anything. It asks the sequencer what the control socket would be asked, so an answer is the same
 //! as a command's. Bounded in every way: connections at once, bytes of a request, time to send and
 //! receive it, rows of an answer. A request must name this machine by an address or `localhost`
-//! ([`http`]), so that no page of somebody else can read it through a name that leads here. The
+//! (`http`), so that no page of somebody else can read it through a name that leads here. The
 //! page is one document with everything in it; its policy allows exactly its own script and style
 //! by their hashes, and its script makes no markup from text.
 //!
