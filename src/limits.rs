@@ -14,8 +14,9 @@ pub const VIOLATIONS_MAX: usize = 100;
 pub const COMMIT_INPUTS_MAX: usize = 4096;
 /// Most payload bytes in one commit (`commit.max_bytes`).
 pub const COMMIT_BYTES_MAX: usize = 8 << 20;
-/// Payload bytes after which a frame is closed; one commit may hold several frames.
-pub const FRAME_BYTES: usize = 128 << 10;
+/// Payload bytes after which a frame is closed; one commit may hold several frames. A repeated key
+/// reads two records of an earlier request, each through its whole frame.
+pub const FRAME_BYTES: usize = 32 << 10;
 /// Largest single event payload the codec accepts.
 pub const EVENT_BYTES_MAX: usize = 16 << 20;
 /// Open requests above which intake pauses.

@@ -42,7 +42,7 @@
 //!
 //! # Frame
 //!
-//! Consecutive records of one commit, about 128 KiB of payload; a commit is one or more frames.
+//! Consecutive records of one commit, about 32 KiB of payload; a commit is one or more frames.
 //!
 //! ```text
 //! 0  u8  envelope = 1          4  u32 records        16 [32] hash before the first record

@@ -22,8 +22,8 @@ use crate::log::Reader;
 use crate::log::codec::Cursor;
 use crate::os::Disk;
 
-/// Commits that may wait to be projected.
-const BEHIND: usize = 64;
+/// Commits that may wait to be projected: a few, because each may hold some megabytes of requests.
+const BEHIND: usize = 8;
 /// Commits with snapshots that may wait to be written.
 const SNAPSHOTS_BEHIND: usize = 1024;
 /// Bytes of acks after which the files are made durable.
