@@ -28,7 +28,7 @@ use crate::limits;
 use crate::os::Disk;
 
 use super::error::LogError;
-use super::frame::{NewRecord, Packer};
+use super::frame::{NewRecord, Packer, Unpacker};
 use super::runs::Tier;
 use super::segment::Segment;
 
@@ -139,6 +139,8 @@ struct Shared {
     /// Odd while a checkpoint may be committed and is not yet published.
     checkpoints: AtomicU64,
     frames: FrameCache,
+    /// Set up and idle: setting one up costs as much as a small frame.
+    unpackers: Mutex<Vec<Unpacker>>,
     /// The segment read last.
     segment: Mutex<Option<Arc<Segment>>>,
     archive_dir: PathBuf,
@@ -150,6 +152,21 @@ struct Shared {
 impl Shared {
     fn published(&self) -> Arc<Published> {
         self.published.read().clone()
+    }
+
+    /// Lends an unpacker for one piece of work.
+    fn unpacking<T>(
+        &self,
+        work: impl FnOnce(&mut Unpacker) -> Result<T, LogError>,
+    ) -> Result<T, LogError> {
+        let idle = self.unpackers.lock().pop();
+        let mut unpacker = match idle {
+            Some(unpacker) => unpacker,
+            None => Unpacker::new()?,
+        };
+        let done = work(&mut unpacker);
+        self.unpackers.lock().push(unpacker);
+        done
     }
 
     fn usable(&self) -> Result<(), LogError> {

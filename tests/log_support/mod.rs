@@ -18,7 +18,9 @@ use summarizer::os::Disk;
 pub const ID: [u8; 16] = [7; 16];
 
 pub fn open_on(disk: Arc<dyn Disk>, path: &Path) -> Result<Store, LogError> {
-    Store::open(disk, path, Options::beside(path), ID, &mut |_| {})
+    // A commit of a few hundred records is one frame, so that tests can say where frames end.
+    let options = Options { frame_bytes: 128 << 10, ..Options::beside(path) };
+    Store::open(disk, path, options, ID, &mut |_| {})
 }
 
 pub fn record(number: u64, body: bool) -> NewRecord {

@@ -161,6 +161,7 @@ fn assemble(
         poisoned: AtomicBool::new(false),
         checkpoints: AtomicU64::new(0),
         frames: FrameCache::default(),
+        unpackers: Mutex::default(),
         segment: Mutex::new(None),
         archive_dir: options.archive_dir.clone(),
         store_id: meta.store_id,

@@ -129,9 +129,8 @@ impl Reader {
         }
         let frame = guarded("read a record", || {
             let txn = self.shared.begin_read()?;
-            let mut unpacker = Unpacker::new()?;
             let mut frame = Frame::default();
-            self.load_frame(&txn, &mut unpacker, seq, &mut frame)?;
+            self.shared.unpacking(|unpacker| self.load_frame(&txn, unpacker, seq, &mut frame))?;
             Ok(frame)
         })?;
         let cached = Arc::new(CachedFrame { hashes: OnceLock::new(), frame });
@@ -209,7 +208,7 @@ impl Reader {
     /// Bytes stored beside a record; `None` when there are none, or when retention dropped them.
     pub fn body(&self, seq: Seq) -> Result<Option<Vec<u8>>, LogError> {
         match self.value("read a body", BODIES, seq)? {
-            Some(stored) => Unpacker::new()?.body(seq, &stored),
+            Some(stored) => self.shared.unpacking(|unpacker| unpacker.body(seq, &stored)),
             None => Ok(None),
         }
     }
