@@ -25,7 +25,7 @@ use summarizer::state::event::{
 };
 use summarizer::state::flows::{Charged, DayCharged, Flows};
 use summarizer::state::schedule::Place;
-use summarizer::state::{Ledger, Open, Row, RunInfo, Status, Totals};
+use summarizer::state::{Ledger, Open, Particulars, Row, RunInfo, Status, Totals};
 
 fn head() -> AckHead {
     AckHead { request_id: "req-é".into(), key: "key".into(), line: 7, offset: 4096 }
@@ -277,19 +277,22 @@ fn tables_are_written_and_read_as_ever() {
         id_rest: [2; 16],
         work: [3; 16],
     };
+    let some = Particulars {
+        work_item: Some([5; 16]),
+        deadline: Some(Timestamp(12)),
+        not_before: Some(Timestamp(13)),
+        supersedes: Some(Seq(8)),
+        replies: vec![Seq(80), Seq(81)],
+    };
     let open = Open {
         row: Row { status: Status::Backoff, ..row },
         key: [4; 16],
-        work_item: Some([5; 16]),
         priority: 1,
         producer: 9,
         eligible_at: Timestamp(10),
         since: Timestamp(11),
-        deadline: Some(Timestamp(12)),
-        not_before: Some(Timestamp(13)),
         warnings: warnings(),
-        supersedes: Some(Seq(8)),
-        replies: vec![Seq(80), Seq(81)],
+        particulars: some.boxed(),
         place: Place::Nowhere,
     };
     let ledger = Ledger {

@@ -28,7 +28,7 @@ use crate::state::event::{
 };
 use crate::state::flows::{Charged, DayCharged, Flows};
 use crate::state::schedule::Place;
-use crate::state::{Ledger, Open, Row, RunInfo, Status, Totals};
+use crate::state::{Ledger, Open, Particulars, Row, RunInfo, Status, Totals};
 
 /// Bytes that do not read.
 #[derive(Debug, thiserror::Error)]
@@ -216,32 +216,24 @@ impl<C> Decode<C> for RawLine {
 
 impl Encode for Open {
     fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
-        self.row.encode(encoder)?;
-        self.key.encode(encoder)?;
-        self.work_item.encode(encoder)?;
+        let some = self.particulars();
+        (self.row, self.key, some.work_item).encode(encoder)?;
         (self.priority, self.producer, self.eligible_at, self.since).encode(encoder)?;
-        (self.deadline, self.not_before, self.warnings, self.supersedes).encode(encoder)?;
-        self.replies.encode(encoder)
+        (some.deadline, some.not_before, self.warnings, some.supersedes).encode(encoder)?;
+        some.replies.encode(encoder)
     }
 }
 
 impl<C> Decode<C> for Open {
     fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
-        Ok(Open {
-            row: Decode::decode(decoder)?,
-            key: Decode::decode(decoder)?,
-            work_item: Decode::decode(decoder)?,
-            priority: Decode::decode(decoder)?,
-            producer: Decode::decode(decoder)?,
-            eligible_at: Decode::decode(decoder)?,
-            since: Decode::decode(decoder)?,
-            deadline: Decode::decode(decoder)?,
-            not_before: Decode::decode(decoder)?,
-            warnings: Decode::decode(decoder)?,
-            supersedes: Decode::decode(decoder)?,
-            replies: Decode::decode(decoder)?,
-            place: Place::Nowhere,
-        })
+        let (row, key, work_item) = Decode::decode(decoder)?;
+        let (priority, producer, eligible_at, since) = Decode::decode(decoder)?;
+        let (deadline, not_before, warnings, supersedes) = Decode::decode(decoder)?;
+        let replies = Decode::decode(decoder)?;
+        let some = Particulars { work_item, deadline, not_before, supersedes, replies };
+        let particulars = some.boxed();
+        let place = Place::Nowhere;
+        Ok(Open { row, key, priority, producer, eligible_at, since, warnings, particulars, place })
     }
 }
 

@@ -190,13 +190,31 @@ impl Run {
 
     /// The chunk that may hold the key.
     pub fn chunk_for(&self, key: Key) -> Option<u32> {
-        let chunk = self.fences.partition_point(|fence| *fence <= key).checked_sub(1)?;
+        let chunk = self.fences_up_to(key).checked_sub(1)?;
         self.filters[chunk].may_hold(key).then_some(chunk as u32)
     }
 
     /// The chunk from which entries above `key` are found.
     pub fn chunk_after(&self, key: Key) -> u32 {
-        self.fences.partition_point(|fence| *fence <= key).saturating_sub(1) as u32
+        self.fences_up_to(key).saturating_sub(1) as u32
+    }
+
+    /// How many fences are not above the key. Digests are spread evenly, so the place is all but
+    /// known beforehand; halving is for whatever is not.
+    fn fences_up_to(&self, key: Key) -> usize {
+        const STEPS: usize = 8;
+        let fences = &self.fences[..];
+        let mut at = (((key >> 64) * fences.len() as u128) >> 64) as usize;
+        for _ in 0..STEPS {
+            if fences.get(at).is_some_and(|fence| *fence <= key) {
+                at += 1;
+            } else if at > 0 && fences[at - 1] > key {
+                at -= 1;
+            } else {
+                return at;
+            }
+        }
+        fences.partition_point(|fence| *fence <= key)
     }
 
     /// Bytes in memory.
@@ -247,6 +265,32 @@ mod tests {
         let (fence, decoded) = decode_fence(&encode_fence(key(3), &filter)).unwrap();
         assert_eq!((fence, decoded.0), (key(3), filter.0));
         assert!(decode_fence(&[0; 40]).is_none());
+    }
+
+    #[test]
+    fn a_chunk_is_found_wherever_its_keys_lie() {
+        let info = RunInfo {
+            id: 1,
+            age: 1,
+            entries: 0,
+            chunks: 0,
+            sources: Vec::new(),
+            drop_released: false,
+        };
+        let even: Vec<Key> = (0..500).map(key).collect();
+        let crowded: Vec<Key> = (0..500).map(|number| 7 + number * 3).collect();
+        for mut fences in [even, crowded, Vec::new()] {
+            fences.sort_unstable();
+            let mut run = Run::new(info.clone());
+            fences.iter().for_each(|fence| run.push(*fence, Filter::empty()));
+            let near = fences.iter().flat_map(|fence| [fence - 1, *fence, fence + 1]);
+            for wanted in
+                near.chain((0..1000).map(|number| key(number + 9_999))).chain([0, Key::MAX])
+            {
+                let expected = fences.iter().filter(|fence| **fence <= wanted).count();
+                assert_eq!(run.fences_up_to(wanted), expected);
+            }
+        }
     }
 
     #[test]

@@ -790,7 +790,7 @@ impl Sequencer {
                     epoch: self.engine.state().epoch(),
                     run_id: self.service.run.run_id.clone(),
                     started_at: committed.at,
-                    replies: open.replies.clone(),
+                    replies: open.particulars().replies.clone(),
                 });
             }
             Event::InputResolved { request, attempt, .. } => self.pool.proceed(*request, *attempt),

@@ -5,7 +5,7 @@ use crate::contract::ids::{KeyIndex, Seq};
 use crate::contract::time::Timestamp;
 use crate::log::codec::{self, CodecError};
 use crate::log::{LogError, Reader};
-use crate::state::event::{AckHead, Event, SummaryPointer, TakenRequest};
+use crate::state::event::{AckHead, Event, Output, TakenRequest};
 use crate::state::{Digest16, Past, Row};
 
 /// The past could not be read.
@@ -103,13 +103,7 @@ impl Past for PastView<'_> {
         self.with_event(request, head, "a request")
     }
 
-    fn output(&self, ended: Seq) -> Result<SummaryPointer, PastError> {
-        let pointer = |event: &Event| match event {
-            Event::SummaryProduced { summary, .. }
-            | Event::DuplicateReceived { summary, .. }
-            | Event::RequestDuplicated { summary, .. } => Some(summary.clone()),
-            _ => None,
-        };
-        self.with_event(ended, pointer, "an ending with an output")
+    fn output(&self, ended: Seq) -> Result<Output, PastError> {
+        self.with_event(ended, Event::output, "an ending with an output")
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::event::{Event, TakenRequest};
 use super::schedule::Place;
-use super::{Digest16, Open, Row, RunInfo, State, Status};
+use super::{Digest16, Open, Particulars, Row, RunInfo, State, Status};
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
@@ -116,19 +116,21 @@ impl State {
         let eligible_at = eligible_at(taken, at);
         let key = taken.key.head();
         let status = row.status;
+        let particulars = Particulars {
+            deadline: taken.deadline,
+            not_before: taken.not_before.filter(|_| taken.urgency == Urgency::Scheduled),
+            supersedes: taken.supersedes.map(|superseded| superseded.ack),
+            ..Particulars::default()
+        };
         let open = Open {
             row,
             key,
-            work_item: None,
             priority: taken.priority,
             producer,
             eligible_at,
             since: eligible_at.max(at),
-            deadline: taken.deadline,
-            not_before: taken.not_before.filter(|_| taken.urgency == Urgency::Scheduled),
             warnings: taken.warnings,
-            supersedes: taken.supersedes.map(|superseded| superseded.ack),
-            replies: Vec::new(),
+            particulars: particulars.boxed(),
             place: Place::Nowhere,
         };
         self.open.insert(seq, Box::new(open));
@@ -152,7 +154,7 @@ impl State {
         let Some(open) = self.open.get(&request) else {
             return Err(impossible(seq, event, format!("request {request} is not open")));
         };
-        let (from, key, item) = (open.row.status, open.key, open.work_item);
+        let (from, key, item) = (open.row.status, open.key, open.particulars().work_item);
         let Some(to) = Status::after(Some(from), event) else {
             return Err(impossible(seq, event, format!("request {request} is {}", from.as_str())));
         };
@@ -160,6 +162,7 @@ impl State {
         self.unschedule(request);
         self.leave(request, from, key, item);
         self.touch(request, seq, to, event);
+        self.give_up(request, item);
         self.enter(seq, at, request, to, event);
         if to != from {
             self.discount(from, None);
@@ -201,25 +204,30 @@ impl State {
         match event {
             Event::ParkedAccepted { warnings, .. } => open.warnings = *warnings,
             Event::AttemptStarted { attempt, .. } => open.row.attempts = *attempt,
-            Event::InputResolved { warnings, .. } => {
+            Event::InputResolved { summary, warnings, .. } => {
                 open.warnings = open.warnings.union(*warnings);
+                let item = item_digest(&summary.summary_id).head();
+                open.particulars_mut().work_item = Some(item);
             }
             Event::AttemptFailed { counted, retry_at, .. } => {
                 if !counted {
                     open.row.attempts = open.row.attempts.saturating_sub(1);
                 }
                 if let Some(retry_at) = retry_at {
-                    open.eligible_at = open.not_before.map_or(*retry_at, |at| at.max(*retry_at));
+                    let not_before = open.particulars().not_before;
+                    open.eligible_at = not_before.map_or(*retry_at, |at| at.max(*retry_at));
                 }
             }
             // Finding out that another is at it was not a try.
             Event::WorkHeld { summary, .. } => {
                 open.row.attempts = open.row.attempts.saturating_sub(1);
-                open.work_item = Some(item_digest(&summary.summary_id).head());
+                let item = item_digest(&summary.summary_id).head();
+                open.particulars_mut().work_item = Some(item);
             }
-            Event::ModelResponded { .. } => open.replies.push(seq),
+            Event::ModelResponded { .. } => open.particulars_mut().replies.push(seq),
             Event::DelayEnded { .. } => {
-                open.eligible_at = open.not_before.unwrap_or(Timestamp(i64::MIN));
+                let not_before = open.particulars().not_before;
+                open.eligible_at = not_before.unwrap_or(Timestamp(i64::MIN));
             }
             Event::RequestDuplicated { of, .. } => open.row.output_of = *of,
             _ => {}
@@ -245,7 +253,7 @@ impl State {
                 self.enter_running(seq, request, event);
             }
             Status::Held => {
-                let item = self.open.get(&request).and_then(|open| open.work_item);
+                let item = self.open.get(&request).and_then(|open| open.particulars().work_item);
                 if let Some(item) = item {
                     self.held.entry(item).or_default().insert(request);
                 }
@@ -263,23 +271,21 @@ impl State {
                 let before = self.producers.started(producer, seq);
                 self.schedule.producer_started(producer, before, seq);
             }
-            Event::InputResolved { summary, .. } => {
-                let item = item_digest(&summary.summary_id).head();
-                self.make(request, item);
+            Event::InputResolved { .. } => {
+                let item = self.open.get(&request).and_then(|open| open.particulars().work_item);
+                self.making.extend(item.map(|item| (item, request)));
             }
             _ => {}
         }
     }
 
-    /// Notes which item a request is making.
-    fn make(&mut self, request: Seq, item: Digest16) {
-        let Some(open) = self.open.get_mut(&request) else { return };
-        if let Some(before) = open.work_item.replace(item)
-            && before != item
-        {
+    /// A request that turned to another item, to make it or to wait for it, makes the one before
+    /// no longer: nobody may go on waiting behind it.
+    fn give_up(&mut self, request: Seq, before: Option<Digest16>) {
+        let now = self.open.get(&request).and_then(|open| open.particulars().work_item);
+        if let Some(before) = before.filter(|before| now != Some(*before)) {
             self.unmake(request, before);
         }
-        self.making.insert(item, request);
     }
 
     /// An ended request leaves memory, gives back its key or hands it to its output, and wakes
@@ -300,7 +306,7 @@ impl State {
                 self.unsettled_keys.insert(open.key);
             }
         }
-        if let Some(item) = open.work_item {
+        if let Some(item) = open.particulars().work_item {
             self.unmake(request, item);
         }
         if let Event::SummaryProduced { summary, .. } = event {

@@ -4,7 +4,9 @@
 //! then acts on them.
 
 use super::apply::item_digest;
-use super::event::{AckHead, Charge, Event, PauseCause, SummaryPointer, Superseded, TakenRequest};
+use super::event::{
+    AckHead, Charge, Event, Output, PauseCause, SummaryPointer, Superseded, TakenRequest,
+};
 use super::{Digest16, Open, Past, Row, State, Status};
 use crate::contract::hash::sha256;
 use crate::contract::ids::{KeyIndex, Seq};
@@ -247,8 +249,7 @@ impl State {
             out.push(Event::RequestParked { request: Box::new(request), behind: holder });
             return Ok(());
         }
-        let (of, summary) = output_of(self, past, holder, &row)?;
-        let of_request_id = past.head(of)?.request_id;
+        let Output { of, of_request_id, summary } = past.output(row.last)?;
         let reason = ReasonCode::OutputExists;
         let request = Box::new(request);
         out.push(Event::DuplicateReceived { request, of, of_request_id, reason, summary });
@@ -405,7 +406,7 @@ impl State {
                     summary: summary.clone(),
                     body_sha256: sha256(item),
                     warnings: final_warnings(open, *warnings, now),
-                    supersedes: open.supersedes,
+                    supersedes: open.particulars().supersedes,
                     facts: facts.clone(),
                 });
                 Ok(())
@@ -417,7 +418,7 @@ impl State {
                     head: past.head(*request)?,
                     reason: *reason,
                     warnings: final_warnings(open, Warnings::default(), now),
-                    supersedes: open.supersedes,
+                    supersedes: open.particulars().supersedes,
                     facts: facts.clone(),
                 });
                 Ok(())
@@ -474,19 +475,18 @@ impl State {
         let Some(of) = self.find(past, KeyIndex::SummaryId, &item)? else { return Ok(None) };
         let Some(row) = self.row(past, of)? else { return Ok(None) };
         let existing = past.output(row.last)?;
-        if existing.summary_id != summary.summary_id {
+        if existing.summary.summary_id != summary.summary_id {
             return Ok(None);
         }
-        let of_request_id = past.head(of)?.request_id;
         Ok(Some(Event::RequestDuplicated {
             request: about.request,
             head: past.head(about.request)?,
-            of,
-            of_request_id,
+            of: existing.of,
+            of_request_id: existing.of_request_id,
             reason: ReasonCode::IdenticalWork,
-            summary: existing,
+            summary: existing.summary,
             warnings: about.open.warnings,
-            supersedes: about.open.supersedes,
+            supersedes: about.open.particulars().supersedes,
         }))
     }
 
@@ -511,7 +511,7 @@ impl State {
             }
             return match row.filter(|row| row.status.has_output()) {
                 Some(row) => {
-                    let found = output_of(self, past, holder, &row)?;
+                    let found = past.output(row.last)?;
                     self.duplicated(past, &waiters, found, ReasonCode::KeyInFlight, out)
                 }
                 None => self.promoted(past, &waiters, out),
@@ -528,11 +528,11 @@ impl State {
             }
             let maker = self.find(past, KeyIndex::SummaryId, &item)?;
             let row = match maker {
-                Some(maker) => self.row(past, maker)?.map(|row| (maker, row)),
+                Some(maker) => self.row(past, maker)?,
                 None => None,
             };
-            if let Some((maker, row)) = row {
-                let found = (maker, past.output(row.last)?);
+            if let Some(row) = row {
+                let found = past.output(row.last)?;
                 return self.duplicated(past, &waiters, found, ReasonCode::IdenticalWork, out);
             }
             out.extend(waiters.into_iter().map(|request| Event::WorkReleased { request }));
@@ -545,22 +545,21 @@ impl State {
         &self,
         past: &P,
         waiters: &[Seq],
-        (of, summary): (Seq, SummaryPointer),
+        found: Output,
         reason: ReasonCode,
         out: &mut Vec<Event>,
     ) -> Result<(), P::Error> {
-        let of_request_id = past.head(of)?.request_id;
         for request in waiters {
             let open = self.open.get(request);
             let warnings = open.map_or(Warnings::default(), |open| open.warnings);
-            let supersedes = open.and_then(|open| open.supersedes);
+            let supersedes = open.and_then(|open| open.particulars().supersedes);
             out.push(Event::RequestDuplicated {
                 request: *request,
                 head: past.head(*request)?,
-                of,
-                of_request_id: of_request_id.clone(),
+                of: found.of,
+                of_request_id: found.of_request_id.clone(),
                 reason,
-                summary: summary.clone(),
+                summary: found.summary.clone(),
                 warnings,
                 supersedes,
             });
@@ -603,7 +602,7 @@ impl State {
             return Err(wrong_state(request_id, &row, "it has ended already"));
         };
         let head = past.head(request).map_err(Refused::Past)?;
-        let (warnings, supersedes) = (open.warnings, open.supersedes);
+        let (warnings, supersedes) = (open.warnings, open.particulars().supersedes);
         out.push(Event::RequestCancelled { request, head, warnings, supersedes });
         Ok(())
     }
@@ -619,7 +618,7 @@ impl State {
         let (request, row) = self.known(past, request_id)?;
         if let Some(open) = self.open.get(&request) {
             let may_end = open.row.status == Status::Backoff
-                || (open.row.status == Status::Waiting && open.not_before.is_none());
+                || (open.row.status == Status::Waiting && open.particulars().not_before.is_none());
             if !may_end {
                 let why = "only a backoff or a soft delay can be cut short";
                 return Err(wrong_state(request_id, &row, why));
@@ -680,20 +679,6 @@ fn superseded(newest: Option<(Seq, Row)>) -> Option<Superseded> {
 }
 
 /// The output a holder points at: its own, or the one it turned out to duplicate.
-fn output_of<P: Past>(
-    state: &State,
-    past: &P,
-    holder: Seq,
-    row: &Row,
-) -> Result<(Seq, SummaryPointer), P::Error> {
-    let maker = if row.output_of == Seq(0) { holder } else { row.output_of };
-    let last = match state.row(past, maker)? {
-        Some(maker_row) => maker_row.last,
-        None => row.last,
-    };
-    Ok((maker, past.output(last)?))
-}
-
 fn attempt_failed(
     about: &About<'_>,
     failed: &Failed,
@@ -731,14 +716,14 @@ fn attempt_failed(
         retry_at,
         counted,
         warnings,
-        supersedes: open.supersedes,
+        supersedes: open.particulars().supersedes,
         facts: failed.facts.clone(),
     }
 }
 
 fn final_warnings(open: &Open, found: Warnings, now: Timestamp) -> Warnings {
     let warnings = open.warnings.union(found);
-    match open.deadline {
+    match open.particulars().deadline {
         Some(deadline) if now > deadline => warnings.with(Warning::DeadlineMissed),
         _ => warnings,
     }

@@ -43,6 +43,17 @@ impl SummaryPointer {
     }
 }
 
+/// An output, and who made it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Output {
+    /// The request that made it.
+    pub of: Seq,
+    /// Its request id.
+    pub of_request_id: String,
+    /// Where it is.
+    pub summary: SummaryPointer,
+}
+
 /// A request as it was taken in: the whole line, and the few facts the core decides by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TakenRequest {
@@ -457,6 +468,22 @@ pub enum Event {
 }
 
 impl Event {
+    /// The output an ending names, whoever made it.
+    pub fn output(&self) -> Option<Output> {
+        let (of, of_request_id, summary) = match self {
+            Event::SummaryProduced { request, head, summary, .. } => {
+                (request, &head.request_id, summary)
+            }
+            Event::DuplicateReceived { of, of_request_id, summary, .. }
+            | Event::RequestDuplicated { of, of_request_id, summary, .. } => {
+                (of, of_request_id, summary)
+            }
+            _ => return None,
+        };
+        let (of_request_id, summary) = (of_request_id.clone(), summary.clone());
+        Some(Output { of: *of, of_request_id, summary })
+    }
+
     /// The request an event is about, for events about one.
     pub fn request(&self) -> Option<Seq> {
         match self {

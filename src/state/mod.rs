@@ -30,7 +30,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use crate::contract::ids::{KeyIndex, Seq};
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::{ReasonCode, Warnings};
-use event::{AckHead, PauseCause, SummaryPointer, TakenRequest};
+use event::{AckHead, Output, PauseCause, TakenRequest};
 use flows::Flows;
 use producers::Producers;
 use schedule::{Claim, Place, Schedule};
@@ -63,15 +63,14 @@ pub struct Row {
     pub work: Digest16,
 }
 
-/// A request with something still to come.
+/// A request with something still to come. There may be millions of these in memory at once, so
+/// what few of them have lies apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Open {
     /// What stays known of it.
     pub row: Row,
     /// First half of the key digest.
     pub key: Digest16,
-    /// First half of the digest of the item's id, once the input was resolved.
-    pub work_item: Option<Digest16>,
     /// 1 to 5.
     pub priority: u8,
     /// Index of its producer.
@@ -80,22 +79,56 @@ pub struct Open {
     pub eligible_at: Timestamp,
     /// Its waiting time counts from here.
     pub since: Timestamp,
+    /// What its acks warn of.
+    pub warnings: Warnings,
+    /// What few have; nothing when it has none of it.
+    pub particulars: Option<Box<Particulars>>,
+    /// Where it stands in the schedule; derived, never stored.
+    pub place: Place,
+}
+
+/// What only some open requests have.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Particulars {
+    /// First half of the digest of the item's id, once the input was resolved.
+    pub work_item: Option<Digest16>,
     /// Wanted by then.
     pub deadline: Option<Timestamp>,
     /// Whatever retries, operators and clocks do, it never starts before this. Without one its
     /// delay is soft, and an operator may cut it short.
     pub not_before: Option<Timestamp>,
-    /// What its acks warn of.
-    pub warnings: Warnings,
     /// The ack its terminal ack replaces.
     pub supersedes: Option<Seq>,
     /// Answers already paid for, whatever try asked.
     pub replies: Vec<Seq>,
-    /// Where it stands in the schedule; derived, never stored.
-    pub place: Place,
 }
 
+impl Particulars {
+    /// Kept only where there is something to keep.
+    pub fn boxed(self) -> Option<Box<Particulars>> {
+        (self != Particulars::default()).then(|| Box::new(self))
+    }
+}
+
+/// What a request without particulars has.
+static NO_PARTICULARS: Particulars = Particulars {
+    work_item: None,
+    deadline: None,
+    not_before: None,
+    supersedes: None,
+    replies: Vec::new(),
+};
+
 impl Open {
+    /// What only some have.
+    pub fn particulars(&self) -> &Particulars {
+        self.particulars.as_deref().unwrap_or(&NO_PARTICULARS)
+    }
+
+    fn particulars_mut(&mut self) -> &mut Particulars {
+        self.particulars.get_or_insert_default()
+    }
+
     fn claim(&self, request: Seq) -> Claim {
         let due = self.row.taken_at.plus_ms(schedule::DUE_AFTER_MS);
         Claim {
@@ -104,7 +137,7 @@ impl Open {
             producer: self.producer,
             eligible_at: self.eligible_at,
             since: self.since,
-            due: self.deadline.map_or(due, |deadline| deadline.min(due)),
+            due: self.particulars().deadline.map_or(due, |deadline| deadline.min(due)),
         }
     }
 }
@@ -121,7 +154,7 @@ pub trait Past {
     /// The request as it was taken in.
     fn taken(&self, request: Seq) -> Result<TakenRequest, Self::Error>;
     /// The output named by the event that ended a request.
-    fn output(&self, ended: Seq) -> Result<SummaryPointer, Self::Error>;
+    fn output(&self, ended: Seq) -> Result<Output, Self::Error>;
 
     /// What acks repeat about a request.
     fn head(&self, request: Seq) -> Result<AckHead, Self::Error> {
@@ -450,7 +483,7 @@ impl State {
     }
 
     fn restore_one(&mut self, request: Seq, open: Open, now: Timestamp) {
-        let (status, key, item) = (open.row.status, open.key, open.work_item);
+        let (status, key, item) = (open.row.status, open.key, open.particulars().work_item);
         self.open.insert(request, Box::new(open));
         match (status, item) {
             (Status::Parked, _) => {

@@ -212,6 +212,23 @@ fn held_work_goes_on_when_its_maker_fails() {
 }
 
 #[test]
+fn who_turns_to_another_item_keeps_nobody_waiting_behind_the_first() {
+    let mut world = World::new();
+    let first = world.accept("a", "k1");
+    let second = world.accept("b", "k2");
+    world.start();
+    world.start();
+    assert_eq!(world.resolve(first, "sum1"), ["InputResolved"]);
+    assert_eq!(world.resolve(second, "sum2"), ["InputResolved"]);
+    assert_eq!(world.resolve(second, "sum1"), ["WorkHeld"], "its upstream changed meanwhile");
+    assert_eq!(world.resolve(first, "sum2"), ["InputResolved"], "nobody makes that one now");
+    assert_eq!(world.settle(), ["WorkReleased"], "and nobody makes the other");
+    assert_eq!(world.produce(first, "sum2"), ["SummaryProduced"]);
+    assert_eq!(world.start(), Some(second));
+    assert_eq!(world.produce(second, "sum1"), ["SummaryProduced"]);
+}
+
+#[test]
 fn a_fallback_that_changes_the_item_is_checked_again() {
     let mut world = World::new();
     world.complete("a", "sum2");

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use super::super::decide::{
     Again, Arrival, Failed, FlowStanding, Outcome, Refused, Report, RetryPolicy,
 };
-use super::super::event::{AckHead, Event, SummaryPointer, TakenRequest};
+use super::super::event::{AckHead, Event, Output, SummaryPointer, TakenRequest};
 use super::super::{Digest16, Past, Row, State};
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::ids::{KeyIndex, Seq};
@@ -37,13 +37,9 @@ impl Past for Recorded {
         Ok(self.events[request.0 as usize - 1].taken().unwrap().clone())
     }
 
-    fn output(&self, ended: Seq) -> Result<SummaryPointer, Infallible> {
-        match &self.events[ended.0 as usize - 1] {
-            Event::SummaryProduced { summary, .. }
-            | Event::DuplicateReceived { summary, .. }
-            | Event::RequestDuplicated { summary, .. } => Ok(summary.clone()),
-            other => panic!("{other:?} has no output"),
-        }
+    fn output(&self, ended: Seq) -> Result<Output, Infallible> {
+        let event = &self.events[ended.0 as usize - 1];
+        Ok(event.output().unwrap_or_else(|| panic!("{event:?} has no output")))
     }
 }
 
