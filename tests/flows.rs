@@ -370,6 +370,90 @@ fn a_cut_off_answer_is_never_patched() {
     assert_eq!(server.seen().len(), 2, "the limit is raised once");
 }
 
+#[test]
+fn an_input_whose_answer_stays_cut_off_is_split() {
+    // Whoever shows the model the whole text gets an answer that never fits its limit.
+    let text: String = (0..160).map(|n| format!("Task {n}: water tree number {n}. ")).collect();
+    let whole = text.trim_end().to_owned();
+    let server = Server::start(vec![Act::Reply(Arc::new(move |body| {
+        let asked = body["messages"].as_array().unwrap().last().unwrap()["content"].to_string();
+        let is_leaf = !body.to_string().contains("key_points");
+        match (is_leaf, asked.contains(&whole)) {
+            (true, _) => ("Trees are watered.".to_owned(), "stop"),
+            (false, true) => (GOOD.trim_end_matches('}').to_owned(), "length"),
+            (false, false) => (GOOD.to_owned(), "stop"),
+        }
+    }))]);
+    let outcome = run(&structured_pack(), json!({"text": text}), &server).unwrap();
+    assert_eq!(outcome.structured["title"], "T");
+    assert!(!outcome.quality.truncated);
+    assert_eq!(outcome.warnings, ["input_split_for_want_of_room"]);
+    let tree = outcome.hierarchy.as_ref().unwrap();
+    assert!(tree.leaf_count() > 1);
+    assert_eq!(tree.nodes.last().unwrap().chars_covered, text.chars().count(), "no lost tail");
+    let with_schema: Vec<&flow::CallRecord> =
+        outcome.calls.iter().filter(|call| !call.node.starts_with('#')).collect();
+    assert_eq!(with_schema.len(), 3, "the question, its raised limit, and the split one");
+
+    // A server that says by itself that the prompt is too long is believed.
+    let full = "{\"error\": {\"message\": \"the request exceeds the available context size\"}}";
+    let short = "Trees are watered.";
+    let mut acts = vec![server::status(400, &[], full)];
+    acts.extend((1..outcome.calls.len() - 2).map(|_| chat(short)));
+    acts.push(chat(GOOD));
+    let server = Server::start(acts);
+    let outcome = run(&structured_pack(), json!({"text": text}), &server).unwrap();
+    assert_eq!(outcome.structured["title"], "T");
+    // Nothing is left to split in a short text, and two splits are the most.
+    let server = Server::start(vec![server::status(400, &[], full)]);
+    let error = run(&structured_pack(), json!({"text": "short"}), &server).unwrap_err();
+    assert_eq!((error.class(), server.seen().len()), (FlowErrorClass::Permanent, 1));
+    let server = Server::start(vec![Act::Reply(Arc::new(|body| {
+        match body.to_string().contains("key_points") {
+            true => (GOOD.to_owned(), "length"),
+            false => ("Trees are watered, every one of them. ".repeat(18), "stop"),
+        }
+    }))]);
+    let error = run(&structured_pack(), json!({"text": text.repeat(3)}), &server).unwrap_err();
+    assert!(error.to_string().contains("cut off"), "{error}");
+    let asked = error.calls.iter().filter(|call| !call.node.starts_with('#')).count();
+    assert_eq!(asked, 6, "three inputs, each with its limit raised once");
+}
+
+#[test]
+fn a_page_of_our_own_that_is_cut_off_is_asked_for_once_more_and_marked() {
+    let dag = "inputs:\n  text: {type: string}\noutputs:\n  s: {type: string, reference: '${n.output}'}\nnodes:\n- {name: n, type: llm, source: {type: code, path: n.jinja2}, inputs: {max_tokens: 100, text: '${inputs.text}'}, api: chat}\n";
+    let cut = || Act::Chat("Half a pa".to_owned(), "length");
+    let own =
+        [("flow.dag.yaml", dag), ("n.jinja2", "# user:\n{{ text }}"), ("projection.json", "{}")];
+    let server = Server::start(vec![cut(), chat("Half a page.")]);
+    let outcome = run(&load(&own), json!({"text": "x"}), &server).unwrap();
+    assert_eq!(
+        (outcome.outputs["s"].as_str(), outcome.quality.truncated),
+        (Some("Half a page."), false)
+    );
+    let server = Server::start(vec![cut()]);
+    let outcome = run(&load(&own), json!({"text": "x"}), &server).unwrap();
+    assert_eq!((server.seen().len(), outcome.quality.truncated), (2, true));
+    // An imported flow gets what PromptFlow would give it.
+    let server = Server::start(vec![cut()]);
+    let outcome = run(&load(&own[..2]), json!({"text": "x"}), &server).unwrap();
+    assert_eq!((server.seen().len(), outcome.quality.truncated), (1, true));
+}
+
+#[test]
+fn members_the_schema_does_not_know_are_left_out() {
+    let files = scaffold::new_pack();
+    let schema = files.iter().find(|(name, _)| *name == "output.schema.json").unwrap();
+    assert!(schema.1.contains("\"additionalProperties\": false"), "new packs are closed");
+    let answer = GOOD.replacen('{', "{\"chain_of_thought\": \"hm\", ", 1);
+    let server = Server::start(vec![chat(&answer)]);
+    let outcome = run(&load(&files), json!({"text": "x"}), &server).unwrap();
+    assert_eq!(outcome.structured, serde_json::from_str::<Value>(GOOD).unwrap());
+    assert_eq!(outcome.warnings, ["left out, unknown to the schema: /chain_of_thought"]);
+    assert_eq!(server.seen().len(), 1, "nobody is asked again for it");
+}
+
 #[derive(Default)]
 struct Kept(Mutex<BTreeMap<String, ModelReply>>);
 

@@ -77,6 +77,89 @@ fn the_messages_api_is_spoken_through_the_queue_too() {
 }
 
 #[test]
+fn an_ollama_answers_as_the_readme_says() {
+    // What the page tells people to write, with the address of a server that is there.
+    let page = include_str!("../README.md");
+    let block = page
+        .split("```toml\n")
+        .skip(1)
+        .map(|rest| rest.split("```").next().unwrap())
+        .find(|block| block.contains("11434") && block.contains("[provider.local]"))
+        .unwrap();
+    let task = "email.triage.extract_task.task_item.v1";
+    let path = format!("{}/tests/golden/packs/{task}/recorded.txt", env!("CARGO_MANIFEST_DIR"));
+    // A model that thinks aloud, as some of the local ones do, and mentions an object meanwhile.
+    let thinking = "<think>\nMaybe {\"tasks\": []}? No, there is one.\n</think>\n\n";
+    let said = format!("{thinking}{}", std::fs::read_to_string(path).unwrap());
+    let body = json!({
+        "id": "chatcmpl-431", "object": "chat.completion", "created": 1_771_500_000,
+        "model": "llama3.1", "system_fingerprint": "fp_ollama",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": said},
+                     "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 412, "completion_tokens": 96, "total_tokens": 508},
+    });
+    let missing = json!({"error": {"message": "model \"llama3.1\" not found, try pulling it first",
+                                   "type": "api_error", "param": null, "code": null}});
+    let server = Server::start(vec![
+        Act::Send(404, Vec::new(), missing.to_string()),
+        Act::Send(200, Vec::new(), body.to_string()),
+    ]);
+    let home = Home::new(&block.replace("http://127.0.0.1:11434", &server.base));
+    home.ask("early", task, "Please send Ana the invoice by Friday.");
+    home.ok(&["drain"]);
+    let ack = home.last_ack("early");
+    assert_eq!(ack["reason_code"], "model_error", "{ack}");
+    assert!(ack["message"].as_str().unwrap().contains("try pulling it first"), "{ack}");
+    home.ask("late", task, "Please send Ana the invoice by Friday, says Tom.");
+    home.ok(&["drain"]);
+    assert_eq!(home.last_ack("late")["status"], "completed", "{}", home.last_ack("late"));
+    let item = &home.items()[0];
+    assert_eq!(item["model"]["provider"], "local");
+    assert_eq!(item["model"]["model_name"], "llama3.1");
+    assert_ne!(item["outputs"]["structured"]["tasks"], json!([]));
+    let seen = &server.seen()[1];
+    assert_eq!(seen.path, "/v1/chat/completions");
+    assert!(!seen.head.to_ascii_lowercase().contains("authorization"), "{}", seen.head);
+    let asked = &seen.body;
+    assert_eq!((&asked["model"], &asked["stream"]), (&json!("llama3.1"), &json!(false)));
+    assert_eq!(asked["response_format"]["type"], "json_schema");
+    assert_eq!(home.charges(), [("local".to_owned(), 508, false)]);
+}
+
+#[test]
+fn what_the_configuration_says_of_a_flow_stands_unless_the_request_says_otherwise() {
+    let server = Server::start(vec![good()]);
+    let params = "params = { max_tokens = 77, temperature = 0.25, nobody = 1 }";
+    let home = Home::new(&format!("{}{params}\n", config(&server, "", "")));
+    home.ask("plain", FLOW, "An idea for a template that others could use.");
+    home.ask_with("own", FLOW, "Another idea for a template.", json!({"max_tokens": 99}));
+    home.ok(&["drain"]);
+    let limits: std::collections::BTreeSet<String> = server
+        .seen()
+        .iter()
+        .map(|seen| format!("{} {}", seen.body["max_tokens"], seen.body["temperature"]))
+        .collect();
+    assert_eq!(limits.into_iter().collect::<Vec<_>>(), ["77 0.25", "99 0.25"]);
+    let configured = json!({"max_tokens": 77, "temperature": 0.25});
+    for facts in home.facts_of_items() {
+        assert_eq!(facts["provenance"]["configured_params"], configured);
+    }
+    for id in ["plain", "own"] {
+        assert_eq!(home.last_ack(id)["warnings"], json!([]), "the mistake is not the request's");
+        let summary = home.last_ack(id)["summary"]["summary_id"].as_str().unwrap().to_owned();
+        home.ok(&["explain", &summary, "--verify"]);
+    }
+    // Other settings of the same flow are other prompts.
+    home.configure(&config(&server, "", ""));
+    home.ask("later", FLOW, "An idea for a template that others could use.");
+    home.ok(&["drain"]);
+    assert_eq!(home.last_ack("later")["status"], "completed");
+    let hashes: std::collections::BTreeSet<String> =
+        home.items().iter().map(|item| item["prompt"]["prompt_hash"].to_string()).collect();
+    assert_eq!(hashes.len(), 3);
+}
+
+#[test]
 fn a_response_that_was_received_is_not_paid_for_again_after_a_kill() {
     // The first answer does not fit the schema; the question that shows the errors hangs.
     let server = Server::start(vec![chat("{\"leverage_potential\": 7}"), Act::Silence]);
@@ -199,11 +282,75 @@ fn retry_after_is_a_pause_that_uses_no_try() {
     assert_eq!(server.seen().len(), asked, "the pause is over in an hour, not before");
 }
 
+/// Requests that were put off because of the provider, without using a try, and when they come back.
+fn put_off(home: &Home, ids: &[String]) -> Vec<(String, String)> {
+    let acks = ids.iter().map(|id| home.last_ack(id));
+    let off = acks.filter(|ack| ack["status"] == "failed_transient").map(|ack| {
+        assert_eq!(ack["reason_code"], "rate_limited", "{ack}");
+        assert_eq!(ack["attempt"], 1, "{ack}");
+        let text = |name: &str| ack[name].as_str().unwrap_or_default().to_owned();
+        assert!(text("retry_at") > text("at"), "{ack}");
+        (text("request_id"), text("message"))
+    });
+    off.collect()
+}
+
+fn ask_several(home: &Home, count: usize) -> Vec<String> {
+    let ids: Vec<String> = (0..count).map(|number| format!("r{number}")).collect();
+    for id in &ids {
+        home.ask(id, FLOW, &format!("An idea for template {id} that others could use."));
+    }
+    ids
+}
+
+/// A try waits for its turn half its time at most.
+const HASTY: &str = "[workers]\nattempt_timeout = \"2 s\"\nmax_in_flight_per_provider = 1\n";
+
+#[test]
+fn a_rate_a_minute_holds_across_all_requests_and_uses_no_tries() {
+    for (limit, word, sent) in [
+        ("requests_per_minute = 2", "requests a minute", 2),
+        // A question reserves its prompt and the longest answer it may get: one fits, two do not.
+        ("tokens_per_minute = 2500", "tokens a minute", 1),
+    ] {
+        let server = Server::start(vec![good()]);
+        let home = Home::new(&config(&server, limit, HASTY));
+        let ids = ask_several(&home, 5);
+        home.ok(&["drain"]);
+        let off = put_off(&home, &ids);
+        assert_eq!((server.seen().len(), off.len()), (sent, 5 - sent), "{limit}: {off:?}");
+        assert!(off.iter().all(|(_, message)| message.contains(word)), "{off:?}");
+        // Nothing changes by asking again at once: another process keeps its own minute, but the
+        // requests wait for the time they were given.
+        home.ok(&["drain"]);
+        assert_eq!(server.seen().len(), sent, "{limit}");
+    }
+}
+
+#[test]
+fn a_provider_that_keeps_failing_is_left_alone() {
+    let server = Server::start(vec![status(500, &[], "{}")]);
+    let limits = format!("{HASTY}[retry]\nmax_attempts = 1\n");
+    let home = Home::new(&config(&server, "", &limits));
+    let mut ids = ask_several(&home, 12);
+    home.ask("free", FREE, "A brief about walking in the mountains.");
+    home.ok(&["drain"]);
+    assert_eq!(home.last_ack("free")["status"], "completed");
+    ids.retain(|id| home.last_ack(id)["status"] == "failed_permanent");
+    let asked = server.seen().len();
+    assert_eq!((ids.len(), asked), (5, 5), "five failures in a row, then nobody is sent there");
+    let all: Vec<String> = (0..12).map(|number| format!("r{number}")).collect();
+    let off = put_off(&home, &all);
+    assert_eq!(off.len(), 7);
+    assert!(off.iter().all(|(_, message)| message.contains("rests")), "{off:?}");
+}
+
 #[test]
 fn a_hostile_server_hurts_only_its_own_requests() {
     let cases: Vec<(&str, Act, &str)> = vec![
         ("cut", Act::Cut, "attempts_exhausted"),
         ("silent", Act::Silence, "attempts_exhausted"),
+        ("dripping", Act::Drip, "attempts_exhausted"),
         ("endless", Act::Endless, "model_error"),
         ("huge", Act::Huge(64 << 20), "model_error"),
         ("html", Act::Send(200, Vec::new(), "<html>hello</html>".into()), "attempts_exhausted"),

@@ -131,7 +131,7 @@ impl RunArgs {
     fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let pack = self.pack(context)?;
         let provider = self.provider(context, &pack)?;
-        let options = self.options(context)?;
+        let options = self.options(context, &pack)?;
         let recorder = Recorder::new(provider);
         let exit = if self.lines {
             self.run_lines(context, &pack, &recorder, &options)
@@ -190,8 +190,14 @@ impl RunArgs {
         })
     }
 
-    fn options(&self, context: &Context) -> Result<RunOptions<'static>, Failure> {
-        let mut params = Map::new();
+    fn options(
+        &self,
+        context: &Context,
+        pack: &LoadedPack,
+    ) -> Result<RunOptions<'static>, Failure> {
+        let config = load_config(context)?;
+        let record = pack.record();
+        let mut params = config.flow_params(&record.flow_id, record.variant.as_deref());
         for given in &self.params {
             let (key, value) = given.split_once('=').ok_or_else(|| {
                 Failure::new(Exit::Usage, format!("`--param {given}` has no `=`"))
@@ -200,7 +206,6 @@ impl RunArgs {
                 serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
             params.insert(key.to_owned(), value);
         }
-        let config = load_config(context)?;
         Ok(RunOptions {
             params,
             timeout: Duration::from_millis(config.attempt_timeout_ms.max(1).unsigned_abs()),
@@ -330,7 +335,6 @@ impl RunArgs {
     }
 }
 
-/// Runs a flow and keeps to pauses: nobody else would call again.
 /// Asks a registered flow once, for a command that needs its answer.
 pub fn ask(
     context: &Context,
@@ -351,11 +355,12 @@ pub fn ask(
     };
     let pack = args.pack(context)?;
     let provider = args.provider(context, &pack)?;
-    let options = args.options(context)?;
+    let options = args.options(context, &pack)?;
     run_patiently(context, &pack, inputs, &[], &*provider, &options)
         .map_err(|error| failed(flow_id, &error))
 }
 
+/// Runs a flow and keeps to pauses: nobody else would call again.
 fn run_patiently(
     context: &Context,
     pack: &LoadedPack,

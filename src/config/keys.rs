@@ -151,7 +151,8 @@ pub const PROVIDER_KEYS: &[&str] = &[
 ];
 
 /// Keys of `[flow."ID"]`.
-pub const FLOW_KEYS: &[&str] = &["provider", "model", "min_chars", "skip_policy", "local_only"];
+pub const FLOW_KEYS: &[&str] =
+    &["provider", "model", "params", "min_chars", "skip_policy", "local_only"];
 
 /// The known key most like a mistyped one, if any is like it at all.
 pub(super) fn nearest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {

@@ -118,6 +118,7 @@ pub struct ProviderConfig {
 pub struct FlowConfig {
     pub provider: Option<String>,
     pub model: Option<String>,
+    pub params: serde_json::Map<String, serde_json::Value>,
     pub min_chars: u64,
     pub skip_policy: String,
     pub local_only: bool,
@@ -208,6 +209,19 @@ impl Config {
         (self.in_flight_per_provider * elsewhere.max(1)).clamp(1, PAID_THREADS_MAX)
     }
 
+    /// Parameters that every request of a flow has unless it says otherwise: those of
+    /// `[flow."ID"]`, then those of `[flow."ID@VARIANT"]`.
+    pub fn flow_params(
+        &self,
+        flow_id: &str,
+        variant: Option<&str>,
+    ) -> serde_json::Map<String, serde_json::Value> {
+        let own = variant.map(|variant| format!("{flow_id}@{variant}"));
+        let names = [Some(flow_id.to_owned()), own];
+        let sections = names.into_iter().flatten().filter_map(|name| self.flows.get(&name));
+        sections.flat_map(|section| section.params.clone()).collect()
+    }
+
     /// Hash of the effective values: what runs record about their configuration.
     pub fn fingerprint(&self) -> Digest {
         let pairs = self.settings.iter().map(|setting| {
@@ -235,7 +249,7 @@ impl Config {
             "\n# A local model, for example:\n# [provider.local]\n# kind = \"openai\"\n\
              # base_url = \"http://127.0.0.1:11434/v1\"\n# model = \"llama3.2\"\n\
              \n# Settings of one flow, for example:\n# [flow.\"docs.chunk_set.summarize.brief.v1\"]\n\
-             # provider = \"local\"\n# local_only = true\n",
+             # provider = \"local\"\n# local_only = true\n# params = { max_tokens = 900 }\n",
         );
         text
     }
@@ -605,6 +619,18 @@ impl Values {
         Ok(providers)
     }
 
+    fn params(
+        &self,
+        path: &str,
+    ) -> Result<serde_json::Map<String, serde_json::Value>, ConfigError> {
+        let Some((value, _)) = self.found.get(path) else { return Ok(Default::default()) };
+        let expected = "a table of parameters, without `day`";
+        match serde_json::to_value(value) {
+            Ok(serde_json::Value::Object(params)) if !params.contains_key("day") => Ok(params),
+            _ => Err(self.bad(path, expected)),
+        }
+    }
+
     fn flows(&self) -> Result<BTreeMap<String, FlowConfig>, ConfigError> {
         let mut flows = BTreeMap::new();
         for name in self.names("flow") {
@@ -613,6 +639,7 @@ impl Values {
             let flow = FlowConfig {
                 provider: self.optional_text(&at("provider"))?,
                 model: self.optional_text(&at("model"))?,
+                params: self.params(&at("params"))?,
                 min_chars: self.optional_count(&at("min_chars"))?.unwrap_or(0),
                 skip_policy: match self.is_unset(&at("skip_policy")) {
                     true => "none".to_owned(),
@@ -704,6 +731,8 @@ mod tests {
             "[provider]\ndefault = \"nobody\"",
             "[provider.x]\nmodel = \"m\"",
             "[flow.x]\nlocal_only = \"yes\"",
+            "[flow.x]\nparams = 7",
+            "[flow.x]\nparams = { day = \"2026-01-01\" }",
             "[commit]\nmax_bytes = -1",
         ] {
             assert!(matches!(load(bad), Err(ConfigError::BadValue { .. })), "{bad}");

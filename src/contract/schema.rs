@@ -1,7 +1,7 @@
 //! The JSON Schemas (draft 2020-12) of every record we read or write, embedded from `schemas/`
 //! and compiled on first use. A schema is never edited after a release; a change is a new version.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use jsonschema::{Draft, PatternOptions, Validator};
@@ -64,6 +64,78 @@ pub fn compile(schema: &Value) -> Result<Validator, String> {
         .with_pattern_options(PatternOptions::regex())
         .build(schema)
         .map_err(|error| error.to_string())
+}
+
+/// The validator of a schema that is met again and again, compiled once; `None` when it does not
+/// compile. The memory of it is bounded: when it is full, it begins anew.
+pub fn compiled(schema: &Value) -> Option<Arc<Validator>> {
+    const KEPT_MAX: usize = 256;
+    static KEPT: OnceLock<Mutex<HashMap<Value, Arc<Validator>>>> = OnceLock::new();
+    let kept = KEPT.get_or_init(Mutex::default);
+    if let Some(found) = kept.lock().get(schema) {
+        return Some(Arc::clone(found));
+    }
+    let validator = Arc::new(compile(schema).ok()?);
+    let mut kept = kept.lock();
+    if kept.len() >= KEPT_MAX {
+        kept.clear();
+    }
+    kept.insert(schema.clone(), Arc::clone(&validator));
+    Some(validator)
+}
+
+/// Takes out of a value what a schema with `"additionalProperties": false` does not declare, through
+/// `properties`, `items` and local references, and gives the pointers of what was taken out.
+pub fn drop_undeclared(schema: &Value, value: &mut Value) -> Vec<String> {
+    let mut dropped = Vec::new();
+    drop_at(schema, schema, value, "", 0, &mut dropped);
+    dropped
+}
+
+fn drop_at(
+    root: &Value,
+    schema: &Value,
+    value: &mut Value,
+    place: &str,
+    depth: usize,
+    dropped: &mut Vec<String>,
+) {
+    /// Deepest nesting followed: references may go in circles.
+    const DEPTH_MAX: usize = 64;
+    if depth > DEPTH_MAX {
+        return;
+    }
+    let target = schema.get("$ref").and_then(Value::as_str).and_then(|at| at.strip_prefix('#'));
+    if let Some(target) = target.and_then(|pointer| root.pointer(pointer)) {
+        return drop_at(root, target, value, place, depth + 1, dropped);
+    }
+    let at = |key: &str| format!("{place}/{}", key.replace('~', "~0").replace('/', "~1"));
+    match value {
+        Value::Object(members) => {
+            let properties = schema.get("properties").and_then(Value::as_object);
+            let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false))
+                && schema.get("patternProperties").is_none();
+            let knows = |key: &str| properties.is_some_and(|known| known.contains_key(key));
+            if is_closed {
+                dropped.extend(members.keys().filter(|key| !knows(key)).map(|key| at(key)));
+                members.retain(|key, _| knows(key));
+            }
+            for (key, member) in members.iter_mut() {
+                if let Some(schema) = properties.and_then(|known| known.get(key)) {
+                    drop_at(root, schema, member, &at(key), depth + 1, dropped);
+                }
+            }
+        }
+        Value::Array(items) => {
+            let Some(schema) = schema.get("items").filter(|items| items.is_object()) else {
+                return;
+            };
+            for (index, item) in items.iter_mut().enumerate() {
+                drop_at(root, schema, item, &at(&index.to_string()), depth + 1, dropped);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Every violation of a compiled schema, sorted by place.
@@ -140,6 +212,35 @@ mod tests {
             assert!(schema["title"].is_string(), "{name} has no title");
             assert!(schema["description"].is_string(), "{name} has no description");
         }
+    }
+
+    #[test]
+    fn only_what_a_closed_schema_does_not_know_is_dropped() {
+        let schema: Value = serde_json::from_str(
+            r##"{"type": "object", "additionalProperties": false, "$defs": {"one": {"additionalProperties": false,
+            "properties": {"a": {}, "next": {"$ref": "#/$defs/one"}}}}, "properties": {"open": {"type": "object"},
+            "list": {"items": {"$ref": "#/$defs/one"}}, "named": {"additionalProperties": {"type": "integer"}}}}"##,
+        )
+        .unwrap();
+        let mut value: Value = serde_json::from_str(
+            r#"{"x/y": 1, "open": {"z": 1}, "named": {"n": 1}, "list": [{"a": 1, "b": 2}, 3,
+            {"next": {"next": {"c": 1}}}]}"#,
+        )
+        .unwrap();
+        let dropped = drop_undeclared(&schema, &mut value);
+        assert_eq!(dropped, ["/x~1y", "/list/0/b", "/list/2/next/next/c"]);
+        let kept = r#"{"open":{"z":1},"named":{"n":1},"list":[{"a":1},3,{"next":{"next":{}}}]}"#;
+        assert_eq!(value.to_string(), kept);
+        let circle = serde_json::json!({"$ref": "#"});
+        assert!(drop_undeclared(&circle, &mut value).is_empty());
+    }
+
+    #[test]
+    fn a_schema_that_is_met_again_is_not_compiled_again() {
+        let schema = serde_json::json!({"type": "integer", "title": "met again"});
+        let (first, second) = (compiled(&schema).unwrap(), compiled(&schema.clone()).unwrap());
+        assert!(Arc::ptr_eq(&first, &second));
+        assert!(compiled(&serde_json::json!({"type": 7})).is_none());
     }
 
     #[test]

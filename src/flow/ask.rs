@@ -2,7 +2,8 @@
 //!
 //! Contract:
 //! - Why the model stopped is looked at before what it said. An answer cut off at the limit is never
-//!   patched: the limit is raised once, then the flow fails. Cut-off free text is kept and marked.
+//!   patched: the limit is raised once, and if that does not help it is a problem of its own, which the
+//!   flow meets by splitting its input. Free text that is still cut off is kept and marked.
 //! - A violation of the schema is shown to the model a bounded number of times. Each repair turn is
 //!   the original conversation, the last answer (shortened) and its errors; turns do not pile up.
 //! - Every received reply is in the reply cache before it is judged, and is counted once.
@@ -39,6 +40,8 @@ pub(super) struct Ledger {
     pub repaired: bool,
     pub truncated: bool,
     pub redacted: u64,
+    /// Members of answers that their schema does not know, by pointer.
+    pub undeclared: Vec<String>,
 }
 
 /// What every question of a run shares.
@@ -63,6 +66,8 @@ pub(super) struct Question<'a> {
     pub inputs: &'a Map<String, Value>,
     pub sources: &'a [SourceText],
     pub schema: Option<&'a OutputSchema>,
+    /// Whether the limit is raised for an answer without schema that is cut off.
+    pub whole: bool,
     pub settings: CallSettings,
 }
 
@@ -86,24 +91,31 @@ impl Asker<'_> {
             if reply.stop == StopReason::Filtered {
                 return Err(self.refused(question, &reply));
             }
-            let Some(schema) = question.schema else {
-                self.ledger.lock().truncated |= reply.stop == StopReason::Length;
-                return Ok(Answer { value: reply.text.clone().into(), reply });
-            };
-            if reply.stop == StopReason::Length {
-                if raised || !self.raise_limit(&mut settings) {
-                    let node = question.node.to_owned();
-                    return Err(FlowProblem::CutOff { node, raw: reply.text });
-                }
+            let is_cut = reply.stop == StopReason::Length;
+            let matters = question.whole || question.schema.is_some();
+            if is_cut && matters && !raised && self.raise_limit(&mut settings) {
                 raised = true;
                 continue;
             }
+            let Some(schema) = question.schema else {
+                self.ledger.lock().truncated |= is_cut;
+                return Ok(Answer { value: reply.text.clone().into(), reply });
+            };
+            if is_cut {
+                let node = question.node.to_owned();
+                return Err(FlowProblem::CutOff { node, raw: reply.text });
+            }
             let errors = match extract::json(&reply.text) {
                 Err(error) => vec![Violation { pointer: String::new(), message: error.0 }],
-                Ok(value) => match schema::violations(&schema.validator, &value) {
-                    errors if errors.is_empty() => return Ok(Answer { value, reply }),
-                    errors => errors,
-                },
+                Ok(mut value) => {
+                    let undeclared = schema::drop_undeclared(&schema.value, &mut value);
+                    let errors = schema::violations(&schema.validator, &value);
+                    if errors.is_empty() {
+                        self.ledger.lock().undeclared.extend(undeclared);
+                        return Ok(Answer { value, reply });
+                    }
+                    errors
+                }
             };
             if repairs >= self.repair_turns {
                 let (node, raw) = (question.node.to_owned(), reply.text);
@@ -251,7 +263,8 @@ pub(super) fn settings(inputs: &Map<String, Value>) -> Result<CallSettings, Stri
         Some(other) => vec![super::pyvalue::to_str(&other)],
         None => Vec::new(),
     };
-    let model = given("deployment_name").or_else(|| given("model"));
+    // An OpenAI-compatible endpoint goes by the model; the deployment is what Azure calls it.
+    let model = given("model").or_else(|| given("deployment_name"));
     settings.model = model.map(super::pyvalue::to_str);
     if let Some(format) = given("response_format").map(structured) {
         settings.response_format = match format.get("type").and_then(Value::as_str) {

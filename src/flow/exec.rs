@@ -16,7 +16,7 @@ use super::dag::{self, Binding, Node};
 use super::outcome::FlowProblem;
 use super::pack::{LoadedPack, OutputSchema, Step};
 use super::python::{self, PythonCall, PythonSettings};
-use super::{pyvalue, roles};
+use super::{extract, pyvalue, roles};
 use crate::contract::hash::sha256;
 use crate::model::{CallSettings, Message, ModelReply, ResponseFormat, Role, SourceText};
 
@@ -293,7 +293,22 @@ impl Executor<'_> {
         let wants_message =
             ["tools", "functions"].iter().any(|key| settings.extra.contains_key(*key));
         override_settings(&mut settings, self.overrides);
-        if schema.is_some() && settings.response_format == ResponseFormat::Text {
+        if self.pack.is_imported()
+            && matches!(self.pack.steps.get(&node.name), Some(Step::Llm { .. }))
+        {
+            // What PromptFlow sends when a node says nothing: servers have other defaults.
+            if self.asker.provider.identity().temperature.is_none() {
+                settings.temperature.get_or_insert(1.0);
+            }
+            settings.extra.entry("top_p").or_insert_with(|| 1.0.into());
+        }
+        // Our own packs take the strongest form the server knows; an imported flow what it names.
+        let asks_weaker = match settings.response_format {
+            ResponseFormat::Text => true,
+            ResponseFormat::JsonObject => !self.pack.is_imported(),
+            ResponseFormat::JsonSchema => false,
+        };
+        if schema.is_some() && asks_weaker {
             settings.response_format = ResponseFormat::JsonSchema;
         }
         let question = Question {
@@ -303,6 +318,7 @@ impl Executor<'_> {
             inputs: self.inputs,
             sources: self.sources,
             schema,
+            whole: is_structured && !self.pack.is_imported(),
             settings,
         };
         let answer = self.asker.ask(&question)?;
@@ -313,6 +329,9 @@ impl Executor<'_> {
                 && matches!(self.pack.steps.get(&node.name), Some(Step::Wrapper { .. })) =>
             {
                 answer.reply.text.trim().into()
+            }
+            _ if question.whole && schema.is_none() => {
+                extract::without_thoughts(&answer.reply.text).into()
             }
             _ => answer.value,
         };

@@ -1,6 +1,7 @@
 //! JSON out of what a model wrote: as it is, inside a code fence, or after some prose.
 //!
-//! Contract: only what surrounds the JSON is forgiven (byte-order mark, fences, prose before and after) and
+//! Contract: only what surrounds the JSON is forgiven (byte-order mark, thinking aloud, fences, prose before
+//! and after) and
 //! trailing commas. Nothing is completed: an object that does not end is not JSON, and whoever
 //! calls this has first looked at why the model stopped.
 
@@ -21,7 +22,7 @@ pub fn json(answer: &str) -> Result<Value, NoJson> {
     if answer.len() > ANSWER_BYTES_MAX {
         return Err(NoJson(format!("the answer is longer than {ANSWER_BYTES_MAX} bytes")));
     }
-    let text = answer.trim_start_matches('\u{feff}').trim();
+    let text = without_thoughts(answer.trim_start_matches('\u{feff}').trim());
     if text.is_empty() {
         return Err(NoJson("the answer is empty".to_owned()));
     }
@@ -40,6 +41,13 @@ pub fn json(answer: &str) -> Result<Value, NoJson> {
         }
     }
     Err(NoJson(format!("the answer is not JSON: {whole}")))
+}
+
+/// An answer without the thinking aloud that some local models begin with.
+pub fn without_thoughts(answer: &str) -> &str {
+    let thoughts = answer.trim_start().strip_prefix("<think>");
+    let said = thoughts.and_then(|thoughts| thoughts.split_once("</think>"));
+    said.map_or(answer, |(_, said)| said.trim_start())
 }
 
 fn parse(text: &str) -> Result<Value, serde_json::Error> {

@@ -23,6 +23,8 @@ pub(super) struct Bound {
     pub inputs: Map<String, Value>,
     pub sources: Vec<SourceText>,
     pub warnings: Vec<String>,
+    /// The main input as it was, when a condensed text stands in for it.
+    pub uncondensed: Option<Value>,
 }
 
 pub(super) fn bind(
@@ -76,7 +78,7 @@ pub(super) fn bind(
         };
         inputs.insert(input.name.clone(), value);
     }
-    Ok(Bound { inputs, sources, warnings })
+    Ok(Bound { inputs, sources, warnings, uncondensed: None })
 }
 
 fn is_optional(pack: &LoadedPack, name: &str) -> bool {

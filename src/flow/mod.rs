@@ -21,6 +21,7 @@ mod dag;
 mod evidence;
 mod exec;
 mod extract;
+mod filters;
 mod inputs;
 pub mod lint;
 mod outcome;
@@ -65,6 +66,15 @@ use tree::TreeJob;
 const BYTES_PER_TOKEN: usize = 3;
 /// Tokens kept free for the answer when nobody says how long it may be.
 const ANSWER_TOKENS: usize = 1_500;
+/// How often a flow is tried again with its input split: for an answer that stays cut off, and for a
+/// prompt that the server says is too long.
+const SPLITS_MAX: usize = 2;
+/// An input is not split into less than this.
+const SPLIT_BYTES_MIN: usize = 1_500;
+/// The warning of an outcome whose input was split.
+const SPLIT: &str = "input_split_for_want_of_room";
+/// Members of an answer that a warning names when the schema does not know them.
+const UNDECLARED_SHOWN: usize = 10;
 /// Characters of the input that stand in for an empty summary.
 const STAND_IN_CHARS: usize = 400;
 
@@ -196,14 +206,45 @@ fn run_with(
 ) -> Result<Ran, FlowProblem> {
     let overrides = ask::settings(&common_params(&options.params)).map_err(FlowProblem::Input)?;
     let mut bound = inputs::bind(pack, inputs, &options.params, sources)?;
-    let hierarchy = condense(pack, &mut bound, asker, &overrides, options)?;
+    let mut room = usize::MAX;
+    let mut splits = 0;
+    let (hierarchy, ran) = loop {
+        let hierarchy = condense(pack, &mut bound, asker, &overrides, options, room)?;
+        let problem = match run_bound(pack, &bound, asker, &overrides, options) {
+            Ok(ran) => break (hierarchy, ran),
+            Err(problem) if problem.is_for_want_of_room() && splits < SPLITS_MAX => problem,
+            Err(problem) => return Err(problem),
+        };
+        // Half of what was too much; too little to divide is no reason to ask about nothing.
+        room = main_bytes(pack, &bound) / 2;
+        if room < SPLIT_BYTES_MIN {
+            return Err(problem);
+        }
+        splits += 1;
+    };
+    let mut warnings = bound.warnings;
+    warnings.extend(pack.warnings().iter().cloned());
+    if splits > 0 {
+        warnings.push(SPLIT.to_owned());
+    }
+    Ok(Ran { hierarchy, sources: bound.sources, warnings, ..ran })
+}
+
+/// Runs the nodes over inputs that are ready.
+fn run_bound(
+    pack: &LoadedPack,
+    bound: &inputs::Bound,
+    asker: &Asker<'_>,
+    overrides: &CallSettings,
+    options: &RunOptions<'_>,
+) -> Result<Ran, FlowProblem> {
     let executor = Executor {
         pack,
         asker,
         inputs: &bound.inputs,
         sources: &bound.sources,
         python: options.python.as_ref(),
-        overrides: &overrides,
+        overrides,
         concurrency: options.concurrency,
     };
     let finished = executor.run()?;
@@ -214,16 +255,14 @@ fn run_with(
     }
     let structured = structured(pack, &outputs)?;
     let for_aggregation = exec::for_aggregation(&executor, &finished.outputs)?;
-    let mut warnings = bound.warnings;
-    warnings.extend(pack.warnings().iter().cloned());
     Ok(Ran {
         finished,
         outputs,
         structured,
-        hierarchy,
-        sources: bound.sources,
-        warnings,
         for_aggregation,
+        hierarchy: None,
+        sources: Vec::new(),
+        warnings: Vec::new(),
     })
 }
 
@@ -234,24 +273,40 @@ fn common_params(params: &Map<String, Value>) -> Map<String, Value> {
     given.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Builds a tree when the pack always wants one or the input does not fit the model, and puts the
-/// condensed text into the main input when it does not fit.
+/// Bytes of the value of the main input.
+fn main_bytes(pack: &LoadedPack, bound: &inputs::Bound) -> usize {
+    pack.main_input().and_then(|main| bound.inputs.get(main)).map_or(0, weight)
+}
+
+fn weight(value: &Value) -> usize {
+    value.as_str().map_or_else(|| value.to_string().len(), str::len)
+}
+
+/// Builds a tree when the pack always wants one or the input fits neither the model nor `room_max`,
+/// and puts the condensed text into the main input when it does not fit.
 fn condense(
     pack: &LoadedPack,
     bound: &mut inputs::Bound,
     asker: &Asker<'_>,
     overrides: &CallSettings,
     options: &RunOptions<'_>,
+    room_max: usize,
 ) -> Result<Option<Hierarchy>, FlowProblem> {
     let Some(main) = pack.main_input() else { return Ok(None) };
-    let weight = |value: &Value| value.as_str().map_or_else(|| value.to_string().len(), str::len);
-    let main_bytes = bound.inputs.get(main).map_or(0, weight);
+    if let Some(value) = bound.uncondensed.take() {
+        bound.inputs.insert(main.to_owned(), value);
+    }
+    let main_bytes = main_bytes(pack, bound);
     let other_bytes: usize =
         bound.inputs.iter().filter(|(name, _)| *name != main).map(|(_, value)| weight(value)).sum();
     let answer = overrides.max_tokens.map_or(ANSWER_TOKENS, |tokens| tokens as usize);
     let room =
         asker.provider.context_tokens().saturating_sub(answer).saturating_mul(BYTES_PER_TOKEN);
     let room = room.saturating_sub(pack.template_bytes + other_bytes + 512);
+    // A flow made for PromptFlow is asked as PromptFlow asks it, unless somebody knows better than
+    // to send it whole.
+    let guessed = pack.is_imported() && !asker.provider.context_is_known();
+    let room = if guessed { room_max } else { room.min(room_max) };
     let too_long = main_bytes > room;
     if !too_long && !pack.projection.hierarchy().always {
         return Ok(None);
@@ -276,7 +331,7 @@ fn condense(
     if let (true, Some(tree)) = (too_long, &tree) {
         let kind = pack.inputs().iter().find(|input| input.name == main).map(|input| input.kind);
         let value = inputs::main_value(kind, &tree.condensed(room / 2));
-        bound.inputs.insert(main.to_owned(), value);
+        bound.uncondensed = bound.inputs.insert(main.to_owned(), value);
     }
     Ok(tree)
 }
@@ -356,6 +411,11 @@ impl Ran {
         let made_by_builtin = provider.is_free() || model.provider == crate::model::BUILTIN;
         if model.provider != provider.identity().provider {
             warnings.push(format!("answered by the fallback {}", model.provider));
+        }
+        if !ledger.undeclared.is_empty() {
+            let left_out = ledger.undeclared.iter().take(UNDECLARED_SHOWN);
+            let left_out: Vec<String> = left_out.map(|at| at.chars().take(80).collect()).collect();
+            warnings.push(format!("left out, unknown to the schema: {}", left_out.join(", ")));
         }
         if ledger.redacted > 0 {
             warnings.push(format!("{} passages were redacted before sending", ledger.redacted));

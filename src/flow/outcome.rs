@@ -182,6 +182,17 @@ pub enum FlowProblem {
     Cancelled,
 }
 
+impl FlowProblem {
+    /// Whether a shorter input may help: the answer stayed cut off, or the prompt was too long.
+    pub(super) fn is_for_want_of_room(&self) -> bool {
+        match self {
+            FlowProblem::CutOff { .. } => true,
+            FlowProblem::Model { source, .. } => source.class() == ErrorClass::OverLimit,
+            _ => false,
+        }
+    }
+}
+
 fn first(errors: &[Violation]) -> String {
     match errors {
         [] => String::new(),

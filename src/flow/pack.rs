@@ -178,6 +178,11 @@ impl LoadedPack {
         }))
     }
 
+    /// True for a flow that was written for PromptFlow: nothing of ours lies beside it.
+    pub(crate) fn is_imported(&self) -> bool {
+        !self.projection.is_declared()
+    }
+
     /// True when a planned node reaches the file.
     pub(crate) fn is_prompt_file(&self, path: &str) -> bool {
         self.prompt_files.contains_key(path)

@@ -223,6 +223,11 @@ impl Projection {
         }
     }
 
+    /// Whether the pack has a projection of its own.
+    pub fn is_declared(&self) -> bool {
+        self.declared
+    }
+
     /// How long inputs are condensed.
     pub fn hierarchy(&self) -> HierarchySettings {
         self.rules.hierarchy.clone().unwrap_or_default()

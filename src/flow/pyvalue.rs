@@ -59,13 +59,26 @@ fn push_str_repr(out: &mut String, text: &str) {
                 out.push('\\');
                 out.push(c);
             }
-            c if (c as u32) < 0x20 || (0x7f..0xa1).contains(&(c as u32)) || c == '\u{ad}' => {
-                out.push_str(&format!("\\x{:02x}", c as u32));
-            }
-            c => out.push(c),
+            c if is_printable(c) => out.push(c),
+            c => out.push_str(&match c as u32 {
+                code @ 0..=0xff => format!("\\x{code:02x}"),
+                code @ 0x100..=0xffff => format!("\\u{code:04x}"),
+                code => format!("\\U{code:08x}"),
+            }),
         }
     }
     out.push(quote);
+}
+
+/// `str.isprintable` of one character: neither control nor format character, no space but the plain
+/// one, not private. Characters that Unicode has not given out yet count as printable.
+pub fn is_printable(c: char) -> bool {
+    !matches!(c as u32,
+        0..=0x1f | 0x7f..=0xa0 | 0xad | 0x600..=0x605 | 0x61c | 0x6dd | 0x70f | 0x890..=0x891
+        | 0x8e2 | 0x1680 | 0x180e | 0x2000..=0x200f | 0x2028..=0x202f | 0x205f..=0x2064
+        | 0x2066..=0x206f | 0x3000 | 0xe000..=0xf8ff | 0xfdd0..=0xfdef | 0xfeff
+        | 0xfff0..=0xfffb | 0xfffe..=0xffff | 0x110bd | 0x110cd | 0x13430..=0x1343f
+        | 0x1bca0..=0x1bca3 | 0x1d173..=0x1d17a | 0xe0000..=0xe007f | 0xf0000..=0x10ffff)
 }
 
 /// A number the way Python prints it.
@@ -254,6 +267,16 @@ mod tests {
             ),
             (json!(["a\nb", "q'\"", "\u{7f}", "\\"]), r#"['a\nb', 'q\'"', '\x7f', '\\']"#),
             (json!(0.0001), "0.0001"),
+            (
+                json!([
+                    "a\u{a0}b",
+                    "\u{200d}\u{2028}\u{feff}",
+                    "👩\u{200d}💻",
+                    "\u{e0001}",
+                    "ñ\u{301}"
+                ]),
+                "['a\\xa0b', '\\u200d\\u2028\\ufeff', '👩\\u200d💻', '\\U000e0001', 'ñ\u{301}']",
+            ),
             (json!([]), "[]"),
         ] {
             assert_eq!(to_str(&value), expected);

@@ -11,11 +11,11 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use minijinja::value::{Kwargs, Value as Jinja, ValueKind};
-use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior};
+use minijinja::value::{Value as Jinja, ValueKind};
+use minijinja::{AutoEscape, Environment, Error, Output, State, UndefinedBehavior};
 use serde_json::{Map, Value};
 
-use super::{pyvalue, roles};
+use super::{filters, pyvalue, roles};
 
 /// The template engine.
 pub const ENGINE: &str = "minijinja";
@@ -68,18 +68,10 @@ impl Templates {
             Undefined::Strict => UndefinedBehavior::Strict,
             Undefined::Lenient => UndefinedBehavior::Lenient,
         });
-        environment
-            .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         environment.set_formatter(print_like_python);
         environment.set_fuel(Some(FUEL));
         environment.set_recursion_limit(RECURSION_MAX);
-        minijinja_contrib::add_to_environment(&mut environment);
-        environment.add_filter("tojson", tojson);
-        environment.add_filter("wordcount", |text: String| text.split_whitespace().count());
-        environment.add_filter("indent", indent);
-        environment.add_filter("truncate", truncate);
-        environment.add_filter("e", escape);
-        environment.add_filter("escape", escape);
+        filters::add_to(&mut environment);
         Templates { environment }
     }
 
@@ -160,7 +152,8 @@ fn to_jinja(value: &Value) -> Jinja {
     }
 }
 
-/// The engine prints values the Python way except floating point numbers of extreme size.
+/// The engine prints values the Python way except floating point numbers of extreme size, and
+/// characters inside lists and objects that Python does not print as they are.
 fn print_like_python(
     out: &mut Output<'_>,
     state: &mut State<'_, '_>,
@@ -170,13 +163,13 @@ fn print_like_python(
         ValueKind::Number | ValueKind::Seq | ValueKind::Map => serde_json::to_value(value).ok(),
         _ => None,
     };
-    match as_json.filter(has_extreme_float) {
+    match as_json.filter(prints_differently) {
         Some(value) => out.write_str(&pyvalue::to_str(&value)).map_err(Error::from),
         None => minijinja::escape_formatter(out, state, value),
     }
 }
 
-fn has_extreme_float(value: &Value) -> bool {
+fn prints_differently(value: &Value) -> bool {
     match value {
         Value::Number(number) => {
             number.is_f64()
@@ -184,85 +177,13 @@ fn has_extreme_float(value: &Value) -> bool {
                     .as_f64()
                     .is_some_and(|float| float != 0.0 && !(1e-4..1e16).contains(&float.abs()))
         }
-        Value::Array(items) => items.iter().any(has_extreme_float),
-        Value::Object(members) => members.values().any(has_extreme_float),
+        Value::String(text) => text.chars().any(|c| !c.is_ascii() && !pyvalue::is_printable(c)),
+        Value::Array(items) => items.iter().any(prints_differently),
+        Value::Object(members) => members.iter().any(|(key, value)| {
+            !key.chars().all(pyvalue::is_printable) || prints_differently(value)
+        }),
         _ => false,
     }
-}
-
-fn tojson(value: &Jinja, indent: Option<usize>, args: Kwargs) -> Result<Jinja, Error> {
-    let indent = match indent {
-        Some(indent) => Some(indent),
-        None => args.get("indent")?,
-    };
-    args.assert_all_used()?;
-    let value = serde_json::to_value(value).map_err(|error| {
-        Error::new(ErrorKind::InvalidOperation, "cannot serialize to JSON").with_source(error)
-    })?;
-    Ok(Jinja::from(pyvalue::json_dumps(&value, indent)))
-}
-
-fn indent(
-    text: String,
-    width: Option<usize>,
-    first: Option<bool>,
-    blank: Option<bool>,
-    args: Kwargs,
-) -> Result<String, Error> {
-    let width = width.or(args.get("width")?).unwrap_or(4);
-    let first = first.or(args.get("first")?).unwrap_or(false);
-    let blank = blank.or(args.get("blank")?).unwrap_or(false);
-    args.assert_all_used()?;
-    let margin = " ".repeat(width.min(1000));
-    let mut out = String::with_capacity(text.len());
-    for (index, line) in text.split('\n').enumerate() {
-        if index > 0 {
-            out.push('\n');
-        }
-        let wanted = if index == 0 { first } else { blank || !line.is_empty() };
-        out.push_str(if wanted { &margin } else { "" });
-        out.push_str(line);
-    }
-    Ok(out)
-}
-
-fn truncate(
-    text: String,
-    length: Option<usize>,
-    killwords: Option<bool>,
-    end: Option<String>,
-    args: Kwargs,
-) -> Result<String, Error> {
-    let length = length.or(args.get("length")?).unwrap_or(255);
-    let killwords = killwords.or(args.get("killwords")?).unwrap_or(false);
-    let end = end.or(args.get("end")?).unwrap_or_else(|| "...".to_owned());
-    let leeway = args.get::<Option<usize>>("leeway")?.unwrap_or(5);
-    args.assert_all_used()?;
-    if text.chars().count() <= length.saturating_add(leeway) {
-        return Ok(text);
-    }
-    let kept: String = text.chars().take(length.saturating_sub(end.chars().count())).collect();
-    let kept = if killwords {
-        kept.as_str()
-    } else {
-        kept.rsplit_once(' ').map_or(kept.as_str(), |parts| parts.0)
-    };
-    Ok(format!("{kept}{end}"))
-}
-
-fn escape(text: String) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&#34;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 struct Bounded(Vec<u8>);
@@ -316,6 +237,29 @@ mod tests {
             }
         }
         assert_eq!(wrong, []);
+    }
+
+    #[test]
+    fn bytes_are_jinja2s_in_many_more_templates() {
+        let more: Value =
+            serde_json::from_str(include_str!("../../tests/golden/flow/jinja_more.json")).unwrap();
+        let mut wrong = Vec::new();
+        let cases = more["cases"].as_array().unwrap();
+        assert!(cases.len() > 100);
+        for case in cases {
+            let (source, expected) = (case[0].as_str().unwrap(), case[1].as_str().unwrap());
+            let rendered = render(Undefined::Lenient, source, more["values"].clone());
+            let rendered = rendered.map(|text| roles::plain(&text));
+            if rendered.as_deref() != Ok(expected) {
+                wrong.push((source, expected, rendered));
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong:#?}");
+        // What is not the same is refused, rather than rendered otherwise.
+        for source in more["refused"].as_array().unwrap() {
+            let source = source.as_str().unwrap();
+            render(Undefined::Lenient, source, more["values"].clone()).unwrap_err();
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::ask::{Asker, Question};
+use super::extract;
 use super::outcome::FlowProblem;
 use super::pack::LoadedPack;
 use super::roles;
@@ -338,9 +339,11 @@ impl TreeJob<'_> {
             inputs: self.inputs,
             sources: &draft.texts,
             schema: None,
+            whole: false,
             settings: CallSettings { max_tokens: Some(NODE_TOKENS), ..CallSettings::default() },
         };
-        Ok(self.asker.ask(&question)?.reply.text.trim().to_owned())
+        let answer = self.asker.ask(&question)?.reply.text;
+        Ok(extract::without_thoughts(&answer).trim().to_owned())
     }
 }
 

@@ -124,6 +124,10 @@ impl Provider for Anthropic {
         self.config.context_tokens.map_or(CONTEXT_TOKENS, |tokens| tokens as usize)
     }
 
+    fn context_is_known(&self) -> bool {
+        self.config.context_tokens.is_some()
+    }
+
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
         let mut headers = vec![("anthropic-version", API_VERSION.to_owned())];
         if let Some(key) = &self.endpoint.key {

@@ -53,6 +53,10 @@ impl Provider for CommandProvider {
         self.config.context_tokens.map_or(CONTEXT_TOKENS, |tokens| tokens as usize)
     }
 
+    fn context_is_known(&self) -> bool {
+        self.config.context_tokens.is_some()
+    }
+
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
         let provider = self.name.clone();
         let program = Program {

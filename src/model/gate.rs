@@ -397,6 +397,10 @@ impl Provider for Gate {
         self.inner.context_tokens()
     }
 
+    fn context_is_known(&self) -> bool {
+        self.inner.context_is_known()
+    }
+
     fn is_free(&self) -> bool {
         self.inner.is_free()
     }
@@ -465,6 +469,10 @@ impl Provider for Fallback {
         self.chain[0].context_tokens()
     }
 
+    fn context_is_known(&self) -> bool {
+        self.chain[0].context_is_known()
+    }
+
     fn is_free(&self) -> bool {
         self.chain[0].is_free()
     }
@@ -512,6 +520,10 @@ impl Provider for WithModel {
         self.inner.context_tokens()
     }
 
+    fn context_is_known(&self) -> bool {
+        self.inner.context_is_known()
+    }
+
     fn is_free(&self) -> bool {
         self.inner.is_free()
     }
@@ -543,6 +555,10 @@ impl Provider for Deadline<'_> {
 
     fn context_tokens(&self) -> usize {
         self.inner.context_tokens()
+    }
+
+    fn context_is_known(&self) -> bool {
+        self.inner.context_is_known()
     }
 
     fn is_free(&self) -> bool {

@@ -194,6 +194,8 @@ impl Endpoint {
             400 | 422
                 if says("context_length")
                     || says("context length")
+                    || says("context size")
+                    || says("context window")
                     || says("too long")
                     || says("maximum context") =>
             {

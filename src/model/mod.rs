@@ -420,6 +420,11 @@ pub trait Provider: Send + Sync {
     /// How many tokens a prompt and its answer may have together.
     fn context_tokens(&self) -> usize;
 
+    /// False when that number is a cautious guess, because nobody configured one.
+    fn context_is_known(&self) -> bool {
+        true
+    }
+
     /// Asks once.
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError>;
 

@@ -113,6 +113,10 @@ impl Provider for Recorded {
         self.context_tokens
     }
 
+    fn context_is_known(&self) -> bool {
+        false
+    }
+
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
         let hash = call.request_hash().hex();
         if let Some(reply) = self.by_hash.get(&hash) {
@@ -154,6 +158,10 @@ impl<P: AsRef<dyn Provider> + Send + Sync> Provider for Recorder<P> {
 
     fn context_tokens(&self) -> usize {
         self.inner.as_ref().context_tokens()
+    }
+
+    fn context_is_known(&self) -> bool {
+        self.inner.as_ref().context_is_known()
     }
 
     fn is_free(&self) -> bool {

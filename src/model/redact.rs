@@ -166,6 +166,10 @@ impl Provider for Redacting {
         self.inner.context_tokens()
     }
 
+    fn context_is_known(&self) -> bool {
+        self.inner.context_is_known()
+    }
+
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
         let cleaned = call.messages.iter().map(|message| self.redaction.apply_to_message(message));
         let (messages, counts): (Vec<Message>, Vec<u64>) = cleaned.unzip();

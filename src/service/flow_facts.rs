@@ -145,6 +145,9 @@ impl Found {
             "model": made.model, "usage": made.usage, "calls": calls,
             "warnings": made.warnings,
         });
+        if !prepared.configured.is_empty() {
+            facts["provenance"]["configured_params"] = json!(prepared.configured);
+        }
         facts
     }
 }

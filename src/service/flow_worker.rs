@@ -73,6 +73,9 @@ pub(super) struct Prepared {
     pub pack: Arc<LoadedPack>,
     pub prompt_hash: String,
     pub run_id: String,
+    /// What the configuration says of the flow's parameters.
+    pub configured: Map<String, Value>,
+    params: Map<String, Value>,
     provider: Arc<dyn Provider>,
     python: Option<PythonSettings>,
     clock: Arc<dyn Clock>,
@@ -144,7 +147,10 @@ impl FlowWorker {
         let pack = self.pack(&setup.registry, &request, &found)?;
         self.tell(desk, &pack);
         let provider = provider_of(&setup, &request, &found)?;
-        let prompt_hash = pack.prompt_hash(&request.work.params).hex();
+        let (flow_id, variant) = (&request.work.flow_id, request.work.variant.as_deref());
+        let configured = known_params(setup.config.flow_params(flow_id, variant), &pack);
+        let params = with_request(configured.clone(), &request);
+        let prompt_hash = pack.prompt_hash(&params).hex();
         let mut prepared = Prepared {
             pointer: SummaryPointer {
                 summary_id: String::new(),
@@ -158,6 +164,8 @@ impl FlowWorker {
             found,
             pack,
             prompt_hash,
+            configured,
+            params,
             provider,
             python: python_of(&setup.config),
             clock: Arc::clone(&self.clock),
@@ -283,10 +291,8 @@ impl Prepared {
             .iter()
             .map(|source| SourceText { id: source.id.clone(), text: source.text.clone() })
             .collect();
-        // As given: the flow itself sees only what it declares.
-        let params = self.request.work.params.clone();
         let options = RunOptions {
-            params,
+            params: self.params.clone(),
             timeout: self.timeout,
             replies: kept.map(|kept| kept as &dyn ReplyCache),
             bill: kept.map(|kept| kept as &dyn Bill),
@@ -440,6 +446,33 @@ fn provider_of(
         let facts = found.with_error(ErrorClass::ModelFailure, subtype, details);
         failed(Again::Never, Some(ReasonCode::ModelError), error.to_string(), facts)
     })
+}
+
+/// Configured parameters that the flow knows. Another is a mistake in the configuration, which no
+/// request is to be warned of.
+fn known_params(configured: Map<String, Value>, pack: &LoadedPack) -> Map<String, Value> {
+    let is_known = |name: &str| {
+        flow::COMMON_PARAMS.contains(&name) || pack.inputs().iter().any(|input| input.name == name)
+    };
+    let mut params = Map::new();
+    for (name, value) in configured {
+        if is_known(&name) {
+            params.insert(name, value);
+        } else {
+            let flow = pack.record().template_id();
+            tracing::warn!(%flow, %name, "the configuration sets a parameter the flow does not have");
+        }
+    }
+    params
+}
+
+/// Configured parameters with those of the request, which win, exactly as given.
+pub(super) fn with_request(
+    mut configured: Map<String, Value>,
+    request: &Request,
+) -> Map<String, Value> {
+    configured.extend(request.work.params.clone());
+    configured
 }
 
 /// The configuration's sections about a flow.

@@ -9,6 +9,9 @@ use std::thread;
 
 use serde_json::{Value, json};
 
+/// The text and the finish reason for a request.
+pub type Replying = dyn Fn(&Value) -> (String, &'static str) + Send + Sync;
+
 /// What the server does with one request.
 #[derive(Clone)]
 pub enum Act {
@@ -18,10 +21,14 @@ pub enum Act {
     Chat(String, &'static str),
     /// A chat completion made from the request.
     With(Arc<dyn Fn(&Value) -> String + Send + Sync>),
+    /// A chat completion and its finish reason made from the request.
+    Reply(Arc<Replying>),
     /// The head and a part of the body, then nothing more and a closed connection.
     Cut,
     /// Nothing, for as long as the client stays.
     Silence,
+    /// A body that comes byte by byte and never ends.
+    Drip,
     /// A body that never ends.
     Endless,
     /// A body of this many bytes.
@@ -132,6 +139,10 @@ fn play(stream: &mut TcpStream, request: &Seen, act: Act) -> bool {
         Act::Send(code, headers, body) => send(stream, code, &headers, &body),
         Act::Chat(text, finish) => send(stream, 200, &[], &completion(&text, finish)),
         Act::With(make) => send(stream, 200, &[], &completion(&make(&request.body), "stop")),
+        Act::Reply(make) => {
+            let (text, finish) = make(&request.body);
+            send(stream, 200, &[], &completion(&text, finish))
+        }
         Act::Cut => {
             let _ =
                 stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{\"choices\": [");
@@ -140,6 +151,13 @@ fn play(stream: &mut TcpStream, request: &Seen, act: Act) -> bool {
         Act::Silence => {
             let mut byte = [0];
             let _ = stream.read(&mut byte);
+            false
+        }
+        Act::Drip => {
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n");
+            while stream.write_all(b"1\r\n \r\n").is_ok() {
+                thread::sleep(std::time::Duration::from_millis(50));
+            }
             false
         }
         Act::Endless => {

@@ -24,6 +24,7 @@ use crate::model::{
 };
 use crate::os::Open;
 use crate::registry::Registry;
+use crate::service::flow_worker::with_request;
 use crate::upstream::Upstream;
 use crate::upstream::lines::read_range;
 use crate::upstream::text::source_text_hash;
@@ -380,13 +381,19 @@ fn pack(chain: &mut Chain, around: &Around, story: &Story) {
             let now = pack.pack_hash().hex();
             chain.same("flow.pack", "the pack in the registry", &recorded("pack_hash"), &now);
             let request = Request::parse(&story.taken.line);
-            let params = request.map(|request| request.work.params).unwrap_or_default();
+            let params = request.map(|request| params_of(story, &request)).unwrap_or_default();
             let now = pack.prompt_hash(&params).hex();
             let recorded = story.item["prompt"]["prompt_hash"].as_str().unwrap_or_default();
             chain.same("flow.prompt", "the prompt hash", recorded, &now);
         }
         Err(what) => chain.put("flow.pack", Standing::Broken, what),
     }
+}
+
+/// The parameters a summary was made with: the request's over those that were configured.
+fn params_of(story: &Story, request: &Request) -> Map<String, Value> {
+    let configured = story.produced["provenance"]["configured_params"].as_object();
+    with_request(configured.cloned().unwrap_or_default(), request)
 }
 
 fn load(around: &Around, story: &Story) -> Result<LoadedPack, String> {
@@ -449,7 +456,7 @@ pub(super) fn run_again(around: &Around, story: &Story, texts: &Texts) -> Again 
         false => Arc::new(Silent(configured(around, &request)?)),
     };
     let options = RunOptions {
-        params: request.work.params.clone(),
+        params: params_of(story, &request),
         replies: Some(&answers),
         keep_prompts: true,
         concurrency: 1,
@@ -501,6 +508,10 @@ impl Provider for Silent {
 
     fn context_tokens(&self) -> usize {
         self.0.context_tokens()
+    }
+
+    fn context_is_known(&self) -> bool {
+        self.0.context_is_known()
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {

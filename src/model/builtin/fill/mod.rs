@@ -23,6 +23,7 @@ pub mod scene;
 use serde_json::{Value, json};
 
 use super::rank::select::Piece;
+use crate::contract::schema;
 use conform::{Node, conform, modest};
 use filled::Filled;
 use hints::{Hints, Rule, Scale};
@@ -127,15 +128,16 @@ fn confidence(found: usize, asked: usize, scale: Scale) -> Filled {
 }
 
 /// Replaces whatever the real validator refuses by what the schema accepts.
-fn repair(value: &mut Value, schema: &Value, pieces: &mut Vec<(String, Piece)>) {
-    let Ok(validator) = jsonschema::validator_for(schema) else { return };
+fn repair(value: &mut Value, schema_of: &Value, pieces: &mut Vec<(String, Piece)>) {
+    let Some(validator) = schema::compiled(schema_of) else { return };
     for _ in 0..REPAIRS_MAX {
         let Some(pointer) =
             validator.iter_errors(value).next().map(|error| error.instance_path().to_string())
         else {
             return;
         };
-        let replacement = modest(node_at(schema, &pointer)).into_value(&pointer, &mut Vec::new());
+        let replacement =
+            modest(node_at(schema_of, &pointer)).into_value(&pointer, &mut Vec::new());
         let Some(slot) = value.pointer_mut(&pointer) else { return };
         let unchanged = *slot == replacement;
         *slot = if unchanged { Value::Null } else { replacement };
