@@ -68,7 +68,7 @@ fn events_come_in_time_order_whatever_was_asked() {
     assert_eq!(resolved.source_text_hash, jcs_hash(&json!(array)));
     assert_eq!(resolved.upstream.len(), 2);
     let third = &resolved.sources[2];
-    assert_eq!((third.file.as_str(), third.line), ("eventbus/daily/2026-02-11.jsonl", 2));
+    assert_eq!((&*third.file, third.line), ("eventbus/daily/2026-02-11.jsonl", 2));
 
     let other = ids(Bus::EventBus, &["evt_2", "evt_3", "evt_1", "evt_4", "evt_4"]);
     let again = get(&upstream, &other, SummaryKind::EventSummary).unwrap();

@@ -100,7 +100,7 @@ impl Found {
         let mut bytes = 0;
         for source in &resolved.sources {
             let place = json!({
-                "id": source.id, "file": source.file, "line": source.line,
+                "id": source.id, "file": *source.file, "line": source.line,
                 "offset": source.offset, "len": source.len, "text_bytes": source.text.len(),
             });
             bytes += place.to_string().len();

@@ -1,33 +1,44 @@
-//! Where each id of a partition lies: a sorted table per partition, rebuildable at any time.
+//! Where each id of a partition lies: sorted pages on disk, found through a small head in memory.
 //!
-//! Contract: a table belongs to one manifest (by hash) and one data file (by length, inode and
-//! modification time); when either changed it is built again, which verifies the file again. The
-//! bytes go to an [`IndexStore`] that may forget anything: what it loses is rebuilt, what it
-//! damages is noticed.
+//! Contract: an index belongs to one manifest (by hash) and one data file (by length, inode and
+//! modification time); when either changed it is built again, which verifies the file again. Head
+//! and pages go to an [`IndexStore`] that may forget anything: what it loses or damages is noticed
+//! by its seal and rebuilt. A head takes about one and a quarter bytes an id (a filter, and the
+//! first id of each page), so an id that is absent costs no read; pages are read when they are
+//! needed and kept within a bound. Memory thus follows what is asked for, not what upstream holds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::contract::hash::{Digest, sha256};
+use crate::contract::hash::{Digest, Hasher, sha256};
 use crate::log::Cache;
 use crate::os::{Disk, Stat};
 
-/// Version of the table layout; another version is rebuilt.
-const LAYOUT: &[u8; 8] = b"sumidx01";
+/// Version of the layout; another version is rebuilt.
+const LAYOUT: &[u8; 8] = b"sumidx02";
 const ENTRY_BYTES: usize = 32;
-const HEADER_BYTES: usize = 8 + 32 + 32 + 8 * 4 + 8 + 8 + 1;
-const SEAL_BYTES: usize = 32;
+/// Entries of a page: with its seal it fits a page of the store.
+const PAGE_ENTRIES: usize = 120;
+const SEAL_BYTES: usize = 16;
+/// Bits of the filter for each id, and how many of them one id sets: one absent id in 40 is looked
+/// for in vain.
+const FILTER_BITS: usize = 8;
+const FILTER_PROBES: u64 = 4;
+/// Pages put into the store at once.
+const PAGES_PUT: usize = 256;
+/// Memory for pages that were read.
+const PAGES_BYTES_MAX: usize = 8 << 20;
 
 /// Keeps opaque bytes by key. Losing them costs time, never correctness.
 pub trait IndexStore: Send + Sync {
     /// The bytes under a key.
     fn get(&self, key: &str) -> io::Result<Option<Vec<u8>>>;
-    /// Puts bytes under a key.
-    fn put(&self, key: &str, bytes: &[u8]) -> io::Result<()>;
+    /// Puts bytes under keys, all or none.
+    fn put(&self, rows: &[(String, Vec<u8>)]) -> io::Result<()>;
 }
 
 /// An index store that lives as long as the process.
@@ -39,8 +50,8 @@ impl IndexStore for MemoryIndex {
         Ok(self.0.lock().get(key).cloned())
     }
 
-    fn put(&self, key: &str, bytes: &[u8]) -> io::Result<()> {
-        self.0.lock().insert(key.to_owned(), bytes.to_vec());
+    fn put(&self, rows: &[(String, Vec<u8>)]) -> io::Result<()> {
+        self.0.lock().extend(rows.iter().cloned());
         Ok(())
     }
 }
@@ -50,8 +61,9 @@ impl IndexStore for Cache {
         Cache::get(self, key).map_err(io::Error::other)
     }
 
-    fn put(&self, key: &str, bytes: &[u8]) -> io::Result<()> {
-        Cache::put(self, key, bytes).map_err(io::Error::other)
+    fn put(&self, rows: &[(String, Vec<u8>)]) -> io::Result<()> {
+        let rows = rows.iter().map(|(key, bytes)| (key.as_str(), Some(bytes.as_slice())));
+        Cache::change(self, rows).map_err(io::Error::other)
     }
 }
 
@@ -101,6 +113,18 @@ impl IdKey {
     pub fn of(id: &str) -> IdKey {
         IdKey(sha256(id).head())
     }
+
+    /// Its bits in a filter of so many bytes.
+    fn probes(self, bytes: usize) -> impl Iterator<Item = usize> {
+        let half = |at: usize| {
+            let mut half = [0; 8];
+            half.copy_from_slice(&self.0[at..at + 8]);
+            u64::from_le_bytes(half)
+        };
+        let (start, step, bits) = (half(0), half(8) | 1, (bytes * 8).max(1) as u64);
+        (0..FILTER_PROBES)
+            .map(move |probe| (start.wrapping_add(probe.wrapping_mul(step)) % bits) as usize)
+    }
 }
 
 /// The two tables of a partition. Only chunks have a second id, their document.
@@ -112,10 +136,27 @@ pub enum Section {
     Documents,
 }
 
-/// The ids of one verified partition.
+/// The ids of a partition that was just verified, in no order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tables {
+    /// Hash of the manifest it was verified under.
+    pub manifest_sha256: Digest,
+    /// Hash of the data bytes.
+    pub data_sha256: Digest,
+    /// What the data file looked like.
+    pub mark: FileMark,
+    /// Whether bytes were appended after the manifest was written.
+    pub appended: bool,
+    /// Every record by its id.
+    pub records: Vec<(IdKey, RecordAt)>,
+    /// Every chunk by its document.
+    pub documents: Vec<(IdKey, RecordAt)>,
+}
+
+/// What is known of a verified partition without reading its pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionIndex {
-    /// Hash of the manifest the table was built under.
+    /// Hash of the manifest it was built under.
     pub manifest_sha256: Digest,
     /// Hash of the data bytes it describes.
     pub data_sha256: Digest,
@@ -123,83 +164,146 @@ pub struct PartitionIndex {
     pub mark: FileMark,
     /// Whether bytes were appended after the manifest was written.
     pub appended: bool,
-    records: Vec<(IdKey, RecordAt)>,
-    documents: Vec<(IdKey, RecordAt)>,
+    records: Table,
+    documents: Table,
+    /// What the pages are sealed with.
+    seal: Digest,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Table {
+    count: usize,
+    /// The first id of each page.
+    fences: Vec<IdKey>,
+    filter: Vec<u8>,
+}
+
+impl Table {
+    fn of(sorted: &[(IdKey, RecordAt)]) -> Table {
+        let fences = sorted.chunks(PAGE_ENTRIES).map(|page| page[0].0).collect();
+        let mut filter = vec![0; (sorted.len() * FILTER_BITS).div_ceil(8)];
+        for (key, _) in sorted {
+            for bit in key.probes(filter.len()) {
+                filter[bit / 8] |= 1 << (bit % 8);
+            }
+        }
+        Table { count: sorted.len(), fences, filter }
+    }
+
+    fn may_hold(&self, key: IdKey) -> bool {
+        !self.filter.is_empty()
+            && key.probes(self.filter.len()).all(|bit| self.filter[bit / 8] >> (bit % 8) & 1 == 1)
+    }
+}
+
+/// A page that is not what its head knows, or is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lost;
+
 impl PartitionIndex {
-    /// Sorts the tables of a verified partition.
-    pub fn build(
-        manifest_sha256: Digest,
-        data_sha256: Digest,
-        mark: FileMark,
-        appended: bool,
-        mut records: Vec<(IdKey, RecordAt)>,
-        mut documents: Vec<(IdKey, RecordAt)>,
-    ) -> PartitionIndex {
+    /// Sorts the tables of a verified partition into pages and keeps them under a key.
+    pub fn keep(mut tables: Tables, key: &str, store: &dyn IndexStore) -> io::Result<Self> {
         let order = |(key, at): &(IdKey, RecordAt)| (*key, at.offset);
-        records.sort_unstable_by_key(order);
-        documents.sort_unstable_by_key(order);
-        PartitionIndex { manifest_sha256, data_sha256, mark, appended, records, documents }
+        tables.records.sort_unstable_by_key(order);
+        tables.documents.sort_unstable_by_key(order);
+        let mut index = PartitionIndex {
+            manifest_sha256: tables.manifest_sha256,
+            data_sha256: tables.data_sha256,
+            mark: tables.mark,
+            appended: tables.appended,
+            records: Table::of(&tables.records),
+            documents: Table::of(&tables.documents),
+            seal: Digest::ZERO,
+        };
+        let head = index.encode();
+        index.seal = sha256(&head);
+        let mut rows = Vec::with_capacity(PAGES_PUT);
+        for (section, table) in
+            [(Section::Records, &tables.records), (Section::Documents, &tables.documents)]
+        {
+            for (number, entries) in table.chunks(PAGE_ENTRIES).enumerate() {
+                let page = index.page(section, number, entries);
+                rows.push((page_key(key, section, number), page));
+                if rows.len() == PAGES_PUT {
+                    store.put(&rows)?;
+                    rows.clear();
+                }
+            }
+        }
+        // The head comes last: without its pages it would promise too much.
+        rows.push((key.to_owned(), head));
+        store.put(&rows)?;
+        Ok(index)
+    }
+
+    /// The index kept under a key; `None` for anything missing, damaged or of another layout.
+    pub fn load(key: &str, store: &dyn IndexStore) -> io::Result<Option<Self>> {
+        Ok(store.get(key)?.and_then(|bytes| PartitionIndex::decode(&bytes)))
     }
 
     /// How many records the partition holds.
     pub fn len(&self) -> usize {
-        self.records.len()
+        self.records.count
     }
 
     /// True for an empty partition.
     pub fn is_empty(&self) -> bool {
-        self.records.is_empty()
+        self.records.count == 0
     }
 
     /// Bytes it takes in memory.
     pub fn weight(&self) -> usize {
-        (self.records.len() + self.documents.len()) * size_of::<(IdKey, RecordAt)>()
+        let table = |table: &Table| table.fences.len() * size_of::<IdKey>() + table.filter.len();
+        table(&self.records) + table(&self.documents) + size_of::<PartitionIndex>()
     }
 
-    /// Every place of an id, in file order.
-    pub fn find(&self, section: Section, key: IdKey) -> impl Iterator<Item = RecordAt> {
-        let table = self.table(section);
-        let start = table.partition_point(|(other, _)| *other < key);
-        table[start..].iter().take_while(move |(other, _)| *other == key).map(|(_, at)| *at)
-    }
-
-    /// All entries of a table, sorted by key.
-    pub fn table(&self, section: Section) -> &[(IdKey, RecordAt)] {
+    fn table(&self, section: Section) -> &Table {
         match section {
             Section::Records => &self.records,
             Section::Documents => &self.documents,
         }
     }
 
-    /// The bytes for an [`IndexStore`].
-    pub fn encode(&self) -> Vec<u8> {
-        let entries = self.records.len() + self.documents.len();
-        let mut out = Vec::with_capacity(HEADER_BYTES + entries * ENTRY_BYTES + SEAL_BYTES);
+    fn page(&self, section: Section, number: usize, entries: &[(IdKey, RecordAt)]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(entries.len() * ENTRY_BYTES + SEAL_BYTES);
+        for (key, at) in entries {
+            out.extend_from_slice(&key.0);
+            out.extend_from_slice(&at.offset.to_le_bytes());
+            out.extend_from_slice(&at.len.to_le_bytes());
+            out.extend_from_slice(&at.line.to_le_bytes());
+        }
+        let seal = self.seal_of(section, number, &out);
+        out.extend_from_slice(&seal);
+        out
+    }
+
+    fn seal_of(&self, section: Section, number: usize, entries: &[u8]) -> [u8; SEAL_BYTES] {
+        let mut hasher = Hasher::new();
+        hasher.update(self.seal.0).update([section as u8]).update(number.to_le_bytes());
+        hasher.update(entries).finish().head()
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.weight() + 64);
         out.extend_from_slice(LAYOUT);
         out.extend_from_slice(&self.manifest_sha256.0);
         out.extend_from_slice(&self.data_sha256.0);
         out.extend_from_slice(&self.mark.len.to_le_bytes());
         out.extend_from_slice(&self.mark.inode.to_le_bytes());
         out.extend_from_slice(&self.mark.modified_ns.to_le_bytes());
-        out.extend_from_slice(&(self.records.len() as u64).to_le_bytes());
-        out.extend_from_slice(&(self.documents.len() as u64).to_le_bytes());
         out.push(u8::from(self.appended));
-        for (key, at) in self.records.iter().chain(&self.documents) {
-            out.extend_from_slice(&key.0);
-            out.extend_from_slice(&at.offset.to_le_bytes());
-            out.extend_from_slice(&at.len.to_le_bytes());
-            out.extend_from_slice(&at.line.to_le_bytes());
+        for table in [&self.records, &self.documents] {
+            out.extend_from_slice(&(table.count as u64).to_le_bytes());
+            table.fences.iter().for_each(|fence| out.extend_from_slice(&fence.0));
+            out.extend_from_slice(&table.filter);
         }
         let seal = sha256(&out);
         out.extend_from_slice(&seal.0);
         out
     }
 
-    /// Reads what [`encode`](Self::encode) wrote; `None` for anything damaged or of another layout.
-    pub fn decode(bytes: &[u8]) -> Option<PartitionIndex> {
-        let (body, seal) = bytes.split_at_checked(bytes.len().checked_sub(SEAL_BYTES)?)?;
+    fn decode(bytes: &[u8]) -> Option<PartitionIndex> {
+        let (body, seal) = bytes.split_at_checked(bytes.len().checked_sub(32)?)?;
         if sha256(body).0 != seal {
             return None;
         }
@@ -207,23 +311,20 @@ impl PartitionIndex {
         if cursor.take::<8>()? != *LAYOUT {
             return None;
         }
-        let manifest_sha256 = Digest(cursor.take()?);
-        let data_sha256 = Digest(cursor.take()?);
-        let mark = FileMark {
-            len: u64::from_le_bytes(cursor.take()?),
-            inode: u64::from_le_bytes(cursor.take()?),
-            modified_ns: i128::from_le_bytes(cursor.take()?),
+        let index = PartitionIndex {
+            manifest_sha256: Digest(cursor.take()?),
+            data_sha256: Digest(cursor.take()?),
+            mark: FileMark {
+                len: u64::from_le_bytes(cursor.take()?),
+                inode: u64::from_le_bytes(cursor.take()?),
+                modified_ns: i128::from_le_bytes(cursor.take()?),
+            },
+            appended: cursor.take::<1>()? == [1],
+            records: cursor.table()?,
+            documents: cursor.table()?,
+            seal: sha256(bytes),
         };
-        let records = u64::from_le_bytes(cursor.take()?);
-        let documents = u64::from_le_bytes(cursor.take()?);
-        let appended = cursor.take::<1>()? == [1];
-        let wanted = records.checked_add(documents)?.checked_mul(ENTRY_BYTES as u64)?;
-        if cursor.0.len() as u64 != wanted {
-            return None;
-        }
-        let records = cursor.entries(records)?;
-        let documents = cursor.entries(documents)?;
-        Some(PartitionIndex { manifest_sha256, data_sha256, mark, appended, records, documents })
+        cursor.0.is_empty().then_some(index)
     }
 }
 
@@ -236,61 +337,173 @@ impl Cursor<'_> {
         Some(*head)
     }
 
-    fn entries(&mut self, count: u64) -> Option<Vec<(IdKey, RecordAt)>> {
-        (0..count)
-            .map(|_| {
-                let key = IdKey(self.take()?);
-                let offset = u64::from_le_bytes(self.take()?);
-                let len = u32::from_le_bytes(self.take()?);
-                let line = u32::from_le_bytes(self.take()?);
-                Some((key, RecordAt { offset, len, line }))
-            })
-            .collect()
+    fn table(&mut self) -> Option<Table> {
+        let count = usize::try_from(u64::from_le_bytes(self.take()?)).ok()?;
+        let pages = count.div_ceil(PAGE_ENTRIES);
+        let bytes = count.checked_mul(FILTER_BITS)?.div_ceil(8);
+        if self.0.len() < pages.checked_mul(size_of::<IdKey>())?.checked_add(bytes)? {
+            return None;
+        }
+        let fences = (0..pages).map(|_| Some(IdKey(self.take()?))).collect::<Option<_>>()?;
+        let (filter, rest) = self.0.split_at_checked(bytes)?;
+        self.0 = rest;
+        Some(Table { count, fences, filter: filter.to_vec() })
     }
 }
 
-/// The tables in memory, never more than a bound: the least recently used goes first.
-pub(super) struct IndexCache {
+/// The entries of a page, as they are stored.
+type Page = Arc<[u8]>;
+
+/// Reads pages, and keeps those that were read last: a page that was not asked for since half of
+/// the bound was read again is forgotten.
+pub(super) struct Pages {
+    store: Arc<dyn IndexStore>,
     limit: usize,
     weight: usize,
-    tick: u64,
-    tables: BTreeMap<String, (u64, Arc<PartitionIndex>)>,
+    young: HashMap<PageId, Page>,
+    old: HashMap<PageId, Page>,
 }
 
-impl IndexCache {
-    pub(super) fn new(limit: usize) -> IndexCache {
-        IndexCache { limit, weight: 0, tick: 0, tables: BTreeMap::new() }
+/// Which index, section and page.
+type PageId = ([u8; 16], u8, usize);
+
+impl Pages {
+    pub(super) fn new(store: Arc<dyn IndexStore>) -> Pages {
+        let (young, old) = (HashMap::new(), HashMap::new());
+        Pages { store, limit: PAGES_BYTES_MAX / 2, weight: 0, young, old }
     }
 
-    pub(super) fn get(&mut self, key: &str) -> Option<Arc<PartitionIndex>> {
-        self.tick += 1;
-        let (used, table) = self.tables.get_mut(key)?;
-        *used = self.tick;
-        Some(Arc::clone(table))
-    }
-
-    pub(super) fn put(&mut self, key: &str, table: Arc<PartitionIndex>) {
-        self.remove(key);
-        self.tick += 1;
-        self.weight += table.weight();
-        self.tables.insert(key.to_owned(), (self.tick, table));
-        while self.weight > self.limit && self.tables.len() > 1 {
-            let oldest = self.tables.iter().min_by_key(|(_, (used, _))| *used);
-            let Some(oldest) = oldest.map(|(key, _)| key.clone()) else { break };
-            self.remove(&oldest);
+    /// Every place of an id, in file order.
+    pub(super) fn find(
+        &mut self,
+        key: &str,
+        index: &PartitionIndex,
+        section: Section,
+        id: IdKey,
+    ) -> io::Result<Result<Vec<RecordAt>, Lost>> {
+        let mut places = Vec::new();
+        let table = index.table(section);
+        if !table.may_hold(id) {
+            return Ok(Ok(places));
         }
+        // An id may begin at the end of the page before the first that begins with it.
+        let first = table.fences.partition_point(|fence| *fence < id).saturating_sub(1);
+        for number in first..table.fences.len() {
+            if table.fences[number] > id {
+                break;
+            }
+            let Some(page) = self.page(key, index, section, number, true)? else {
+                return Ok(Err(Lost));
+            };
+            let count = page.len() / ENTRY_BYTES;
+            let start = lower_bound(&page, id);
+            let run = (start..count).map(|at| entry(&page, at)).take_while(|(key, _)| *key == id);
+            places.extend(run.map(|(_, at)| at));
+        }
+        Ok(Ok(places))
     }
 
-    pub(super) fn remove(&mut self, key: &str) {
-        if let Some((_, table)) = self.tables.remove(key) {
-            self.weight -= table.weight();
+    /// Hands over all entries of a table, sorted by id.
+    pub(super) fn walk(
+        &mut self,
+        key: &str,
+        index: &PartitionIndex,
+        section: Section,
+        take: &mut dyn FnMut(IdKey, RecordAt),
+    ) -> io::Result<Result<(), Lost>> {
+        for number in 0..index.table(section).fences.len() {
+            // Who reads everything once pushes out what others read often.
+            let Some(page) = self.page(key, index, section, number, false)? else {
+                return Ok(Err(Lost));
+            };
+            (0..page.len() / ENTRY_BYTES)
+                .map(|at| entry(&page, at))
+                .for_each(|(id, at)| take(id, at));
         }
+        Ok(Ok(()))
+    }
+
+    /// Whether it is cheaper to walk a table than to look so many ids up in it.
+    pub(super) fn walks(index: &PartitionIndex, section: Section, wanted: usize) -> bool {
+        wanted.saturating_mul(PAGE_ENTRIES) >= index.table(section).count.saturating_mul(8)
+    }
+
+    fn page(
+        &mut self,
+        key: &str,
+        index: &PartitionIndex,
+        section: Section,
+        number: usize,
+        keep: bool,
+    ) -> io::Result<Option<Page>> {
+        let id = (index.seal.head(), section as u8, number);
+        if let Some(page) = self.young.get(&id) {
+            return Ok(Some(Arc::clone(page)));
+        }
+        let known = self.old.remove(&id);
+        let page = match known {
+            Some(page) => page,
+            None => {
+                let stored = self.store.get(&page_key(key, section, number))?;
+                let Some(page) = stored.and_then(|bytes| {
+                    let (entries, seal) = bytes.split_last_chunk::<SEAL_BYTES>()?;
+                    let whole = index.seal_of(section, number, entries) == *seal;
+                    (whole && !entries.is_empty()).then(|| Page::from(entries))
+                }) else {
+                    return Ok(None);
+                };
+                if !keep {
+                    return Ok(Some(page));
+                }
+                page
+            }
+        };
+        if self.weight >= self.limit {
+            self.old = std::mem::take(&mut self.young);
+            self.weight = 0;
+        }
+        self.weight += page.len();
+        self.young.insert(id, Arc::clone(&page));
+        Ok(Some(page))
     }
 }
 
-/// The key of a partition's table in the store.
-pub(super) fn store_key(data_path: &Path) -> String {
-    format!("upstream/{}", data_path.display())
+fn entry(page: &[u8], index: usize) -> (IdKey, RecordAt) {
+    let mut cursor = Cursor(&page[index * ENTRY_BYTES..]);
+    let (id, offset, len, line) = (cursor.take(), cursor.take(), cursor.take(), cursor.take());
+    let at = RecordAt {
+        offset: u64::from_le_bytes(offset.unwrap_or_default()),
+        len: u32::from_le_bytes(len.unwrap_or_default()),
+        line: u32::from_le_bytes(line.unwrap_or_default()),
+    };
+    (IdKey(id.unwrap_or_default()), at)
+}
+
+/// The first entry of a page that is not below an id.
+fn lower_bound(page: &[u8], id: IdKey) -> usize {
+    let (mut low, mut high) = (0, page.len() / ENTRY_BYTES);
+    while low < high {
+        let middle = low.midpoint(high);
+        if entry(page, middle).0 < id {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
+/// The key of a partition's index in the store.
+pub(super) fn store_key(data_path: &str) -> String {
+    format!("upstream/{data_path}")
+}
+
+fn page_key(key: &str, section: Section, number: usize) -> String {
+    let letter = match section {
+        Section::Records => 'r',
+        Section::Documents => 'd',
+    };
+    format!("{key}#{letter}{number:08}")
 }
 
 #[cfg(test)]
@@ -298,37 +511,97 @@ mod tests {
     use super::*;
     use crate::os::real::HostDisk;
 
-    fn sample(count: u32) -> PartitionIndex {
+    const KEY: &str = "upstream/day.jsonl";
+
+    fn tables(count: u32) -> Tables {
         let at = |line| RecordAt { offset: u64::from(line) * 10, len: 9, line };
         let records = (0..count).map(|line| (IdKey::of(&format!("id{line}")), at(line))).collect();
-        let documents = (0..count).map(|line| (IdKey::of("doc"), at(line))).collect();
-        let mark = FileMark { len: 5, inode: 6, modified_ns: -7 };
-        PartitionIndex::build(sha256("m"), sha256("d"), mark, true, records, documents)
+        let document = |line| IdKey::of(if line % 2 == 0 { "doc" } else { "other" });
+        let documents = (0..count).map(|line| (document(line), at(line))).collect();
+        Tables {
+            manifest_sha256: sha256("m"),
+            data_sha256: sha256("d"),
+            mark: FileMark { len: 5, inode: 6, modified_ns: -7 },
+            appended: true,
+            records,
+            documents,
+        }
+    }
+
+    fn kept(count: u32) -> (Arc<MemoryIndex>, PartitionIndex, Pages) {
+        let store = Arc::new(MemoryIndex::default());
+        let index = PartitionIndex::keep(tables(count), KEY, store.as_ref()).unwrap();
+        let pages = Pages::new(Arc::clone(&store) as Arc<dyn IndexStore>);
+        (store, index, pages)
     }
 
     #[test]
-    fn a_table_survives_its_bytes_and_damage_is_noticed() {
-        let index = sample(50);
-        let bytes = index.encode();
-        assert_eq!(PartitionIndex::decode(&bytes), Some(index));
-        for position in [0, 8, 100, bytes.len() / 2, bytes.len() - 1] {
-            let mut bad = bytes.clone();
+    fn an_index_survives_its_bytes_and_damage_is_noticed() {
+        let (store, index, mut pages) = kept(1000);
+        assert_eq!(PartitionIndex::load(KEY, store.as_ref()).unwrap(), Some(index.clone()));
+        assert_eq!(index.len(), 1000);
+        let head = store.get(KEY).unwrap().unwrap();
+        for position in [0, 8, 100, head.len() / 2, head.len() - 1] {
+            let mut bad = head.clone();
             bad[position] ^= 1;
             assert_eq!(PartitionIndex::decode(&bad), None, "byte {position}");
         }
-        assert_eq!(PartitionIndex::decode(&bytes[..40]), None);
+        assert_eq!(PartitionIndex::decode(&head[..40]), None);
         assert_eq!(PartitionIndex::decode(b""), None);
+        // A page of another place or another index is no page of this one.
+        let ids: Vec<IdKey> = (0..1000).map(|line| IdKey::of(&format!("id{line}"))).collect();
+        let find = |pages: &mut Pages| -> Vec<bool> {
+            let found =
+                ids.iter().map(|id| pages.find(KEY, &index, Section::Records, *id).unwrap());
+            found.map(|found| found.is_ok_and(|places| places.len() == 1)).collect()
+        };
+        assert!(find(&mut pages).iter().all(|found| *found));
+        let page = store.get(&page_key(KEY, Section::Records, 1)).unwrap().unwrap();
+        store.put(&[(page_key(KEY, Section::Records, 2), page)]).unwrap();
+        let mut again = Pages::new(store);
+        let lost = find(&mut again).iter().filter(|found| !**found).count();
+        // The first id of the next page might begin on this one.
+        assert!((PAGE_ENTRIES..=PAGE_ENTRIES + 1).contains(&lost), "{lost}");
+        assert_eq!(again.walk(KEY, &index, Section::Records, &mut |_, _| {}).unwrap(), Err(Lost));
     }
 
     #[test]
-    fn ids_are_found_in_file_order() {
-        let index = sample(50);
-        let one: Vec<_> = index.find(Section::Records, IdKey::of("id7")).collect();
-        assert_eq!(one, [RecordAt { offset: 70, len: 9, line: 7 }]);
-        assert_eq!(index.find(Section::Records, IdKey::of("id50")).count(), 0);
-        let lines: Vec<_> =
-            index.find(Section::Documents, IdKey::of("doc")).map(|at| at.line).collect();
-        assert_eq!(lines, (0..50).collect::<Vec<_>>());
+    fn ids_are_found_in_file_order_over_all_pages() {
+        let (_, index, mut pages) = kept(1000);
+        let mut find =
+            |section, id: &str| pages.find(KEY, &index, section, IdKey::of(id)).unwrap().unwrap();
+        assert_eq!(find(Section::Records, "id7"), [RecordAt { offset: 70, len: 9, line: 7 }]);
+        assert_eq!(find(Section::Records, "id1000"), []);
+        for (id, first) in [("doc", 0), ("other", 1)] {
+            let lines: Vec<u32> =
+                find(Section::Documents, id).into_iter().map(|at| at.line).collect();
+            assert_eq!(lines, (first..1000).step_by(2).collect::<Vec<_>>(), "{id}");
+        }
+        let mut walked = Vec::new();
+        pages
+            .walk(KEY, &index, Section::Records, &mut |id, at| walked.push((id, at.line)))
+            .unwrap()
+            .unwrap();
+        let mut expected: Vec<(IdKey, u32)> =
+            (0..1000).map(|line| (IdKey::of(&format!("id{line}")), line)).collect();
+        expected.sort_unstable();
+        assert_eq!(walked, expected);
+    }
+
+    #[test]
+    fn a_filter_spares_most_reads_and_pages_stay_within_their_bound() {
+        let (_, index, mut pages) = kept(20_000);
+        let absent = |number| IdKey::of(&format!("absent{number}"));
+        let passed = (0..10_000).filter(|number| index.records.may_hold(absent(*number))).count();
+        assert!(passed < 400, "{passed} of 10,000");
+        assert!(index.weight() < 20_000 * 3, "{}", index.weight());
+        pages.limit = 40 * PAGE_ENTRIES * ENTRY_BYTES;
+        for line in 0..20_000 {
+            let id = IdKey::of(&format!("id{line}"));
+            let found = pages.find(KEY, &index, Section::Records, id).unwrap().unwrap();
+            assert_eq!(found.len(), 1);
+            assert!(pages.young.len() + pages.old.len() <= 82);
+        }
     }
 
     #[test]
@@ -339,22 +612,13 @@ mod tests {
             Box::new(MemoryIndex::default()),
             Box::new(Cache::open(&disk, &dir.path().join("cache")).unwrap()),
         ];
+        let row = |key: &str, bytes: &[u8]| (key.to_owned(), bytes.to_vec());
         for store in stores {
             assert_eq!(store.get("a/b").unwrap(), None);
-            store.put("a/b", b"1").unwrap();
-            store.put("a/b", b"2").unwrap();
+            store.put(&[row("a/b", b"1"), row("c", b"3")]).unwrap();
+            store.put(&[row("a/b", b"2")]).unwrap();
             assert_eq!(store.get("a/b").unwrap().as_deref(), Some(&b"2"[..]));
+            assert_eq!(store.get("c").unwrap().as_deref(), Some(&b"3"[..]));
         }
-    }
-
-    #[test]
-    fn the_cache_forgets_the_least_recently_used() {
-        let table = Arc::new(sample(10));
-        let mut cache = IndexCache::new(table.weight() * 2);
-        cache.put("a", Arc::clone(&table));
-        cache.put("b", Arc::clone(&table));
-        assert!(cache.get("a").is_some());
-        cache.put("c", Arc::clone(&table));
-        assert_eq!(["a", "b", "c"].map(|key| cache.get(key).is_some()), [true, false, true]);
     }
 }

@@ -44,6 +44,10 @@ pub struct PartitionManifest {
 const EVENT_VERSIONS: &[&str] = &["event_manifest.v1", "event_manifest.v2"];
 const SESSION_VERSIONS: &[&str] = &["sessions_manifest.v1"];
 const CHUNK_VERSIONS: &[&str] = &["chunk*.v1"];
+/// The subtype of data in a format that is not read.
+pub(super) const UNSUPPORTED_FORMAT: &str = "UNSUPPORTED_FORMAT";
+/// The ending of the other format that producers may choose.
+pub(super) const PARQUET: &str = ".parquet";
 
 /// Reads a manifest; `name` is its file name.
 pub fn parse(
@@ -147,6 +151,11 @@ impl Reader<'_> {
         };
         let wanted = self.family.data_name(partition);
         match named.and_then(Value::as_str) {
+            // The seams page also allows parquet; a file we cannot read is not guessed at.
+            Some(path) if path.ends_with(PARQUET) => {
+                let summary = format!("the data path {path} is no JSON lines; publish {wanted}");
+                Err(self.defect(UNSUPPORTED_FORMAT, None, summary))
+            }
             // Only the name is compared: a manifest never leads us out of the bus.
             Some(path) if path.rsplit('/').next() != Some(wanted.as_str()) => {
                 Err(self.mismatch(format!("the data path {path} does not name {wanted}")))
@@ -325,6 +334,12 @@ mod tests {
                 json!("other.jsonl"),
                 ErrorClass::IntegrityMismatch,
                 "MANIFEST_MISMATCH",
+            ),
+            (
+                "/daily_path",
+                json!("eventbus/daily/2026-02-11.parquet"),
+                ErrorClass::SchemaMismatch,
+                "UNSUPPORTED_FORMAT",
             ),
             (
                 "/counts/events_total",

@@ -5,25 +5,25 @@
 //! that stops every request needing the partition. Bytes appended after the manifest are ignored
 //! with a warning; any other difference is a defect.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::defect::Defect;
 use super::family::Family;
-use super::index::{FileMark, IdKey, PartitionIndex, RecordAt};
+use super::index::{FileMark, IdKey, RecordAt, Tables};
 use super::lines::{LineAt, Lines};
-use super::manifest::PartitionManifest;
+use super::manifest::{PARQUET, PartitionManifest, UNSUPPORTED_FORMAT};
 use super::record::{BadRecord, ChunkRecord, EventHead, SessionRecord};
 use crate::contract::vocabulary::ReasonCode;
 use crate::os::{Disk, DiskFile, Open};
 
-/// Verifies the data of a manifest and indexes its ids.
+/// Verifies the data of a manifest and finds its ids.
 pub fn verify(
     disk: &dyn Disk,
     root: &Path,
     manifest: &PartitionManifest,
-) -> Result<PartitionIndex, Defect> {
+) -> Result<Tables, Defect> {
     let (file, mark, len) = open(disk, root, manifest)?;
     if let Some(declared) = manifest.bytes
         && len < declared
@@ -50,8 +50,19 @@ pub fn verify(
         let hash = Some(observed.hex());
         return Err(mismatch(manifest, hash, (Some(read), manifest.bytes), message));
     }
+    if let Some(defect) = check.first.take() {
+        return Err(defect);
+    }
+    check.unique()?;
     check.counts()?;
-    Ok(check.index(mark, observed, len > readable))
+    Ok(Tables {
+        manifest_sha256: manifest.sha256,
+        data_sha256: observed,
+        mark,
+        appended: len > readable,
+        records: check.records,
+        documents: check.documents,
+    })
 }
 
 fn open(
@@ -61,18 +72,27 @@ fn open(
 ) -> Result<(Arc<dyn DiskFile>, FileMark, u64), Defect> {
     let path = root.join(&manifest.data_path);
     let file = disk.open(&path, Open::Read).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Defect::missing(
-            manifest.family.missing_data_subtype(),
-            "data file",
-            &manifest.data_path,
-            &manifest.path,
-            ReasonCode::ManifestMismatch,
-        ),
+        std::io::ErrorKind::NotFound => no_data(disk, root, manifest),
         _ => Defect::storage("open", &manifest.data_path, &error),
     })?;
     let stat =
         file.stat().map_err(|error| Defect::storage("inspect", &manifest.data_path, &error))?;
     Ok((file, stat.into(), stat.len))
+}
+
+/// Missing, or there in a format that is not read.
+fn no_data(disk: &dyn Disk, root: &Path, manifest: &PartitionManifest) -> Defect {
+    let (family, path) = (manifest.family, &manifest.data_path);
+    let other = path.strip_suffix(".jsonl").map(|stem| format!("{stem}{PARQUET}"));
+    if let Some(other) = other
+        && disk.stat(&root.join(&other)).is_ok_and(|stat| stat.is_some())
+    {
+        let (name, supported) = (family.artifact_family(), family.record_versions());
+        let summary = format!("only JSON lines are read; publish {path}");
+        return Defect::schema(UNSUPPORTED_FORMAT, name, None, supported, summary, other);
+    }
+    let subtype = family.missing_data_subtype();
+    Defect::missing(subtype, "data file", path, &manifest.path, ReasonCode::ManifestMismatch)
 }
 
 fn mismatch(
@@ -89,7 +109,6 @@ struct Checker<'a> {
     manifest: &'a PartitionManifest,
     records: Vec<(IdKey, RecordAt)>,
     documents: Vec<(IdKey, RecordAt)>,
-    seen: HashSet<IdKey>,
     lines: u64,
     breakdowns: BTreeMap<&'a str, BTreeMap<String, u64>>,
     first: Option<Defect>,
@@ -102,7 +121,6 @@ impl<'a> Checker<'a> {
             manifest,
             records: Vec::new(),
             documents: Vec::new(),
-            seen: HashSet::new(),
             lines: 0,
             breakdowns: breakdowns.collect(),
             first: None,
@@ -150,12 +168,6 @@ impl<'a> Checker<'a> {
                 IdKey::of(&chunk.chunk_id.0)
             }
         };
-        if !self.seen.insert(key) {
-            let subtype = self.manifest.family.duplicate_subtype();
-            let message = format!("{}:{}: repeats an id", self.manifest.data_path, at.line);
-            let (none, path) = ((None, None), &self.manifest.path);
-            return Err(Defect::integrity(subtype, path, none, (None, None), message));
-        }
         self.records.push((key, place));
         Ok(())
     }
@@ -176,10 +188,7 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    fn counts(&mut self) -> Result<(), Defect> {
-        if let Some(defect) = self.first.take() {
-            return Err(defect);
-        }
+    fn counts(&self) -> Result<(), Defect> {
         for (what, declared) in [("records", self.manifest.records), ("lines", self.manifest.lines)]
         {
             if let Some(declared) = declared
@@ -211,14 +220,15 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    fn index(
-        self,
-        mark: FileMark,
-        data: crate::contract::hash::Digest,
-        appended: bool,
-    ) -> PartitionIndex {
-        let manifest = self.manifest.sha256;
-        PartitionIndex::build(manifest, data, mark, appended, self.records, self.documents)
+    /// No id occurs twice; the records are sorted for it.
+    fn unique(&mut self) -> Result<(), Defect> {
+        self.records.sort_unstable_by_key(|(key, at)| (*key, at.offset));
+        let twice = self.records.windows(2).filter(|pair| pair[0].0 == pair[1].0);
+        let Some(line) = twice.map(|pair| pair[1].1.line).min() else { return Ok(()) };
+        let subtype = self.manifest.family.duplicate_subtype();
+        let message = format!("{}:{line}: repeats an id", self.manifest.data_path);
+        let (none, path) = ((None, None), &self.manifest.path);
+        Err(Defect::integrity(subtype, path, none, (None, None), message))
     }
 }
 

@@ -167,6 +167,7 @@ pub struct SessionWindow {
 #[derive(Debug, Default, Deserialize)]
 struct SessionSource {
     input_manifest_day: Option<String>,
+    input_manifest_sha256: Option<String>,
 }
 
 /// A session: which events belong together.
@@ -235,6 +236,11 @@ impl<'a> SessionRecord<'a> {
     /// The event day the session was cut from.
     pub fn input_day(&self) -> Option<&str> {
         self.source.input_manifest_day.as_deref()
+    }
+
+    /// The hash of the events it was cut from; an empty one says nothing.
+    pub fn input_anchor(&self) -> Option<&str> {
+        self.source.input_manifest_sha256.as_deref().filter(|hash| !hash.is_empty())
     }
 
     /// The title somebody would recognize it by.

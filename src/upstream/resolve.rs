@@ -7,6 +7,7 @@
 //! summary id is made of.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -78,7 +79,7 @@ pub struct Source {
     /// The bus it came from.
     pub bus: Bus,
     /// The file, relative to the bus home.
-    pub file: String,
+    pub file: Arc<str>,
     /// 1-based line in the file.
     pub line: u64,
     /// First byte of the line.
@@ -86,7 +87,7 @@ pub struct Source {
     /// Bytes of the line.
     pub len: u64,
     /// The partition.
-    pub partition: String,
+    pub partition: Arc<str>,
     /// How prompts name the speaker.
     pub label: Option<String>,
     /// Its title upstream.
@@ -122,6 +123,18 @@ pub struct UpstreamRef {
     pub schema_version: Option<String>,
     /// Whether bytes after the manifest's were ignored.
     pub appended: bool,
+}
+
+impl UpstreamRef {
+    /// What its producer should know, though nothing is wrong with the data.
+    fn notes(&self) -> impl Iterator<Item = String> {
+        let appended =
+            self.appended.then(|| format!("UPSTREAM_APPENDED_AFTER_MANIFEST: {}", self.data_path));
+        let preferred = Family::of(self.bus).map(|family| family.manifest_path(&self.partition));
+        let odd = self.manifest_path.as_ref().filter(|path| preferred.as_ref() != Some(*path));
+        let odd = odd.map(|path| format!("UPSTREAM_MANIFEST_NAME: {path}"));
+        appended.into_iter().chain(odd)
+    }
 }
 
 /// What all sources have in common, copied, never invented.
@@ -275,16 +288,29 @@ fn locate(
             located
         }
     };
-    let before = located.ids.len();
-    let mut seen = std::collections::HashSet::new();
-    located.ids.retain(|id| seen.insert(id.clone()));
-    if located.ids.len() < before {
+    if once(&mut located.ids) {
         located.warnings = located.warnings.with(Warning::RepeatedIds);
     }
     if located.ids.len() > RESOLVE_IDS_MAX {
         return Err(too_much(format!("{} ids", located.ids.len())).into());
     }
     Ok(located)
+}
+
+/// Keeps the first of each id; tells whether there were others.
+fn once(ids: &mut Vec<String>) -> bool {
+    let mut order: Vec<u32> = (0..).take(ids.len()).collect();
+    order.sort_unstable_by_key(|at| (&ids[*at as usize], *at));
+    let mut repeated = vec![false; ids.len()];
+    for pair in order.windows(2) {
+        repeated[pair[1] as usize] = ids[pair[0] as usize] == ids[pair[1] as usize];
+    }
+    let mut at = 0;
+    ids.retain(|_| {
+        at += 1;
+        !repeated[at - 1]
+    });
+    repeated.contains(&true)
 }
 
 fn default_bus(kind: SummaryKind) -> Bus {
@@ -332,13 +358,8 @@ impl Work<'_> {
         self.finish(stream, shape)
     }
 
-    fn ids(&self) -> Vec<String> {
-        self.located.ids.clone()
-    }
-
     fn events(&mut self) -> Result<Shape, Defect> {
-        let ids = self.ids();
-        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let ids: Vec<&str> = self.located.ids.iter().map(String::as_str).collect();
         let prefer = self.located.prefer.clone();
         let title = self.options.title_as_text;
         let mut sources = self.gathered.events(self.upstream, &ids, &prefer, title)?;
@@ -352,7 +373,7 @@ impl Work<'_> {
             selection_type: if ids.len() == 1 { "single_event" } else { "event_slice" },
             primary_ids: ids.clone(),
             source_ids: ids,
-            partitions: sources.iter().map(|source| source.partition.clone()).collect(),
+            partitions: partitions_of(&sources),
             common: common(&sources),
             ..Shape::default()
         };
@@ -361,8 +382,7 @@ impl Work<'_> {
     }
 
     fn sessions(&mut self) -> Result<Shape, Defect> {
-        let ids = self.ids();
-        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let ids: Vec<&str> = self.located.ids.iter().map(String::as_str).collect();
         let prefer = self.located.prefer.clone();
         let mut sessions = self.gathered.sessions(self.upstream, &ids, &prefer)?;
         match self.located.ordering {
@@ -409,7 +429,7 @@ impl Work<'_> {
             selection_type: if full { "document_full" } else { "document_slice" },
             primary_ids: document_ids.clone(),
             source_ids: document_ids.clone(),
-            partitions: chosen.iter().map(|source| source.partition.clone()).collect(),
+            partitions: partitions_of(&chosen),
             extra: vec![("chunk_order", json!(rules)), ("chunks_total", json!(total))],
             common: common(&chosen),
             document_ids,
@@ -434,7 +454,7 @@ impl Work<'_> {
             selection_type,
             primary_ids: chunk_ids.clone(),
             source_ids: chunk_ids.clone(),
-            partitions: chosen.iter().map(|source| source.partition.clone()).collect(),
+            partitions: partitions_of(&chosen),
             extra: vec![("chunk_order", json!(rules))],
             common: common(&chosen),
             document_ids,
@@ -490,7 +510,7 @@ impl Work<'_> {
     }
 
     fn other(&mut self) -> Result<Shape, Defect> {
-        let mut ids = self.ids();
+        let mut ids = self.located.ids.clone();
         if self.located.ordering != Ordering::AsListed {
             ids.sort();
         }
@@ -533,11 +553,8 @@ impl Work<'_> {
         };
         let upstream: Vec<UpstreamRef> =
             std::mem::take(&mut self.gathered.upstream).into_values().collect();
-        let notes = upstream
-            .iter()
-            .filter(|one| one.appended)
-            .map(|one| format!("UPSTREAM_APPENDED_AFTER_MANIFEST: {}", one.data_path))
-            .collect();
+        let mut notes = std::mem::take(&mut self.gathered.notes);
+        notes.extend(upstream.iter().flat_map(UpstreamRef::notes));
         let mut days: Vec<Day> =
             shape.partitions.iter().filter_map(|name| name.parse().ok()).collect();
         days.sort();
@@ -599,6 +616,13 @@ impl Work<'_> {
         }
         selection
     }
+}
+
+/// The partitions of sources, each once.
+fn partitions_of(sources: &[Source]) -> Vec<String> {
+    let names: std::collections::BTreeSet<&str> =
+        sources.iter().map(|source| &*source.partition).collect();
+    names.into_iter().map(str::to_owned).collect()
 }
 
 fn distinct<'a>(ids: impl Iterator<Item = &'a str>) -> Vec<String> {

@@ -12,6 +12,7 @@ use super::record::{ChunkOrder, ChunkRecord, EventRecord, SessionRecord};
 use super::resolve::{Source, UpstreamRef};
 use super::text::normalize;
 use super::view::{Hit, Partition, Upstream};
+use crate::contract::hash::Digest;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::{Bus, ReasonCode};
 use crate::os::DiskFile;
@@ -21,6 +22,8 @@ use crate::os::DiskFile;
 pub(super) struct Gathered {
     pub sources: Vec<Source>,
     pub upstream: BTreeMap<String, UpstreamRef>,
+    /// Warnings for the run record.
+    pub notes: Vec<String>,
 }
 
 /// A session with the place it takes among others.
@@ -35,6 +38,7 @@ pub(super) struct Session {
     pub project: Option<String>,
     pub labels: Vec<String>,
     input_day: Option<String>,
+    input_anchor: Option<String>,
 }
 
 /// Files a reader keeps open.
@@ -43,7 +47,14 @@ const OPEN_MAX: usize = 64;
 /// Reads records; whoever reads many does it partition by partition, so that each is opened once.
 struct Reader<'a> {
     upstream: &'a Upstream,
-    open: BTreeMap<String, Arc<dyn DiskFile>>,
+    open: BTreeMap<String, Opened>,
+}
+
+/// A data file, and its names as its sources share them.
+struct Opened {
+    file: Arc<dyn DiskFile>,
+    path: Arc<str>,
+    partition: Arc<str>,
 }
 
 impl<'a> Reader<'a> {
@@ -52,14 +63,45 @@ impl<'a> Reader<'a> {
     }
 
     fn read(&mut self, partition: &Partition, at: RecordAt) -> Result<Vec<u8>, Defect> {
+        let file = Arc::clone(&self.opened(partition)?.file);
+        self.upstream.read(file.as_ref(), partition, at)
+    }
+
+    /// A source without anything but its place.
+    fn source(&mut self, partition: &Partition, at: RecordAt) -> Result<Source, Defect> {
+        let opened = self.opened(partition)?;
+        Ok(Source {
+            id: String::new(),
+            text: String::new(),
+            bus: partition.manifest.family.bus(),
+            file: Arc::clone(&opened.path),
+            line: u64::from(at.line),
+            offset: at.offset,
+            len: u64::from(at.len),
+            partition: Arc::clone(&opened.partition),
+            label: None,
+            title: None,
+            conversation_id: None,
+            document_id: None,
+            time_ms: None,
+            index_id: None,
+        })
+    }
+
+    fn opened(&mut self, partition: &Partition) -> Result<&Opened, Defect> {
         let path = &partition.manifest.data_path;
         if !self.open.contains_key(path) {
             if self.open.len() >= OPEN_MAX {
                 self.open.clear();
             }
-            self.open.insert(path.clone(), self.upstream.open(partition)?);
+            let opened = Opened {
+                file: self.upstream.open(partition)?,
+                path: path.as_str().into(),
+                partition: partition.manifest.partition.as_str().into(),
+            };
+            self.open.insert(path.clone(), opened);
         }
-        self.upstream.read(self.open[path].as_ref(), partition, at)
+        Ok(&self.open[path])
     }
 }
 
@@ -91,7 +133,7 @@ impl Gathered {
                 Some(text) => text,
                 None => self.pointed_text(upstream, &event)?,
             };
-            let mut source = source_at(&hit.partition, at);
+            let mut source = reader.source(&hit.partition, at)?;
             source.id = event.event_id.0.clone().into_owned();
             source.text = text;
             source.label = event.label();
@@ -152,11 +194,29 @@ impl Gathered {
                 project: session.project().map(str::to_owned),
                 labels: session.labels(),
                 input_day: session.input_day().map(str::to_owned),
+                input_anchor: session.input_anchor().map(str::to_owned),
                 event_ids: session.event_ids,
             });
             self.note(&hit.partition);
         }
+        for session in &sessions {
+            self.check_anchor(upstream, session);
+        }
         Ok(sessions)
+    }
+
+    /// Whether the events of a session are still those it was cut from: it names them by the hash
+    /// of their manifest, or of the data, as its producer understood the field. That they changed
+    /// since is worth a warning and no more: the ids are what counts.
+    fn check_anchor(&mut self, upstream: &Upstream, session: &Session) {
+        let (Some(day), Some(anchor)) = (&session.input_day, &session.input_anchor) else { return };
+        let Ok(events) = upstream.known(Family::Events, day) else { return };
+        let anchor = anchor.parse::<Digest>().ok();
+        let known = [events.manifest.sha256, events.manifest.data_sha256];
+        if !anchor.is_some_and(|anchor| known.contains(&anchor)) {
+            let path = Family::Sessions.data_path(&session.partition);
+            self.notes.push(format!("SESSION_CUT_FROM_OTHER_EVENTS: {path}, {}", session.id));
+        }
     }
 
     /// The events of one session, by time then id. They are looked for first around its day, on
@@ -185,7 +245,7 @@ impl Gathered {
             for at in &hit.places {
                 let line = reader.read(&hit.partition, *at)?;
                 let record = chunk(&hit.partition, *at, &line)?;
-                let mut source = source_at(&hit.partition, *at);
+                let mut source = reader.source(&hit.partition, *at)?;
                 source.id = record.chunk_id.0.clone().into_owned();
                 source.text = normalize(&record.text.0).into_owned();
                 source.title = record.title().map(str::to_owned);
@@ -201,6 +261,7 @@ impl Gathered {
     /// Files of the bus `other`, by path.
     pub fn other(&mut self, upstream: &Upstream, ids: &[&str]) -> Result<Vec<Source>, Defect> {
         let mut sources = Vec::with_capacity(ids.len());
+        let partition: Arc<str> = "other".into();
         for id in ids {
             let id = id.strip_prefix("other:").unwrap_or(id);
             let file = other::read(upstream.disk(), upstream.root(), id)?;
@@ -225,11 +286,11 @@ impl Gathered {
                 document_id: Some(source_id.clone()),
                 id: source_id,
                 bus: Bus::Other,
-                file: file.path,
+                file: file.path.into(),
                 line: 1,
                 offset: 0,
                 len: file.bytes,
-                partition: "other".to_owned(),
+                partition: Arc::clone(&partition),
                 label: None,
                 conversation_id: None,
                 time_ms: None,
@@ -311,25 +372,6 @@ fn chunk<'a>(
 ) -> Result<ChunkRecord<'a>, Defect> {
     ChunkRecord::parse(line)
         .map_err(|error| bad_record(&partition.manifest, u64::from(at.line), error))
-}
-
-fn source_at(partition: &Partition, at: RecordAt) -> Source {
-    Source {
-        id: String::new(),
-        text: String::new(),
-        bus: partition.manifest.family.bus(),
-        file: partition.manifest.data_path.clone(),
-        line: u64::from(at.line),
-        offset: at.offset,
-        len: u64::from(at.len),
-        partition: partition.manifest.partition.clone(),
-        label: None,
-        title: None,
-        conversation_id: None,
-        document_id: None,
-        time_ms: None,
-        index_id: None,
-    }
 }
 
 fn days_around(session: &Session) -> Vec<String> {

@@ -4,9 +4,9 @@
 //! Contract: nothing is read that does not match its manifest. Partitions are verified when they
 //! are first needed and again when their manifest or data file changed; a broken one is remembered
 //! with its defect and fails only what needs it. An id that occurs in several partitions is taken
-//! from the last one. The tables in memory are bounded; the rest lives in the [`IndexStore`].
+//! from the last one. What is in memory of the tables is bounded; they live in the [`IndexStore`].
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use super::defect::Defect;
 use super::family::Family;
 use super::index::{
-    FileMark, IdKey, IndexCache, IndexStore, PartitionIndex, RecordAt, Section, store_key,
+    FileMark, IdKey, IndexStore, Lost, Pages, PartitionIndex, RecordAt, Section, store_key,
 };
 use super::lines::{Lines, read_range};
 use super::manifest::{self, PartitionManifest};
@@ -23,8 +23,9 @@ use super::partition;
 use crate::contract::vocabulary::ReasonCode;
 use crate::os::{Disk, DiskFile, Open};
 
-/// Memory for id tables; what does not fit is read from the store when it is needed.
-pub const INDEX_BYTES_MAX: usize = 64 << 20;
+/// Memory for the heads of the tables, enough for some twenty million ids; with more, heads are
+/// read from the store when they are needed.
+const HEADS_BYTES_MAX: usize = 32 << 20;
 /// Bytes of broken partitions searched to say which one an unknown id belongs to.
 const ATTRIBUTION_BYTES_MAX: u64 = 256 << 20;
 /// The subtype of a read that lost a race with upstream; starting over heals it.
@@ -48,7 +49,28 @@ struct Shelf {
 
 struct Shelves {
     families: BTreeMap<Family, Shelf>,
-    cache: IndexCache,
+    pages: Pages,
+    /// Bytes of the heads that the slots hold.
+    heads: usize,
+}
+
+impl Shelves {
+    /// Keeps the head of a slot in memory; when there are too many, the others go.
+    fn hold(&mut self, family: Family, name: &str, index: &Arc<PartitionIndex>) {
+        let slots = self.families.values_mut().flat_map(|shelf| shelf.slots.values_mut());
+        if self.heads + index.weight() > HEADS_BYTES_MAX {
+            slots.for_each(|slot| slot.index = None);
+            self.heads = 0;
+        }
+        if let Some(slot) = self.slot(family, name) {
+            slot.index = Some(Arc::clone(index));
+            self.heads += index.weight();
+        }
+    }
+
+    fn slot(&mut self, family: Family, name: &str) -> Option<&mut Slot> {
+        self.families.get_mut(&family)?.slots.get_mut(name)
+    }
 }
 
 #[derive(Clone, Default)]
@@ -56,6 +78,7 @@ struct Slot {
     manifest_name: Option<String>,
     marks: Option<(FileMark, Option<FileMark>)>,
     manifest: Option<Arc<PartitionManifest>>,
+    index: Option<Arc<PartitionIndex>>,
     defect: Option<Arc<Defect>>,
 }
 
@@ -74,7 +97,7 @@ pub struct Hit {
     /// In which partition.
     pub partition: Partition,
     /// Where in its data file; one place for a record, one per chunk for a document.
-    pub places: Vec<RecordAt>,
+    pub places: Box<[RecordAt]>,
 }
 
 impl Upstream {
@@ -84,8 +107,8 @@ impl Upstream {
         root: impl Into<PathBuf>,
         store: Arc<dyn IndexStore>,
     ) -> Upstream {
-        let shelves =
-            Shelves { families: BTreeMap::new(), cache: IndexCache::new(INDEX_BYTES_MAX) };
+        let pages = Pages::new(Arc::clone(&store));
+        let shelves = Shelves { families: BTreeMap::new(), pages, heads: 0 };
         Upstream { disk, root: root.into(), store, shelves: Mutex::new(shelves) }
     }
 
@@ -114,6 +137,13 @@ impl Upstream {
         self.ready(&mut shelves, family, name, true)
     }
 
+    /// A partition as it was when the folders were last looked at.
+    pub fn known(&self, family: Family, name: &str) -> Result<Partition, Defect> {
+        let mut shelves = self.shelves.lock();
+        self.list(family, shelves.families.entry(family).or_default(), false)?;
+        self.ready(&mut shelves, family, name, false)
+    }
+
     /// Finds ids; the result has one entry per id. `prefer` names partitions to look in first.
     /// An id that is nowhere is an error that says why, as far as can be known.
     pub fn find(
@@ -125,13 +155,17 @@ impl Upstream {
     ) -> Result<Vec<Option<Hit>>, Defect> {
         let mut shelves = self.shelves.lock();
         self.list(family, shelves.families.entry(family).or_default(), false)?;
-        let mut found = self.search(&mut shelves, family, section, ids, prefer);
+        let (mut found, mut unread) = self.search(&mut shelves, family, section, ids, prefer);
         if found.iter().any(Option::is_none) {
             // Perhaps something was published since the folders were listed.
             self.list(family, shelves.families.entry(family).or_default(), true)?;
-            found = self.search(&mut shelves, family, section, ids, prefer);
+            (found, unread) = self.search(&mut shelves, family, section, ids, prefer);
         }
-        Ok(found)
+        match unread {
+            // Where the disk would not let us look, an id may be: that may heal.
+            Some(defect) if found.iter().any(Option::is_none) => Err(defect),
+            _ => Ok(found),
+        }
     }
 
     /// Why an id is nowhere: the defect of the broken partition that holds it, or that nobody
@@ -304,7 +338,7 @@ impl Upstream {
         section: Section,
         ids: &[&str],
         prefer: &[String],
-    ) -> Vec<Option<Hit>> {
+    ) -> (Vec<Option<Hit>>, Option<Defect>) {
         let slots = shelves.families.get(&family).map(|shelf| &shelf.slots);
         let names: Vec<String> =
             slots.into_iter().flat_map(|slots| slots.keys().rev().cloned()).collect();
@@ -312,34 +346,139 @@ impl Upstream {
         let order: Vec<&String> =
             preferred.chain(names.iter().filter(|name| !prefer.contains(name))).collect();
 
+        let (mut unread, unavailable) = (None, ReasonCode::Unavailable);
         let mut found: Vec<Option<Hit>> = vec![None; ids.len()];
-        let mut wanted: HashMap<IdKey, Vec<usize>> = HashMap::with_capacity(ids.len());
-        for (index, id) in ids.iter().enumerate() {
-            wanted.entry(IdKey::of(id)).or_default().push(index);
-        }
+        let mut wanted: Vec<(IdKey, u32)> =
+            (0..).zip(ids).map(|(index, id)| (IdKey::of(id), index)).collect();
+        wanted.sort_unstable();
         for name in order {
             if wanted.is_empty() {
                 break;
             }
             // A broken partition is remembered in its slot; only an id found nowhere asks why.
-            let Ok(mut partition) = self.ready(shelves, family, name, false) else { continue };
-            let mut hits = matches(&partition.index, section, &wanted);
-            if !hits.is_empty() {
-                // Only a partition that is about to be used is looked at on disk again.
-                let Ok(current) = self.ready(shelves, family, name, true) else { continue };
-                if !Arc::ptr_eq(&current.index, &partition.index) {
-                    hits = matches(&current.index, section, &wanted);
+            let (partition, hits) = match self.search_one(shelves, family, section, name, &wanted) {
+                Ok(hits) => hits,
+                Err(defect) => {
+                    unread = unread.or(Some(defect).filter(|one| one.reason == unavailable));
+                    continue;
                 }
-                partition = current;
-            }
-            for (key, places) in hits {
-                for index in wanted.remove(&key).unwrap_or_default() {
+            };
+            for (key, places) in &hits {
+                let start = wanted.partition_point(|(other, _)| other < key);
+                for (_, index) in wanted[start..].iter().take_while(|(other, _)| other == key) {
                     let (partition, places) = (partition.clone(), places.clone());
-                    found[index] = Some(Hit { partition, places });
+                    found[*index as usize] = Some(Hit { partition, places });
                 }
+            }
+            if !hits.is_empty() {
+                let mut hits = hits.iter().map(|(key, _)| *key).peekable();
+                wanted.retain(|(key, _)| {
+                    while hits.next_if(|hit| hit < key).is_some() {}
+                    hits.peek() != Some(key)
+                });
             }
         }
-        found
+        (found, unread)
+    }
+
+    /// Those of the wanted ids, which are sorted, that a partition holds, sorted.
+    fn search_one(
+        &self,
+        shelves: &mut Shelves,
+        family: Family,
+        section: Section,
+        name: &str,
+        wanted: &[(IdKey, u32)],
+    ) -> Result<(Partition, Vec<Found>), Defect> {
+        let mut partition = self.ready(shelves, family, name, false)?;
+        let mut hits = self.matches(shelves, &partition, section, wanted)?;
+        if hits.as_ref().is_ok_and(Vec::is_empty) {
+            return Ok((partition, Vec::new()));
+        }
+        // Only a partition that is about to be used is looked at on disk again.
+        let current = self.ready(shelves, family, name, true)?;
+        if hits.is_err() {
+            // The store lost pages: what they held is made again.
+            self.rebuild(shelves, family, name)?;
+            partition = self.ready(shelves, family, name, false)?;
+            hits = self.matches(shelves, &partition, section, wanted)?;
+        } else if !Arc::ptr_eq(&current.index, &partition.index) {
+            hits = self.matches(shelves, &current, section, wanted)?;
+            partition = current;
+        }
+        match hits {
+            Ok(hits) => Ok((partition, hits)),
+            Err(Lost) => {
+                let error = std::io::Error::other("its pages are lost as soon as they are written");
+                Err(Defect::storage("read the index of", &partition.manifest.data_path, &error))
+            }
+        }
+    }
+
+    /// By whichever side is the smaller to walk.
+    fn matches(
+        &self,
+        shelves: &mut Shelves,
+        partition: &Partition,
+        section: Section,
+        wanted: &[(IdKey, u32)],
+    ) -> Result<Result<Vec<Found>, Lost>, Defect> {
+        let (key, index) = (store_key(&partition.manifest.data_path), &partition.index);
+        let storage = |error| Defect::storage("read the index of", &key, &error);
+        let mut found: Vec<Found> = Vec::new();
+        if !Pages::walks(index, section, wanted.len()) {
+            let mut last = None;
+            for (id, _) in wanted {
+                if last.replace(*id) == Some(*id) {
+                    continue;
+                }
+                match shelves.pages.find(&key, index, section, *id).map_err(storage)? {
+                    Ok(places) if places.is_empty() => {}
+                    Ok(places) => found.push((*id, places.into())),
+                    Err(Lost) => return Ok(Err(Lost)),
+                }
+            }
+            return Ok(Ok(found));
+        }
+        let mut left = wanted.iter().map(|(id, _)| *id).peekable();
+        let mut places: Vec<RecordAt> = Vec::new();
+        let mut current = None;
+        let mut close = |id: Option<IdKey>, places: &mut Vec<RecordAt>| {
+            if let Some(id) = id {
+                found.push((id, std::mem::take(places).into()));
+            }
+        };
+        let walked = shelves.pages.walk(&key, index, section, &mut |id, at| {
+            if current == Some(id) {
+                return places.push(at);
+            }
+            while left.next_if(|wanted| *wanted < id).is_some() {}
+            if left.peek() == Some(&id) {
+                close(current.replace(id), &mut places);
+                places.push(at);
+            }
+        });
+        let walked = walked.map_err(storage)?;
+        close(current, &mut places);
+        Ok(walked.map(|()| found))
+    }
+
+    /// Verifies a partition again and keeps its pages.
+    fn rebuild(&self, shelves: &mut Shelves, family: Family, name: &str) -> Result<(), Defect> {
+        let Some(manifest) = shelves.slot(family, name).and_then(|slot| slot.manifest.clone())
+        else {
+            return Ok(());
+        };
+        let index = Arc::new(self.build(&manifest)?);
+        shelves.hold(family, name, &index);
+        Ok(())
+    }
+
+    fn build(&self, manifest: &PartitionManifest) -> Result<PartitionIndex, Defect> {
+        let tables = partition::verify(self.disk.as_ref(), &self.root, manifest)?;
+        let key = store_key(&manifest.data_path);
+        PartitionIndex::keep(tables, &key, self.store.as_ref())
+            .map_err(|error| Defect::storage("write the index of", &key, &error))
     }
 
     fn ready(
@@ -349,8 +488,7 @@ impl Upstream {
         name: &str,
         look_again: bool,
     ) -> Result<Partition, Defect> {
-        let slots = shelves.families.get_mut(&family).map(|shelf| &mut shelf.slots);
-        let Some(slot) = slots.and_then(|slots| slots.get_mut(name)) else {
+        let Some(slot) = shelves.slot(family, name) else {
             return Err(self.no_manifest(family, name));
         };
         let Some(manifest_name) = slot.manifest_name.clone() else {
@@ -363,34 +501,38 @@ impl Upstream {
             true => slot.marks,
             false => self.marks(family, name, Some(&manifest_name))?,
         };
-        let changed = current != slot.marks;
-        if changed {
-            *slot = Slot {
-                manifest_name: Some(manifest_name.clone()),
-                marks: current,
-                ..Slot::default()
-            };
+        if current != slot.marks {
+            let manifest_name = Some(manifest_name.clone());
+            *slot = Slot { manifest_name, marks: current, ..Slot::default() };
         }
         if let Some(defect) = &slot.defect {
             return Err(Defect::clone(defect));
         }
-        let outcome = self.load(slot, family, name, &manifest_name, changed, &mut shelves.cache);
-        if let Err(defect) = &outcome
-            && defect.reason != ReasonCode::Unavailable
-        {
-            slot.defect = Some(Arc::new(defect.clone()));
+        if let (Some(manifest), Some(index)) = (&slot.manifest, &slot.index) {
+            let (manifest, index) = (Arc::clone(manifest), Arc::clone(index));
+            return Ok(Partition { manifest, index });
         }
-        outcome
+        match self.load(slot, family, name, &manifest_name) {
+            Ok(partition) => {
+                shelves.hold(family, name, &partition.index);
+                Ok(partition)
+            }
+            Err(defect) => {
+                if defect.reason != ReasonCode::Unavailable {
+                    slot.defect = Some(Arc::new(defect.clone()));
+                }
+                Err(defect)
+            }
+        }
     }
 
+    /// The index of a partition that is not in memory: as it was kept, when it still fits.
     fn load(
         &self,
         slot: &mut Slot,
         family: Family,
         name: &str,
         manifest_name: &str,
-        changed: bool,
-        cache: &mut IndexCache,
     ) -> Result<Partition, Defect> {
         let manifest = match &slot.manifest {
             Some(manifest) => Arc::clone(manifest),
@@ -400,36 +542,18 @@ impl Upstream {
                 manifest
             }
         };
-        let key = store_key(Path::new(&manifest.data_path));
-        if changed {
-            cache.remove(&key);
-        }
         let data_mark = slot.marks.and_then(|(_, data)| data);
         let fits = |index: &PartitionIndex| {
             index.manifest_sha256 == manifest.sha256 && Some(index.mark) == data_mark
         };
-        if let Some(index) = cache.get(&key).filter(|index| fits(index)) {
-            return Ok(Partition { manifest, index });
-        }
-        let index = match self.stored(&key)?.filter(|index| fits(index)) {
+        let key = store_key(&manifest.data_path);
+        let kept = PartitionIndex::load(&key, self.store.as_ref())
+            .map_err(|error| Defect::storage("read the index of", &key, &error))?;
+        let index = match kept.filter(fits) {
             Some(index) => index,
-            None => {
-                let index = partition::verify(self.disk.as_ref(), &self.root, &manifest)?;
-                self.store
-                    .put(&key, &index.encode())
-                    .map_err(|error| Defect::storage("write the index of", &key, &error))?;
-                index
-            }
+            None => self.build(&manifest)?,
         };
-        let index = Arc::new(index);
-        cache.put(&key, Arc::clone(&index));
-        Ok(Partition { manifest, index })
-    }
-
-    fn stored(&self, key: &str) -> Result<Option<PartitionIndex>, Defect> {
-        let bytes = self.store.get(key);
-        let bytes = bytes.map_err(|error| Defect::storage("read the index of", key, &error))?;
-        Ok(bytes.and_then(|bytes| PartitionIndex::decode(&bytes)))
+        Ok(Partition { manifest, index: Arc::new(index) })
     }
 
     fn read_manifest(
@@ -465,30 +589,8 @@ impl Upstream {
     }
 }
 
-/// The wanted ids a table holds, by whichever side is the smaller to walk.
-fn matches(
-    index: &PartitionIndex,
-    section: Section,
-    wanted: &HashMap<IdKey, Vec<usize>>,
-) -> Vec<(IdKey, Vec<RecordAt>)> {
-    let table = index.table(section);
-    if wanted.len() * 8 < table.len() {
-        return wanted
-            .keys()
-            .map(|key| (*key, index.find(section, *key).collect::<Vec<_>>()))
-            .filter(|(_, places)| !places.is_empty())
-            .collect();
-    }
-    let mut found: Vec<(IdKey, Vec<RecordAt>)> = Vec::new();
-    for (key, at) in table {
-        match found.last_mut() {
-            Some((last, places)) if last == key => places.push(*at),
-            _ if wanted.contains_key(key) => found.push((*key, vec![*at])),
-            _ => {}
-        }
-    }
-    found
-}
+/// An id and its places.
+type Found = (IdKey, Box<[RecordAt]>);
 
 fn unknown_id(family: Family, id: &str, broken: usize) -> Defect {
     let bus = family.bus();

@@ -4,6 +4,7 @@
 //! costs time, never correctness. A file that is damaged, or of another layout, is thrown away.
 //! It is no part of the log: the log's one writer never waits for it.
 
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -81,41 +82,83 @@ impl Cache {
         })
     }
 
-    /// Puts bytes under a key.
-    pub fn put(&self, key: &str, bytes: &[u8]) -> Result<(), LogError> {
+    /// The first rows after a key and below another, at most so many, in order of their keys.
+    pub fn page(
+        &self,
+        after: &str,
+        below: &str,
+        limit: usize,
+    ) -> Result<Vec<(String, Vec<u8>)>, LogError> {
+        let doing = "read a cache";
+        guarded(doing, || {
+            let txn = self.db.begin_read().map_err(engine(doing))?;
+            let table = txn.open_table(KEPT).map_err(engine(doing))?;
+            let range = (Bound::Excluded(after), Bound::Excluded(below));
+            let rows = table.range::<&str>(range).map_err(engine(doing))?.take(limit);
+            rows.map(|row| {
+                let (key, stored) = row.map_err(engine(doing))?;
+                Ok((key.value().to_owned(), stored.value().to_vec()))
+            })
+            .collect()
+        })
+    }
+
+    /// Puts bytes under keys, or takes keys away: all or none.
+    pub fn change<'a>(
+        &self,
+        rows: impl IntoIterator<Item = (&'a str, Option<&'a [u8]>)>,
+    ) -> Result<(), LogError> {
         let mut loose = self.loose.lock();
-        let durable = *loose + bytes.len() >= DURABLE_AFTER;
-        self.write(durable, |table| table.insert(key, bytes).map(|_| ()))?;
-        *loose = if durable { 0 } else { *loose + bytes.len() };
+        let mut bytes = 0;
+        let wrote = self.write(|table| {
+            for (key, value) in rows {
+                bytes += key.len() + value.map_or(0, <[u8]>::len);
+                match value {
+                    Some(value) => drop(table.insert(key, value)?),
+                    None => drop(table.remove(key)?),
+                }
+            }
+            Ok(*loose + bytes >= DURABLE_AFTER)
+        });
+        *loose = if wrote? { 0 } else { *loose + bytes };
         Ok(())
     }
 
+    /// Makes everything that was put durable.
+    pub fn sync(&self) -> Result<(), LogError> {
+        let mut loose = self.loose.lock();
+        if *loose > 0 {
+            self.write(|_| Ok(true))?;
+            *loose = 0;
+        }
+        Ok(())
+    }
+
+    /// One transaction, durable if the change says so.
     fn write(
         &self,
-        durable: bool,
-        change: impl FnOnce(&mut redb::Table<'_, &str, Bytes>) -> Result<(), redb::StorageError>,
-    ) -> Result<(), LogError> {
+        change: impl FnOnce(&mut redb::Table<'_, &str, Bytes>) -> Result<bool, redb::StorageError>,
+    ) -> Result<bool, LogError> {
         let doing = "write a cache";
         guarded(doing, || {
             let mut txn = self.db.begin_write().map_err(engine(doing))?;
+            let durable = {
+                let mut table = txn.open_table(KEPT).map_err(engine(doing))?;
+                change(&mut table).map_err(engine(doing))?
+            };
             if !durable {
                 txn.set_durability(Durability::None)
                     .map_err(|error| LogError::io(doing)(std::io::Error::other(error)))?;
             }
-            {
-                let mut table = txn.open_table(KEPT).map_err(engine(doing))?;
-                change(&mut table).map_err(engine(doing))?;
-            }
-            txn.commit().map_err(engine(doing))
+            txn.commit().map_err(engine(doing))?;
+            Ok(durable)
         })
     }
 }
 
 impl Drop for Cache {
     fn drop(&mut self) {
-        if *self.loose.lock() > 0
-            && let Err(error) = self.write(true, |_| Ok(()))
-        {
+        if let Err(error) = self.sync() {
             tracing::warn!(%error, "what was cached last is made again by the next start");
         }
     }
@@ -133,21 +176,29 @@ mod tests {
         let disk: Arc<dyn Disk> = Arc::new(HostDisk);
         let cache = Cache::open(&disk, &path).unwrap();
         assert_eq!(cache.get("a").unwrap(), None);
-        cache.put("a", b"one").unwrap();
-        cache.put("a", b"two").unwrap();
-        cache.put("big", &vec![7; DURABLE_AFTER]).unwrap();
-        cache.put("b", b"").unwrap();
+        cache.change([("a", Some(&b"one"[..])), ("gone", Some(b"x"))]).unwrap();
+        cache.change([("a", Some(&b"two"[..])), ("gone", None)]).unwrap();
+        cache.change([("big", Some(&vec![7; DURABLE_AFTER][..]))]).unwrap();
+        cache.change([("b", Some(&b""[..]))]).unwrap();
         assert!(matches!(Cache::open(&disk, &path), Err(LogError::Busy)));
         drop(cache);
         let cache = Cache::open(&disk, &path).unwrap();
         assert_eq!(cache.get("a").unwrap().as_deref(), Some(&b"two"[..]));
         assert_eq!(cache.get("b").unwrap().as_deref(), Some(&b""[..]));
         assert_eq!(cache.get("big").unwrap().map(|bytes| bytes.len()), Some(DURABLE_AFTER));
+        assert_eq!(cache.get("gone").unwrap(), None);
+        let keys = |after: &str, below: &str, limit| -> Vec<String> {
+            let page = cache.page(after, below, limit).unwrap();
+            page.into_iter().map(|(key, _)| key).collect()
+        };
+        assert_eq!(keys("", "~", 9), ["a", "b", "big"]);
+        assert_eq!(keys("a", "big", 9), ["b"]);
+        assert_eq!(keys("", "~", 1), ["a"]);
         drop(cache);
         disk.replace(&path, &[1; 5000], 0o640).unwrap();
         let cache = Cache::open(&disk, &path).unwrap();
         assert_eq!(cache.get("a").unwrap(), None);
-        cache.put("a", b"three").unwrap();
+        cache.change([("a", Some(&b"three"[..]))]).unwrap();
         assert_eq!(cache.get("a").unwrap().as_deref(), Some(&b"three"[..]));
         assert_eq!(cache.path(), path);
     }
