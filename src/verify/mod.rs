@@ -1,8 +1,8 @@
 //! Checking a bus home from its files alone: ours or somebody else's, with no log and no service.
 //!
 //! Contract: every violation is listed with its file, line, JSON pointer, rule and class; nothing
-//! stops at the first. Files are streamed, partitions are spread over threads, and the report is in
-//! the order of files and lines whatever thread found what. What is absent is not checked, and the
+//! stops at the first. Files are streamed; files, and the lines of a large one, are spread over
+//! threads, and the report is in the order of files and lines whatever thread found what. What is absent is not checked, and the
 //! report says so.
 //!
 //! What this deliberately does not do: judge the quality of a summary or of a memo, or repair
@@ -13,6 +13,7 @@ mod digests;
 mod line;
 pub mod rules;
 mod runs;
+mod spread;
 mod summaries;
 mod upstream;
 
@@ -29,6 +30,7 @@ use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
 use crate::os::Disk;
 use crate::upstream::{Family, MemoryIndex, Upstream};
 use rules::Rule;
+use spread::Helpers;
 
 /// Violations that are listed; the rest are counted.
 pub const VIOLATIONS_LISTED_MAX: usize = 10_000;
@@ -154,25 +156,30 @@ pub fn verify_tree(
         summaries: std::sync::OnceLock::new(),
     };
     let tasks = tasks(&tree, &upstream)?;
+    let threads = options.threads.max(1);
+    let helpers = Helpers::of(threads);
     let next = AtomicUsize::new(0);
     let read = Mutex::new(0_u64);
     let reports: Mutex<Vec<(usize, io::Result<Report>)>> = Mutex::new(Vec::new());
+    let (all, at, total, outcomes) = (&tasks, &next, &read, &reports);
+    let tree = &tree;
     std::thread::scope(|scope| {
-        for _ in 0..options.threads.max(1) {
-            scope.spawn(|| {
+        for helpers in std::iter::repeat_n(helpers, threads) {
+            scope.spawn(move || {
                 loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(task) = tasks.get(index) else { break };
-                    let outcome = check(&tree, task);
+                    let index = at.fetch_add(1, Ordering::Relaxed);
+                    let Some(task) = all.get(index) else { break };
+                    let outcome = check(tree, task, &helpers);
                     let bytes = outcome.as_ref().map_or(0, |report| report.bytes);
-                    let total = {
-                        let mut read = read.lock();
-                        *read += bytes;
-                        *read
+                    let read = {
+                        let mut total = total.lock();
+                        *total += bytes;
+                        *total
                     };
-                    progress(total);
-                    reports.lock().push((index, outcome));
+                    progress(read);
+                    outcomes.lock().push((index, outcome));
                 }
+                helpers.help();
             });
         }
     });
@@ -181,7 +188,7 @@ pub fn verify_tree(
     for (_, outcome) in reports {
         report.merge(outcome?);
     }
-    runs::check_rows(&tree, &mut report)?;
+    runs::check_rows(tree, &mut report)?;
     report.violations.sort();
     Ok(report)
 }
@@ -197,19 +204,19 @@ pub fn verify_summary_partition(
     key: PartitionKey,
 ) -> io::Result<Report> {
     let mut report = Report::default();
-    summaries::check(disk, summaries, key, None, &mut report)?;
+    summaries::check(disk, summaries, key, None, &Helpers::nobody(), &mut report)?;
     Ok(report)
 }
 
-fn check(tree: &Tree<'_>, task: &Task) -> io::Result<Report> {
+fn check<'t>(tree: &'t Tree<'t>, task: &Task, helpers: &Helpers<'t>) -> io::Result<Report> {
     let mut report = Report::default();
     match task {
         Task::Upstream(family, partition) => {
-            upstream::check(tree, *family, partition, &mut report)?;
+            upstream::check(tree, *family, partition, helpers, &mut report)?;
         }
         Task::Summaries(key) => {
             let summaries = tree.root.join(SUMMARIES_DIR);
-            summaries::check(tree.disk, &summaries, *key, tree.upstream, &mut report)?;
+            summaries::check(tree.disk, &summaries, *key, tree.upstream, helpers, &mut report)?;
         }
         Task::StrayManifest(path) => {
             let message = "this name belongs to no partition".to_owned();

@@ -3,16 +3,19 @@
 use std::collections::HashSet;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::line::SummaryLine;
+use super::spread::{self, Helpers, Piece};
 use super::{Report, rules};
 use crate::contract::hash::Digest;
 use crate::contract::schema;
 use crate::contract::vocabulary::ReasonCode;
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
 use crate::os::{Disk, Open};
+use crate::upstream::index::IdKey;
 use crate::upstream::lines::Lines;
 use crate::upstream::text::{NORMALIZATION_NAME, NORMALIZATION_VERSION};
 use crate::upstream::{Upstream, recompute};
@@ -25,20 +28,22 @@ struct Data {
 }
 
 /// Checks a partition under `summaries`; texts are recomputed where upstream is given.
-pub(super) fn check(
+pub(super) fn check<'t>(
     disk: &dyn Disk,
     summaries: &Path,
     key: PartitionKey,
-    upstream: Option<&Upstream>,
+    upstream: Option<&'t Upstream>,
+    helpers: &Helpers<'t>,
     report: &mut Report,
 ) -> io::Result<()> {
     let data_path = format!("{SUMMARIES_DIR}/{}", key.data_file());
     let manifest_path = format!("{SUMMARIES_DIR}/{}", key.manifest_file());
     let data = match disk.open(&summaries.join(key.data_file()), Open::Read) {
         Ok(file) => {
-            let len = file.stat()?.len;
-            let mut lines = LineCheck { key, path: &data_path, upstream, seen: HashSet::new() };
-            Some(lines.run(Lines::new(file, len), report)?)
+            let lines = Lines::new(Arc::clone(&file), file.stat()?.len);
+            let (path, day) = (data_path.as_str().into(), key.day.to_string().into());
+            let check = LineCheck { key, path, day, upstream };
+            Some(check.run(lines, helpers, report)?)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(error),
@@ -61,40 +66,64 @@ pub(super) fn check(
     Ok(())
 }
 
-struct LineCheck<'a> {
+#[derive(Clone)]
+struct LineCheck<'t> {
     key: PartitionKey,
-    path: &'a str,
-    upstream: Option<&'a Upstream>,
-    seen: HashSet<Box<str>>,
+    path: Arc<str>,
+    day: Arc<str>,
+    upstream: Option<&'t Upstream>,
 }
 
-impl LineCheck<'_> {
-    fn run(&mut self, mut lines: Lines, report: &mut Report) -> io::Result<Data> {
-        let mut count = 0;
-        while let Some((at, bytes)) = lines.next_line()? {
-            if bytes.iter().all(u8::is_ascii_whitespace) {
-                continue;
+/// What a piece of a file turned out to be.
+#[derive(Default)]
+struct Checked {
+    report: Report,
+    /// The id of each valid line, one after the other, and where it ends.
+    ids: String,
+    ends: Vec<(u64, usize)>,
+}
+
+impl<'t> LineCheck<'t> {
+    fn run(self, lines: Lines, helpers: &Helpers<'t>, report: &mut Report) -> io::Result<Data> {
+        let (path, before) = (Arc::clone(&self.path), report.lines);
+        let mut seen: HashSet<IdKey> = HashSet::new();
+        let check = move |piece: &Piece| {
+            let mut checked = Checked::default();
+            for (number, bytes) in piece.lines() {
+                checked.report.lines += 1;
+                self.line(number, bytes, &mut checked);
             }
-            count += 1;
-            report.lines += 1;
-            self.line(at.line, bytes, report);
-        }
-        let (bytes, sha256) = lines.finish()?;
+            checked
+        };
+        let (bytes, sha256) = spread::over(lines, helpers, check, &mut |checked: Checked| {
+            report.merge(checked.report);
+            let mut start = 0;
+            for (number, end) in checked.ends {
+                let id = &checked.ids[start..end];
+                start = end;
+                if !seen.insert(IdKey::of(id)) {
+                    let (rule, message) = (&rules::SUMMARY_DUPLICATE, format!("{id} occurs twice"));
+                    report.break_rule(rule, &path, Some(number), "/summary_id", message);
+                }
+            }
+        })?;
         report.file(bytes);
-        Ok(Data { lines: count, bytes, sha256 })
+        Ok(Data { lines: report.lines - before, bytes, sha256 })
     }
 
-    fn line(&mut self, number: u64, bytes: &[u8], report: &mut Report) {
+    fn line(&self, number: u64, bytes: &[u8], checked: &mut Checked) {
         let Ok(text) = std::str::from_utf8(bytes) else {
-            return self.broken(&rules::SUMMARY_LINE_JSON, number, "", "not UTF-8".into(), report);
+            let (rule, report) = (&rules::SUMMARY_LINE_JSON, &mut checked.report);
+            return self.broken(rule, number, "", "not UTF-8".into(), report);
         };
         match SummaryLine::accept(text, self.key.stream) {
-            Some(line) => self.valid(number, &line, report),
-            None => self.slowly(number, text, report),
+            Some(line) => self.valid(number, &line, checked),
+            None => self.slowly(number, text, checked),
         }
     }
 
-    fn slowly(&mut self, number: u64, text: &str, report: &mut Report) {
+    fn slowly(&self, number: u64, text: &str, checked: &mut Checked) {
+        let report = &mut checked.report;
         let value: Value = match serde_json::from_str(text) {
             Ok(value @ Value::Object(_)) => value,
             Ok(_) => {
@@ -120,20 +149,19 @@ impl LineCheck<'_> {
             self.broken(&rules::SUMMARY_HIERARCHY, number, &pointer, message, report);
         }
         if let Some(line) = SummaryLine::read(text) {
-            self.valid(number, &line, report);
+            self.valid(number, &line, checked);
         }
     }
 
-    /// What no schema can say: that the line is unique, in its place and true to its sources.
-    fn valid(&mut self, number: u64, line: &SummaryLine<'_>, report: &mut Report) {
+    /// What no schema can say: that the line is in its place and true to its sources. Whether its
+    /// id is the only one is seen by who has all of them.
+    fn valid(&self, number: u64, line: &SummaryLine<'_>, checked: &mut Checked) {
         let id = line.summary_id.0.as_ref();
-        if !self.seen.insert(id.into()) {
-            let message = format!("{id} occurs twice");
-            self.broken(&rules::SUMMARY_DUPLICATE, number, "/summary_id", message, report);
-        }
-        let day = self.key.day.to_string();
-        if line.day.0 != day {
-            let message = format!("{} lies in the partition of {day}", line.day.0);
+        checked.ids.push_str(id);
+        checked.ends.push((number, checked.ids.len()));
+        let report = &mut checked.report;
+        if *line.day.0 != *self.day {
+            let message = format!("{} lies in the partition of {}", line.day.0, self.day);
             self.broken(&rules::SUMMARY_DAY, number, "/day", message, report);
         }
         if let Some(expected) = line.expected_id(self.key.stream)
@@ -184,7 +212,7 @@ impl LineCheck<'_> {
         message: String,
         report: &mut Report,
     ) {
-        report.break_rule(rule, self.path, Some(line), pointer, message);
+        report.break_rule(rule, &self.path, Some(line), pointer, message);
     }
 }
 

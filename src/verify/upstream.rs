@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::rules::{self, Rule};
+use super::spread::{self, Helpers, Piece};
 use super::{Report, Tree};
 use crate::contract::hash::Digest;
 use crate::contract::schema;
@@ -18,6 +20,7 @@ use crate::upstream::record::{BadRecord, ChunkRecord, EventHead, SessionRecord};
 use crate::upstream::{Family, recompute};
 
 /// The rules of one family.
+#[derive(Clone, Copy)]
 struct FamilyRules {
     json: &'static Rule,
     schema: &'static Rule,
@@ -49,10 +52,11 @@ fn rules_of(family: Family) -> FamilyRules {
 }
 
 /// Checks one partition.
-pub(super) fn check(
-    tree: &Tree<'_>,
+pub(super) fn check<'t>(
+    tree: &'t Tree<'t>,
     family: Family,
     partition: &str,
+    helpers: &Helpers<'t>,
     report: &mut Report,
 ) -> io::Result<()> {
     let data_path = family.data_path(partition);
@@ -70,7 +74,7 @@ pub(super) fn check(
             report.break_rule(&rules::UPSTREAM_NO_MANIFEST, &data_path, None, "", message);
             None
         }
-        Some((name, bytes)) => read_manifest(family, partition, name, bytes, report),
+        Some((name, bytes)) => read_manifest(family, partition, name, bytes, report).map(Arc::new),
     };
     let file = match tree.disk.open(&tree.root.join(&data_path), Open::Read) {
         Ok(file) => file,
@@ -89,27 +93,27 @@ pub(super) fn check(
     // What was appended after the manifest was written is not part of the partition yet.
     let declared = manifest.as_ref().and_then(|manifest| manifest.bytes);
     let readable = declared.map_or(len, |declared| declared.min(len));
-    let mut check = Checker {
+    let check = Checker {
         tree,
         rules: rules_of(family),
         family,
-        partition,
-        path: &data_path,
-        manifest: manifest.as_ref(),
-        seen: HashSet::new(),
-        observed: BTreeMap::new(),
-        lines: 0,
+        partition: partition.into(),
+        path: data_path.as_str().into(),
+        manifest: manifest.clone(),
     };
-    let mut lines = Lines::new(file, readable);
-    while let Some((at, bytes)) = lines.next_line()? {
-        if !bytes.iter().all(u8::is_ascii_whitespace) {
-            check.line(at.line, bytes, report);
-        }
-    }
-    let (bytes, sha256) = lines.finish()?;
+    let mut all = Whole::default();
+    let duplicate = check.rules.duplicate;
+    let piece = move |piece: &Piece| {
+        let mut found = Found::default();
+        piece.lines().for_each(|(number, bytes)| check.line(number, bytes, &mut found));
+        found
+    };
+    let (bytes, sha256) = spread::over(Lines::new(file, readable), helpers, piece, &mut |found| {
+        all.take(found, duplicate, &data_path, report);
+    })?;
     report.file(bytes);
     if let Some(manifest) = &manifest {
-        check.against(manifest, len, sha256, report);
+        against(manifest, len, sha256, &all, report);
     }
     Ok(())
 }
@@ -136,43 +140,73 @@ fn read_manifest(
     }
 }
 
-struct Checker<'a> {
-    tree: &'a Tree<'a>,
+#[derive(Clone)]
+struct Checker<'t> {
+    tree: &'t Tree<'t>,
     rules: FamilyRules,
     family: Family,
-    partition: &'a str,
-    path: &'a str,
-    manifest: Option<&'a PartitionManifest>,
-    seen: HashSet<IdKey>,
-    observed: BTreeMap<String, BTreeMap<String, u64>>,
+    partition: Arc<str>,
+    path: Arc<str>,
+    manifest: Option<Arc<PartitionManifest>>,
+}
+
+/// Counts of words by field.
+type Breakdown = BTreeMap<String, BTreeMap<String, u64>>;
+
+/// What a piece of a file turned out to be.
+#[derive(Default)]
+struct Found {
+    report: Report,
+    ids: Vec<(u64, IdKey)>,
+    observed: Breakdown,
+}
+
+/// What all pieces together are.
+#[derive(Default)]
+struct Whole {
     lines: u64,
+    seen: HashSet<IdKey>,
+    observed: Breakdown,
+}
+
+impl Whole {
+    fn take(&mut self, found: Found, duplicate: &'static Rule, path: &str, report: &mut Report) {
+        self.lines += found.report.lines;
+        report.merge(found.report);
+        for (number, id) in found.ids {
+            if !self.seen.insert(id) {
+                let message = "an id that was there before".to_owned();
+                report.break_rule(duplicate, path, Some(number), "", message);
+            }
+        }
+        for (field, counts) in found.observed {
+            let sum = self.observed.entry(field).or_default();
+            for (word, count) in counts {
+                *sum.entry(word).or_default() += count;
+            }
+        }
+    }
 }
 
 impl Checker<'_> {
-    fn line(&mut self, number: u64, bytes: &[u8], report: &mut Report) {
-        self.lines += 1;
-        report.lines += 1;
+    fn line(&self, number: u64, bytes: &[u8], found: &mut Found) {
+        found.report.lines += 1;
         let id = match self.family {
             Family::Events => EventHead::parse(bytes).map(|head| {
-                self.event(number, &head, report);
+                self.event(number, &head, found);
                 IdKey::of(&head.event_id.0)
             }),
-            Family::Sessions => self.session(number, bytes, report),
+            Family::Sessions => self.session(number, bytes, &mut found.report),
             Family::Chunks => ChunkRecord::parse(bytes).map(|chunk| IdKey::of(&chunk.chunk_id.0)),
         };
         match id {
-            Ok(id) => {
-                if !self.seen.insert(id) {
-                    let message = "an id that was there before".to_owned();
-                    report.break_rule(self.rules.duplicate, self.path, Some(number), "", message);
-                }
-            }
-            Err(error) => self.bad(number, bytes, error, report),
+            Ok(id) => found.ids.push((number, id)),
+            Err(error) => self.bad(number, bytes, error, &mut found.report),
         }
     }
 
-    fn event(&mut self, number: u64, head: &EventHead<'_>, report: &mut Report) {
-        let Some(manifest) = self.manifest else { return };
+    fn event(&self, number: u64, head: &EventHead<'_>, found: &mut Found) {
+        let Some(manifest) = &self.manifest else { return };
         for (field, allowed) in
             [("event_kind", &manifest.allowed_kinds), ("event_subkind", &manifest.allowed_subkinds)]
         {
@@ -182,12 +216,13 @@ impl Checker<'_> {
             {
                 let message = format!("{word} is not in the manifest's kind registry");
                 let pointer = format!("/{field}");
-                report.break_rule(&rules::EVENT_KIND, self.path, Some(number), &pointer, message);
+                let (rule, report) = (&rules::EVENT_KIND, &mut found.report);
+                report.break_rule(rule, &self.path, Some(number), &pointer, message);
             }
         }
         for field in manifest.breakdowns.keys() {
             if let Some(word) = head.field(field) {
-                let counts = self.observed.entry(field.clone()).or_default();
+                let counts = found.observed.entry(field.clone()).or_default();
                 *counts.entry(word.to_owned()).or_default() += 1;
             }
         }
@@ -196,9 +231,9 @@ impl Checker<'_> {
     fn session(&self, number: u64, bytes: &[u8], report: &mut Report) -> Result<IdKey, BadRecord> {
         let session = SessionRecord::parse_any(bytes)?;
         let mut broken = |rule, pointer: &str, message| {
-            report.break_rule(rule, self.path, Some(number), pointer, message);
+            report.break_rule(rule, &self.path, Some(number), pointer, message);
         };
-        if session.day.0 != self.partition {
+        if *session.day.0 != *self.partition {
             let message = format!("{} lies in the partition of {}", session.day.0, self.partition);
             broken(&rules::SESSION_DAY, "/day", message);
         }
@@ -208,7 +243,7 @@ impl Checker<'_> {
         }
         if let Some(upstream) = self.tree.upstream {
             let ids: Vec<&str> = session.event_ids.iter().map(String::as_str).collect();
-            let prefer = [self.partition.to_owned()];
+            let prefer = [self.partition.to_string()];
             let unknown = recompute::unknown_events(upstream, &ids, &prefer).unwrap_or_default();
             for id in unknown {
                 // An event in a broken partition is the fault of that partition.
@@ -225,7 +260,7 @@ impl Checker<'_> {
         let message = match error {
             BadRecord::Malformed(message) => {
                 let rule = self.rules.json;
-                return report.break_rule(rule, self.path, Some(number), "", message);
+                return report.break_rule(rule, &self.path, Some(number), "", message);
             }
             BadRecord::Shape(message) => message,
             BadRecord::Version(seen) => format!("record version {seen} is not supported"),
@@ -236,41 +271,47 @@ impl Checker<'_> {
         let found = schema::check(self.rules.record, &value);
         let rule = self.rules.schema;
         if found.is_empty() {
-            report.break_rule(rule, self.path, Some(number), "", message);
+            report.break_rule(rule, &self.path, Some(number), "", message);
         }
         for violation in found {
             let pointer = violation.pointer;
-            report.break_rule(rule, self.path, Some(number), &pointer, violation.message);
+            report.break_rule(rule, &self.path, Some(number), &pointer, violation.message);
         }
     }
+}
 
-    fn against(&self, manifest: &PartitionManifest, len: u64, sha256: Digest, report: &mut Report) {
-        let path = &manifest.path;
-        let mut broken =
-            |rule, pointer: &str, message| report.break_rule(rule, path, None, pointer, message);
-        if let Some(declared) = manifest.bytes
-            && len < declared
-        {
-            broken(&rules::MANIFEST_BYTES, "/integrity/bytes", format!("the data has {len} bytes"));
-        } else if sha256 != manifest.data_sha256 {
-            broken(&rules::MANIFEST_HASH, "/integrity/sha256", format!("the data has {sha256}"));
+/// Holds the data against its manifest.
+fn against(
+    manifest: &PartitionManifest,
+    len: u64,
+    sha256: Digest,
+    all: &Whole,
+    report: &mut Report,
+) {
+    let path = &manifest.path;
+    let mut broken =
+        |rule, pointer: &str, message| report.break_rule(rule, path, None, pointer, message);
+    if let Some(declared) = manifest.bytes
+        && len < declared
+    {
+        broken(&rules::MANIFEST_BYTES, "/integrity/bytes", format!("the data has {len} bytes"));
+    } else if sha256 != manifest.data_sha256 {
+        broken(&rules::MANIFEST_HASH, "/integrity/sha256", format!("the data has {sha256}"));
+    }
+    for (pointer, declared) in [("/counts", manifest.records), ("/integrity/lines", manifest.lines)]
+    {
+        if declared.is_some_and(|declared| declared != all.lines) {
+            let message = format!("the data has {} records", all.lines);
+            broken(&rules::MANIFEST_COUNTS, pointer, message);
         }
-        for (pointer, declared) in
-            [("/counts", manifest.records), ("/integrity/lines", manifest.lines)]
-        {
-            if declared.is_some_and(|declared| declared != self.lines) {
-                let message = format!("the data has {} records", self.lines);
-                broken(&rules::MANIFEST_COUNTS, pointer, message);
-            }
-        }
-        for (field, declared) in &manifest.breakdowns {
-            let mut declared = declared.clone();
-            declared.retain(|_, count| *count > 0);
-            let observed = self.observed.get(field).cloned().unwrap_or_default();
-            if declared != observed {
-                let message = format!("by {field} there are {observed:?}");
-                broken(&rules::EVENT_BREAKDOWN, "/counts", message);
-            }
+    }
+    for (field, declared) in &manifest.breakdowns {
+        let mut declared = declared.clone();
+        declared.retain(|_, count| *count > 0);
+        let observed = all.observed.get(field).cloned().unwrap_or_default();
+        if declared != observed {
+            let message = format!("by {field} there are {observed:?}");
+            broken(&rules::EVENT_BREAKDOWN, "/counts", message);
         }
     }
 }
