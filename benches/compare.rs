@@ -22,11 +22,10 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 use summarizer::service::intake::{IntakeMessage, Line};
-use support::{Bench, scratch, write_queue};
+use support::{Bench, numbers, scratch, write_queue};
 
 fn main() {
-    let numbers: Vec<u64> =
-        std::env::args().skip(1).filter_map(|text| text.replace('_', "").parse().ok()).collect();
+    let numbers = numbers();
     let lines = numbers.first().copied().unwrap_or(200_000);
     let rounds = numbers.get(1).copied().unwrap_or(3);
     println!("{lines} lines, every commit durable, {rounds} rounds; lines/s");

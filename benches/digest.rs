@@ -40,7 +40,7 @@ use summarizer::log::{Commit, NewRecord, Options, Store, codec};
 use summarizer::os::Disk;
 use summarizer::os::real::HostDisk;
 use summarizer::state::event::{AckHead, Event, SummaryPointer};
-use support::{Random, resident, scratch};
+use support::{Random, measured, numbers, resident, scratch};
 
 /// 2023-01-02T00:00:00Z, a Monday.
 const START: i64 = 1_672_617_600_000;
@@ -192,9 +192,8 @@ impl Bench {
 }
 
 fn main() {
-    let numbers: Vec<u64> =
-        std::env::args().skip(1).filter_map(|text| text.replace('_', "").parse().ok()).collect();
-    let tiny = !std::env::args().any(|text| text == "--bench");
+    let numbers = numbers();
+    let tiny = !measured();
     let default = if tiny { (400, 3, 12) } else { (1_000_000, 156, 50) };
     let summaries = numbers.first().copied().unwrap_or(default.0);
     let weeks = numbers.get(1).copied().unwrap_or(default.1).max(1);

@@ -42,14 +42,13 @@ use summarizer::service::summaries::Summaries;
 use summarizer::state::decide::{Arrival, FlowStanding, Outcome, Report};
 use summarizer::state::event::SummaryPointer;
 use summarizer::verify::{Options as Checks, verify_tree};
-use support::scratch;
+use support::{measured, numbers, scratch};
 
 const DAY: &str = "2026-02-11";
 
 fn main() {
-    let numbers: Vec<u64> =
-        std::env::args().skip(1).filter_map(|text| text.replace('_', "").parse().ok()).collect();
-    let tiny = !std::env::args().any(|text| text == "--bench");
+    let numbers = numbers();
+    let tiny = !measured();
     let default = if tiny { (300, 60) } else { (100_000, 20_000) };
     let items = numbers.first().copied().unwrap_or(default.0).max(10);
     let events = numbers.get(1).copied().unwrap_or(default.1).max(10);
@@ -241,8 +240,9 @@ fn publish(dir: &Path, items: u64) {
     filled.add(items, DAY);
     let buses = dir.join("buses");
     let disk: Arc<dyn Disk> = Arc::clone(&filled.machine.disk);
+    let shelf = dir.join("publisher-index.redb");
     std::fs::create_dir_all(&buses).unwrap();
-    let mut summaries = Summaries::open(&disk, &buses, filled.engine.log()).unwrap();
+    let mut summaries = Summaries::open(&disk, &buses, filled.engine.log(), Some(&shelf)).unwrap();
     let timed = |summaries: &mut Summaries| {
         let started = Instant::now();
         summaries.publish(None).unwrap();

@@ -29,16 +29,15 @@ use summarizer::contract::vocabulary::{Bus, SummaryKind};
 use summarizer::os::Disk;
 use summarizer::os::real::HostDisk;
 use summarizer::upstream::{InputSpec, Options, Upstream, index_of_home, resolve};
-use support::{Random, resident, scratch};
+use support::{Random, measured, numbers, resident, scratch};
 
 /// Milliseconds of 2026-01-01T00:00:00Z.
 const START: i64 = 1_767_225_600_000;
 const DAYS: u64 = 100;
 
 fn main() {
-    let numbers: Vec<u64> =
-        std::env::args().skip(1).filter_map(|text| text.replace('_', "").parse().ok()).collect();
-    let tiny = !std::env::args().any(|text| text == "--bench");
+    let numbers = numbers();
+    let tiny = !measured();
     let default = if tiny { (2_000, 200) } else { (1_000_000, 100_000) };
     let events = numbers.first().copied().unwrap_or(default.0).max(DAYS);
     let wanted = numbers.get(1).copied().unwrap_or(default.1).min(events);

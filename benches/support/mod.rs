@@ -56,6 +56,16 @@ pub fn any_flow() -> SharedFlows {
     Arc::new(RwLock::new(flows))
 }
 
+/// The numbers on the command line; `1_000_000` is one.
+pub fn numbers() -> Vec<u64> {
+    std::env::args().skip(1).filter_map(|text| text.replace('_', "").parse().ok()).collect()
+}
+
+/// Whether this is a measurement; without `--bench`, as the tests run it, a little is enough.
+pub fn measured() -> bool {
+    std::env::args().any(|text| text == "--bench")
+}
+
 /// A small generator of reproducible numbers (splitmix64).
 pub struct Random(pub u64);
 
@@ -137,8 +147,6 @@ pub struct Ingested {
     pub lines: u64,
     pub elapsed: Duration,
     pub commits: u64,
-    /// Longest time the sequencer stood still for a commit; those with a checkpoint take longest.
-    pub stall: Duration,
 }
 
 impl Bench {
@@ -217,13 +225,11 @@ impl Bench {
                     }
                     let mark =
                         QueueMark { position: arrived.end, consumed: Some(arrived.consumed) };
-                    let standing = Instant::now();
                     self.finish();
                     let cursors = self.projector.cursors();
                     self.engine
                         .seal(Some(mark.encode()), CheckpointWhen::Due, &cursors, now)
                         .expect("seal");
-                    done.stall = done.stall.max(standing.elapsed());
                 }
                 IntakeMessage::CaughtUp(_) => break,
                 IntakeMessage::Failed(error) => panic!("{error}"),
@@ -286,9 +292,7 @@ impl Bench {
                 done.lines += 1;
             }
             done.commits += 1;
-            let standing = Instant::now();
             self.commit(None);
-            done.stall = done.stall.max(standing.elapsed());
         }
         done.elapsed = started.elapsed();
         done

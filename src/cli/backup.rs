@@ -238,7 +238,7 @@ impl BackupArgs {
             })?;
             self.note(disk, to, &path, copied)?;
         }
-        Summaries::open(disk, &to.buses, &log)
+        Summaries::open(disk, &to.buses, &log, None)
             .and_then(|mut summaries| summaries.publish(None))
             .map_err(|error| not_published(&error))?;
         PROJECTED.iter().try_for_each(|name| self.note_tree(disk, to, &to.buses.join(name), copied))

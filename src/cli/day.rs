@@ -68,13 +68,15 @@ fn open_within(context: &Context, mut held: Held, question: Question) -> Result<
     let run = run_start(context, &held.config, "day open")?;
     held.engine.begin_run(run, now()).map_err(|error| engine_failed(&error))?;
     held.ask(context, question)?;
-    let mut summaries = Summaries::open(&context.machine.disk, &held.home.buses, held.engine.log())
+    let (disk, buses, log) = (&context.machine.disk, &held.home.buses, held.engine.log());
+    let mut summaries = Summaries::open(disk, buses, log, Some(&held.home.publisher_index()))
         .map_err(|error| not_published(&error))?;
     summaries.publish(None).map_err(|error| not_published(&error))?;
     let report = json!({"outputs": summaries.take_promoted()}).to_string();
     held.engine.finish_run(RunEnd::Clean, report, now()).map_err(|error| engine_failed(&error))?;
     held.commit(now())?;
     summaries.publish(None).map_err(|error| not_published(&error))?;
+    summaries.close().map_err(|error| not_published(&error))?;
     held.close()
 }
 

@@ -312,8 +312,8 @@ fn check(context: &Context, aside: &Path, found: &Found, report: &Report) -> Res
     let held = Held::take(context, false)?.ok_or_else(|| held_by_another(context))?;
     let log = held.engine.log().clone();
     let disk = &context.machine.disk;
-    Summaries::open(disk, &held.home.buses, &log)
-        .and_then(|mut summaries| summaries.publish(None))
+    Summaries::open(disk, &held.home.buses, &log, Some(&held.home.publisher_index()))
+        .and_then(|mut summaries| summaries.publish(None).and_then(|_| summaries.close()))
         .map_err(|error| not_published(&error))?;
     let wrong = replay(&log, Until::Head, Compare::Tables, &mut |_| {})
         .map(|replayed| replayed.differences)

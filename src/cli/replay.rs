@@ -11,6 +11,8 @@ use super::serve::{moment, not_published};
 use super::session::{Held, held_by_another, log_failed};
 use super::{Context, ui};
 use crate::contract::ids::Seq;
+use crate::contract::time::Day;
+use crate::contract::vocabulary::Stream;
 use crate::digest::publish::Digests;
 use crate::export::append_only::{AppendOnly, Project, Range};
 use crate::export::{ack, quarantine};
@@ -40,9 +42,20 @@ pub struct ExportArgs {
     /// Stop after this event number
     #[arg(long, value_name = "SEQ")]
     until: Option<u64>,
+    /// Only the summaries of this day, and nothing else of the home
+    #[arg(long, value_name = "DAY")]
+    day: Option<Day>,
+    /// Only the summaries of this stream, and nothing else of the home
+    #[arg(long, value_name = "STREAM", value_parser = parse_stream)]
+    stream: Option<Stream>,
     /// Publish every summary of the home again, in place, whatever its files say now
-    #[arg(long, conflicts_with_all = ["to", "until"])]
+    #[arg(long, conflicts_with_all = ["to", "until", "day", "stream"])]
     repair: bool,
+}
+
+fn parse_stream(text: &str) -> Result<Stream, String> {
+    let names: Vec<&str> = Stream::ALL.iter().map(|stream| stream.as_str()).collect();
+    Stream::parse(text).ok_or_else(|| format!("not one of {}", names.join(", ")))
 }
 
 impl ReplayArgs {
@@ -148,9 +161,12 @@ impl ExportArgs {
             return Err(Failure::new(Exit::Usage, what).hint("name an absent or empty directory"));
         }
         let held = existing(context)?;
+        let until = self.until.map(Seq);
+        if self.day.is_some() || self.stream.is_some() {
+            return self.export_some(context, held, to, until);
+        }
         let run = to.join("run");
         disk.create_dir_all(&run).map_err(|error| failed(&error))?;
-        let until = self.until.map(Seq);
         let files: [(&str, Project); 2] =
             [("ack.jsonl", ack::line), ("quarantine.jsonl", quarantine::line)];
         let mut written = Vec::new();
@@ -168,9 +184,12 @@ impl ExportArgs {
         SnapshotFiles::open(disk, snapshots, held.engine.log(), Cursor::default(), until)
             .map_err(|error| Failure::new(Exit::Storage, "cannot export").because(&error))?;
         let buses = to.join(&held.config.bus_home);
-        Summaries::open(disk, &buses, held.engine.log())
+        // What it remembers on the way is of no use to anybody else.
+        let remember = run.join(".publisher-index.redb");
+        Summaries::open(disk, &buses, held.engine.log(), Some(&remember))
             .and_then(|mut summaries| summaries.publish(until))
             .map_err(|error| not_published(&error))?;
+        disk.remove_file(&remember).map_err(|error| failed(&error))?;
         Digests::open(disk, &buses, held.engine.log()).publish(until, None).map_err(|error| {
             Failure::new(Exit::Storage, "the digests cannot be exported").because(&error)
         })?;
@@ -187,10 +206,40 @@ impl ExportArgs {
     }
 }
 
+impl ExportArgs {
+    /// Some days or one stream of the Summary Bus.
+    fn export_some(
+        &self,
+        context: &Context,
+        held: Held,
+        to: &Path,
+        until: Option<Seq>,
+    ) -> Result<Exit, Failure> {
+        let buses = to.join(&held.config.bus_home);
+        let mut summaries = Summaries::open(&context.machine.disk, &buses, held.engine.log(), None)
+            .map_err(|error| not_published(&error))?;
+        summaries.only(self.day, self.stream);
+        let published = summaries.publish(until).map_err(|error| not_published(&error))?;
+        held.close()?;
+        if context.ui.json {
+            context.ui.json(&json!({"published": published}));
+        } else {
+            context.ui.out(format!("{published} days of streams exported"));
+        }
+        Ok(Exit::Done)
+    }
+}
+
 fn repair(context: &Context) -> Result<Exit, Failure> {
     let held = existing(context)?;
-    let published = Summaries::open(&context.machine.disk, &held.home.buses, held.engine.log())
-        .and_then(|mut summaries| summaries.publish_all())
+    let (buses, log) = (&held.home.buses, held.engine.log());
+    let remember = held.home.publisher_index();
+    let published = Summaries::open(&context.machine.disk, buses, log, Some(&remember))
+        .and_then(|mut summaries| {
+            let published = summaries.publish_all()?;
+            summaries.close()?;
+            Ok(published)
+        })
         .map_err(|error| not_published(&error))?;
     let (disk, snapshots) = (&context.machine.disk, held.home.snapshots());
     SnapshotFiles::open(disk, snapshots, held.engine.log(), Cursor::default(), None).map_err(

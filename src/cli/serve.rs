@@ -84,7 +84,12 @@ pub fn run_service(context: &Context, command: &str, until: Until) -> Result<Run
     let Held { config, home, index, flows, engine, projector, control, lock, .. } = held;
     let stop = StopSignal::default();
     stop_on_signals(&stop)?;
-    let summaries = Summaries::open(&context.machine.disk, &home.buses, engine.log());
+    let summaries = Summaries::open(
+        &context.machine.disk,
+        &home.buses,
+        engine.log(),
+        Some(&home.publisher_index()),
+    );
     let summaries = summaries.map_err(|error| not_published(&error))?;
     let pace = Pace {
         interval: Duration::from_millis(config.export_interval_ms.max(1).unsigned_abs()),

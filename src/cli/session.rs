@@ -13,7 +13,7 @@ use super::Context;
 use super::failure::{Exit, Failure};
 use crate::compaction::book::{MakeNotes, Notary, RunBook};
 use crate::compaction::files::SnapshotStore;
-use crate::config::{Config, ConfigError, Origin};
+use crate::config::{Config, ConfigError};
 use crate::contract::hash::push_hex;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
@@ -62,14 +62,7 @@ pub fn load_config(context: &Context) -> Result<Config, Failure> {
         }
     };
     parse_config(text.as_deref()).map_err(|error| {
-        let what = match &error {
-            // The error names the variable; the file may not even exist.
-            ConfigError::BadValue { origin: Origin::Environment(_), .. } => {
-                "the configuration is invalid".to_owned()
-            }
-            _ => format!("the configuration {} is invalid", path.display()),
-        };
-        Failure::new(Exit::Config, what)
+        Failure::new(Exit::Config, format!("the configuration {} is invalid", path.display()))
             .because(&error)
             .hint("`summarizer config` lists every key with its default")
     })
@@ -211,7 +204,9 @@ impl Held {
     fn ask_digests(&mut self, context: &Context, order: DigestOrder) -> Result<Answer, Failure> {
         let failed = |error| super::serve::not_published(&error);
         let disk = &context.machine.disk;
-        let summaries = Summaries::open(disk, &self.home.buses, self.engine.log());
+        let remember = self.home.publisher_index();
+        let (buses, log) = (&self.home.buses, self.engine.log());
+        let summaries = Summaries::open(disk, buses, log, Some(&remember));
         let mut summaries = summaries.map_err(failed)?;
         // Bags name the manifests of their summaries, so those come first.
         summaries.publish(None).map_err(failed)?;
@@ -226,6 +221,7 @@ impl Held {
         let answer = digester.answer(order, &mut journal);
         // The row of a build stands among those of all runs.
         summaries.publish(None).map_err(failed)?;
+        summaries.close().map_err(failed)?;
         Ok(answer)
     }
 

@@ -1,64 +1,158 @@
-//! `trace`: from an upstream id to every summary that used it.
+//! `trace`: from an upstream id to every summary that used it, and to every bag that holds one of
+//! those.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Context;
 use super::failure::{Exit, Failure};
 use super::session::load_config;
-use crate::bus::SummaryBus;
+use crate::bus::digests::{DigestBus, Entry};
+use crate::bus::{BusError, SummaryBus};
+use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
 
-/// List every published summary that used an event, session, chunk or document
+/// List every published summary that used an event, session, chunk or document, and the bags it is
+/// in
 #[derive(Debug, Args)]
 pub struct TraceArgs {
-    /// The upstream id, byte for byte
+    /// The upstream id, byte for byte; or a summary's id, for its bags
     id: String,
+}
+
+/// A summary that used the id.
+struct Found {
+    summary_id: String,
+    stream: Stream,
+    day: Day,
+    line: u64,
 }
 
 impl TraceArgs {
     /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let root = context.home.join(&load_config(context)?.bus_home);
-        let failed = |error: &dyn std::error::Error| {
-            Failure::new(Exit::Input, "cannot read the Summary Bus").because(error)
-        };
-        let bus = SummaryBus::open(&root).map_err(|error| failed(&error))?;
+        let found = self.summaries(context, &root).map_err(|error| unread("Summary", &error))?;
+        let ids: BTreeSet<&str> = found.iter().map(|one| one.summary_id.as_str()).collect();
+        let bags = bags_of(context, &root, &ids).map_err(|error| unread("Digest", &error))?;
+        if context.ui.json {
+            for one in &found {
+                let bags: Vec<Value> = bags.iter().filter_map(|bag| bag.as_json(one)).collect();
+                context.ui.json(&json!({
+                    "summary_id": one.summary_id, "stream": one.stream,
+                    "day": one.day.to_string(), "line": one.line, "bags": bags,
+                }));
+            }
+            return Ok(Exit::Done);
+        }
+        if found.is_empty() {
+            context.ui.talk(format!("no published summary used {}", self.id));
+            return Ok(Exit::Done);
+        }
+        let rows = found.iter().map(|one| {
+            let (stream, day) = (one.stream.to_string(), one.day.to_string());
+            vec![one.summary_id.clone(), stream, day, one.line.to_string()]
+        });
+        context.ui.table(&["SUMMARY", "STREAM", "DAY", "LINE"], &rows.collect::<Vec<_>>());
+        let rows: Vec<Vec<String>> = bags.iter().flat_map(Holding::rows).collect();
+        if !rows.is_empty() {
+            context.ui.table(&["SUMMARY", "BAG", "WINDOW", "PATH"], &rows);
+        }
+        Ok(Exit::Done)
+    }
+
+    fn summaries(&self, context: &Context, root: &Path) -> Result<Vec<Found>, BusError> {
+        let bus = SummaryBus::open(root)?;
         let mut days = Vec::new();
         for stream in Stream::ALL {
-            let known = bus.days(*stream).map_err(|error| failed(&error))?;
-            days.extend(known.into_iter().map(|day| (*stream, day)));
+            days.extend(bus.days(*stream)?.into_iter().map(|day| (*stream, day)));
         }
         let bar = context.ui.progress("searching", days.len() as u64);
-        let mut rows = Vec::new();
+        let mut found = Vec::new();
         for (stream, day) in days {
-            let partition = bus.partition(stream, day).map_err(|error| failed(&error))?;
+            let partition = bus.partition(stream, day)?;
             for item in partition.items() {
-                let item = item.map_err(|error| failed(&error))?;
-                if item.upstream_ids().any(|id| id == self.id) {
-                    rows.push((stream, day, item.line, item.summary_id().to_owned()));
+                let item = item?;
+                let summary_id = item.summary_id();
+                if summary_id == self.id || item.upstream_ids().any(|id| id == self.id) {
+                    let summary_id = summary_id.to_owned();
+                    found.push(Found { summary_id, stream, day, line: item.line });
                 }
             }
             bar.inc(1);
         }
         bar.finish_and_clear();
-        if context.ui.json {
-            for (stream, day, line, summary_id) in &rows {
-                context.ui.json(&json!({
-                    "summary_id": summary_id, "stream": stream, "day": day.to_string(), "line": line,
-                }));
-            }
-        } else if rows.is_empty() {
-            context.ui.talk(format!("no published summary used {}", self.id));
-        } else {
-            let rows: Vec<Vec<String>> = rows
-                .into_iter()
-                .map(|(stream, day, line, id)| {
-                    vec![id, stream.to_string(), day.to_string(), line.to_string()]
-                })
-                .collect();
-            context.ui.table(&["SUMMARY", "STREAM", "DAY", "LINE"], &rows);
-        }
-        Ok(Exit::Done)
+        Ok(found)
     }
+}
+
+/// A bag with summaries that were looked for, and its memos that name each of them.
+struct Holding {
+    bag: Entry,
+    memos: BTreeMap<String, Vec<String>>,
+}
+
+impl Holding {
+    fn as_json(&self, one: &Found) -> Option<Value> {
+        let memos = self.memos.get(&one.summary_id)?;
+        Some(json!({
+            "bag_id": self.bag.bag_id, "bag_type": self.bag.bag_type,
+            "window": self.bag.window_label, "path": self.bag.path, "memos": memos,
+        }))
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Vec<String>> {
+        self.memos.keys().map(|id| {
+            let Entry { bag_id, window_label, path, .. } = &self.bag;
+            vec![id.clone(), bag_id.clone(), window_label.clone(), path.clone()]
+        })
+    }
+}
+
+/// Every published bag that holds one of the summaries. A home without digests has none.
+fn bags_of(context: &Context, root: &Path, ids: &BTreeSet<&str>) -> Result<Vec<Holding>, BusError> {
+    let bus = match DigestBus::open(root) {
+        _ if ids.is_empty() => return Ok(Vec::new()),
+        Err(BusError::Missing { .. }) => return Ok(Vec::new()),
+        opened => opened?,
+    };
+    let entries = bus.indexes()?.entries();
+    let bar = context.ui.progress("searching bags", entries.len() as u64);
+    let mut holding = Vec::new();
+    for entry in entries {
+        bar.inc(1);
+        let bag = match bus.bag(&entry) {
+            // It was retired while we looked.
+            Err(BusError::Missing { .. }) => continue,
+            bag => bag?,
+        };
+        let mut memos: BTreeMap<String, Vec<String>> =
+            named(&bag.trace["upstream"]["summary_ids"], ids).map(|id| (id, Vec::new())).collect();
+        if memos.is_empty() {
+            continue;
+        }
+        for memo in bag.memos()? {
+            for id in named(&memo.meta["summary_ids"], ids) {
+                memos.entry(id).or_default().push(memo.slug.clone());
+            }
+        }
+        holding.push(Holding { bag: entry, memos });
+    }
+    bar.finish_and_clear();
+    Ok(holding)
+}
+
+/// Those of the ids that a list names.
+fn named<'a>(list: &'a Value, ids: &'a BTreeSet<&str>) -> impl Iterator<Item = String> + 'a {
+    let listed = list.as_array().into_iter().flatten().filter_map(Value::as_str);
+    listed.filter(|id| ids.contains(id)).map(str::to_owned)
+}
+
+fn unread(bus: &str, error: &BusError) -> Failure {
+    Failure::new(Exit::Input, format!("cannot read the {bus} Bus"))
+        .because(error)
+        .hint("summarizer verify names what is wrong with it")
 }

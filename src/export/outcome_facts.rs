@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::contract::vocabulary::{Bus, ErrorClass, Stream};
@@ -34,7 +34,7 @@ pub struct OutcomeFacts {
 }
 
 /// Something that was read.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct InputFact {
     /// The data file, relative to the bus home.
     pub path: String,
@@ -53,7 +53,7 @@ pub struct InputFact {
 }
 
 /// A selection manifest that was read.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct SelectionFact {
     /// Its path.
     pub path: String,

@@ -149,6 +149,11 @@ struct Group {
 }
 
 impl RunBook {
+    /// The first event of the run that is open.
+    pub fn open_since(&self) -> Option<Seq> {
+        self.open.as_ref().map(|run| run.started.0)
+    }
+
     /// Takes the next event; gives the run that it ends.
     pub fn take(
         &mut self,

@@ -43,6 +43,11 @@ impl Home {
         self.run().join("upstream-index.redb")
     }
 
+    /// What the publisher remembers of the log; it may be deleted at any time.
+    pub fn publisher_index(&self) -> PathBuf {
+        self.run().join("publisher-index.redb")
+    }
+
     /// Acks out.
     pub fn acks(&self) -> PathBuf {
         self.run().join("ack.jsonl")

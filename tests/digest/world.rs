@@ -276,7 +276,7 @@ impl World {
     }
 
     pub fn publish_summaries(&self) {
-        let summaries = Summaries::open(&self.disk, &self.buses, &self.reader());
+        let summaries = Summaries::open(&self.disk, &self.buses, &self.reader(), None);
         summaries.unwrap().publish(None).unwrap();
     }
 

@@ -2,24 +2,27 @@
 //!
 //! Contract: what is kept for an item is its id and the event that holds it; what is kept for an
 //! ending without one is a count. What an ending that starts over counted as is read from the log.
+//! In memory is what is newer than the shelf; the rest is read from there when it is needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::SummariesError;
+use super::shelf::{At, Change, Shelf};
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::ids::Seq;
 use crate::contract::time::{Day, Timestamp};
-use crate::contract::vocabulary::{Bus, Stream, SummaryKind};
-use crate::export::outcome_facts::OutcomeFacts;
+use crate::contract::vocabulary::{Bus, Stream};
+use crate::export::outcome_facts::{InputFact, OutcomeFacts, SelectionFact};
 use crate::export::summary_bus::{
     Counts, PartitionFacts, PartitionInput, PartitionKey, SelectionInput, Stamp,
 };
 use crate::log::Reader;
 use crate::service::flow_facts::stream_of;
 use crate::service::past::{PastError, event_at};
-use crate::state::event::{Event, TakenRequest};
+use crate::state::event::Event;
 
 /// The kind of the note that opens a day.
 pub const DAY_OPENED: &str = "day_opened";
@@ -39,37 +42,36 @@ pub(super) fn facts_of(event: &Event) -> OutcomeFacts {
 pub(super) fn concerns(event: &Event) -> bool {
     match event {
         Event::RunStarted { .. }
-        | Event::RequestAccepted(_)
-        | Event::RequestParked { .. }
         | Event::SummaryProduced { .. }
         | Event::RequestSkipped { .. }
         | Event::AttemptFailed { retry_at: None, .. }
-        | Event::RequestCancelled { .. }
-        | Event::RequestDuplicated { .. } => true,
-        Event::DuplicateReceived { request, .. } | Event::RequestRejected { request, .. } => {
-            request.supersedes.is_some()
-        }
+        | Event::RequestCancelled { .. } => true,
+        Event::RequestAccepted(request)
+        | Event::RequestParked { request, .. }
+        | Event::DuplicateReceived { request, .. }
+        | Event::RequestRejected { request, .. } => request.supersedes.is_some(),
         Event::Noted { kind, .. } => kind == DAY_OPENED,
         _ => false,
     }
 }
 
-/// All days.
-#[derive(Default)]
-pub(super) struct Book {
-    run: (String, String),
-    zone: Option<chrono_tz::Tz>,
-    open: BTreeMap<Seq, Asked>,
-    /// Endings that do not say themselves where they count.
-    placed: BTreeMap<Seq, PartitionKey>,
-    days: BTreeMap<PartitionKey, DayOfStream>,
-}
+/// Items in memory above which they go to the shelf.
+const ITEMS_MAX: usize = if cfg!(test) { 50 } else { 1 << 16 };
+/// Days in memory above which they go to the shelf.
+const DAYS_MAX: usize = 4096;
 
-#[derive(Clone, Copy)]
-struct Asked {
-    kind: SummaryKind,
-    bus: Option<Bus>,
-    created_at: Timestamp,
+/// All days.
+pub(super) struct Book {
+    shelf: Shelf,
+    run: (String, String),
+    /// The time zone of the runs from each of these records on.
+    zones: Vec<(Seq, Option<chrono_tz::Tz>)>,
+    /// Days that were needed since the last visit to the shelf.
+    days: BTreeMap<PartitionKey, DayOfStream>,
+    /// Items that are not on the shelf, by id.
+    items: BTreeMap<(PartitionKey, u128), Seq>,
+    /// Days that are not shown as they are.
+    changed: BTreeSet<PartitionKey>,
 }
 
 #[derive(Clone)]
@@ -78,46 +80,100 @@ enum Ending {
     Failed(String),
 }
 
-/// One day of one stream.
-pub(super) struct DayOfStream {
-    /// The event that holds each item, in order of the ids.
-    items: BTreeMap<u128, Seq>,
+/// One day of one stream, without its items.
+#[derive(Clone)]
+struct DayOfStream {
+    produced: u64,
     skipped: BTreeMap<String, u64>,
     failed: BTreeMap<String, u64>,
     inputs: BTreeSet<PartitionInput>,
     selections: BTreeSet<SelectionInput>,
     stamp: Stamp,
-    changed: bool,
+    /// Whether it differs from what is on the shelf.
+    loose: bool,
+}
+
+/// A day as it lies on the shelf.
+#[derive(Serialize, Deserialize)]
+struct DayRow {
+    produced: u64,
+    skipped: BTreeMap<String, u64>,
+    failed: BTreeMap<String, u64>,
+    inputs: Vec<InputFact>,
+    selections: Vec<SelectionFact>,
+    run_id: String,
+    at: i64,
+    sequence: u64,
+    log_head: String,
+    version: String,
 }
 
 impl DayOfStream {
     fn empty(stamp: Stamp) -> DayOfStream {
         DayOfStream {
-            items: BTreeMap::new(),
+            produced: 0,
             skipped: BTreeMap::new(),
             failed: BTreeMap::new(),
             inputs: BTreeSet::new(),
             selections: BTreeSet::new(),
             stamp,
-            changed: true,
+            loose: true,
         }
     }
 
-    /// The events that hold its items, in order of the ids.
-    pub fn items(&self) -> impl Iterator<Item = Seq> + '_ {
-        self.items.values().copied()
+    fn of_row(row: &[u8]) -> Result<DayOfStream, SummariesError> {
+        let row: DayRow = serde_json::from_slice(row)?;
+        Ok(DayOfStream {
+            produced: row.produced,
+            skipped: row.skipped,
+            failed: row.failed,
+            inputs: inputs_of(row.inputs).into_iter().collect(),
+            selections: row.selections.into_iter().filter_map(selection_of).collect(),
+            stamp: Stamp {
+                run_id: row.run_id,
+                at: Timestamp(row.at),
+                sequence: row.sequence,
+                log_head: row.log_head,
+                summarizer_version: row.version,
+            },
+            loose: false,
+        })
     }
 
-    /// Who changed it last.
-    pub fn stamp(&self) -> &Stamp {
-        &self.stamp
+    fn row(&self) -> Result<Vec<u8>, SummariesError> {
+        let hex = |hash: Option<Digest>| hash.map(|hash| hash.hex());
+        let inputs = self.inputs.iter().map(|input| InputFact {
+            path: input.path.clone(),
+            bus: input.bus,
+            partition: input.partition.clone(),
+            data_sha256: hex(input.data_sha256),
+            manifest_path: input.manifest_path.clone(),
+            manifest_sha256: hex(input.manifest_sha256),
+            schema_version: input.schema_version.clone(),
+        });
+        let selections = self.selections.iter().map(|selection| SelectionFact {
+            path: selection.path.clone(),
+            sha256: selection.sha256.hex(),
+            selection_hash: selection.selection_hash.clone(),
+        });
+        Ok(serde_json::to_vec(&DayRow {
+            produced: self.produced,
+            skipped: self.skipped.clone(),
+            failed: self.failed.clone(),
+            inputs: inputs.collect(),
+            selections: selections.collect(),
+            run_id: self.stamp.run_id.clone(),
+            at: self.stamp.at.0,
+            sequence: self.stamp.sequence,
+            log_head: self.stamp.log_head.clone(),
+            version: self.stamp.summarizer_version.clone(),
+        })?)
     }
 
     /// Everything but its lines.
-    pub fn facts(&self) -> PartitionFacts {
-        let skipped = self.skipped.values().sum();
-        let failed = self.failed.values().sum();
-        let produced = self.items.len() as u64;
+    fn facts(&self) -> PartitionFacts {
+        let (skipped, failed) = (self.skipped.values().sum(), self.failed.values().sum());
+        let produced = self.produced;
         PartitionFacts {
             counts: Counts { eligible: produced + skipped + failed, produced, skipped, failed },
             skip_reasons: self.skipped.clone(),
@@ -137,33 +193,103 @@ impl DayOfStream {
 }
 
 impl Book {
+    /// The book as it lies on the shelf; empty where that stands for nothing.
+    pub fn open(shelf: Shelf, at: Option<&At>) -> Book {
+        let at = at.cloned().unwrap_or_default();
+        let zones = at.zones.into_iter().map(|(seq, zone)| (Seq(seq), zone.parse().ok()));
+        Book {
+            shelf,
+            run: at.run,
+            zones: zones.collect(),
+            days: BTreeMap::new(),
+            items: BTreeMap::new(),
+            changed: BTreeSet::new(),
+        }
+    }
+
     /// Days that are not shown as they are.
     pub fn changed(&self) -> Vec<PartitionKey> {
-        self.days.iter().filter(|(_, day)| day.changed).map(|(key, _)| *key).collect()
+        self.changed.iter().copied().collect()
     }
 
     /// All days there are.
-    pub fn keys(&self) -> impl Iterator<Item = &PartitionKey> {
-        self.days.keys()
+    pub fn keys(&self) -> Result<BTreeSet<PartitionKey>, SummariesError> {
+        let mut keys: BTreeSet<PartitionKey> = self.days.keys().copied().collect();
+        self.shelf.each(DAYS, &mut |name, _| {
+            keys.extend(key_of(name));
+            Ok(())
+        })?;
+        Ok(keys)
     }
 
-    /// None counts as shown any more.
-    pub fn change_all(&mut self) {
-        self.days.values_mut().for_each(|day| day.changed = true);
+    /// Everything but the lines of a day.
+    pub fn facts(&self, key: &PartitionKey) -> Result<Option<PartitionFacts>, SummariesError> {
+        if let Some(day) = self.days.get(key) {
+            return Ok(Some(day.facts()));
+        }
+        let row = self.shelf.get(&day_row(key))?;
+        row.map(|row| DayOfStream::of_row(&row).map(|day| day.facts())).transpose()
     }
 
-    /// One day.
-    pub fn day(&self, key: &PartitionKey) -> Option<&DayOfStream> {
-        self.days.get(key)
+    /// The events that hold the items of a day, in order of the ids.
+    pub fn items(&self, key: &PartitionKey) -> Items<'_> {
+        let prefix = items_of(key);
+        let newer = self.items.range((*key, 0)..=(*key, u128::MAX));
+        Items {
+            shelf: &self.shelf,
+            newer: Box::new(newer.map(|((_, id), seq)| (*id, *seq))),
+            next_newer: None,
+            after: prefix.clone(),
+            prefix,
+            page: Vec::new().into_iter(),
+            next_kept: None,
+            begun: false,
+            failure: None,
+        }
     }
 
     /// These days are shown as they are.
     pub fn shown(&mut self, keys: &[PartitionKey]) {
         for key in keys {
-            if let Some(day) = self.days.get_mut(key) {
-                day.changed = false;
-            }
+            self.changed.remove(key);
         }
+    }
+
+    /// These days are not shown as they are.
+    pub fn change(&mut self, keys: impl IntoIterator<Item = PartitionKey>) {
+        self.changed.extend(keys);
+    }
+
+    /// Whether it is time for a visit to the shelf.
+    pub fn is_full(&self) -> bool {
+        self.shelf.keeps() && (self.items.len() >= ITEMS_MAX || self.days.len() >= DAYS_MAX)
+    }
+
+    /// What the shelf has to know to stand for everything that was taken, and then forgets it.
+    pub fn leave(&mut self, at: &mut At, rows: &mut Vec<Change>) -> Result<(), SummariesError> {
+        at.run = self.run.clone();
+        let name = |zone: &Option<chrono_tz::Tz>| zone.map_or("", chrono_tz::Tz::name).to_owned();
+        at.zones = self.zones.iter().map(|(seq, zone)| (seq.0, name(zone))).collect();
+        for (key, day) in self.days.iter().filter(|(_, day)| day.loose) {
+            rows.push((day_row(key), Some(day.row()?)));
+        }
+        for ((key, id), seq) in &self.items {
+            let name = format!("{}{id:032x}", items_of(key));
+            rows.push((name, Some(seq.0.to_le_bytes().to_vec())));
+        }
+        Ok(())
+    }
+
+    /// What was left is on the shelf.
+    pub fn left(&mut self) {
+        self.days.clear();
+        self.items.clear();
+    }
+
+    /// Days and items in memory.
+    #[cfg(test)]
+    pub fn in_memory(&self) -> (usize, usize) {
+        (self.days.len(), self.items.len())
     }
 
     /// Takes the next event; of `stamp` only what the record knows is filled in.
@@ -181,65 +307,58 @@ impl Book {
         if let Event::RunStarted { run_id, version, environment, .. } = &event {
             self.run = (run_id.clone(), version.clone());
             let environment: Value = serde_json::from_str(environment).unwrap_or_default();
-            self.zone = environment["timezone"].as_str().and_then(|zone| zone.parse().ok());
+            let zone = environment["timezone"].as_str().and_then(|zone| zone.parse().ok());
+            if self.zones.last().map(|(_, zone)| *zone) != Some(zone) {
+                self.zones.push((seq, zone));
+            }
             return Ok(());
         }
         (stamp.run_id, stamp.summarizer_version) = self.run.clone();
         match event {
             Event::RequestAccepted(request) | Event::RequestParked { request, .. } => {
-                self.taken(log, seq, &request, &stamp)?;
+                self.uncount(log, request.supersedes.map(|earlier| earlier.ack), &stamp)?;
             }
-            Event::SummaryProduced { request, summary, .. } => {
-                self.open.remove(&request);
+            Event::SummaryProduced { summary, .. } => {
                 let key = PartitionKey { stream: summary.stream, day: summary.day };
-                let day = self.touch(key, facts, stamp);
-                day.items.insert(number(&summary.summary_id), seq);
+                let fresh = self.items.insert((key, number(&summary.summary_id)), seq).is_none();
+                self.touch(key, facts, stamp)?.produced += u64::from(fresh);
             }
-            Event::RequestSkipped { request, .. }
-            | Event::AttemptFailed { request, .. }
-            | Event::RequestCancelled { request, .. } => {
-                if let Some(ending) = ending_of(&event) {
-                    self.end(seq, request, facts, ending, stamp);
+            Event::RequestSkipped { .. }
+            | Event::AttemptFailed { .. }
+            | Event::RequestCancelled { .. } => {
+                if let Some((request, ending)) = ending_of(&event)
+                    && let Some(key) = self.place(log, seq, request, &facts)?
+                {
+                    let (reasons, reason) = self.touch(key, facts, stamp)?.reasons(ending);
+                    *reasons.entry(reason).or_default() += 1;
                 }
             }
             Event::DuplicateReceived { request, .. } | Event::RequestRejected { request, .. } => {
                 self.uncount(log, request.supersedes.map(|earlier| earlier.ack), &stamp)?;
             }
-            Event::RequestDuplicated { request, .. } => drop(self.open.remove(&request)),
-            Event::Noted { facts: note, .. } => self.open_day(&note, facts, stamp),
+            Event::Noted { facts: note, .. } => self.open_day(&note, facts, stamp)?,
             _ => {}
         }
         Ok(())
     }
 
-    fn taken(
-        &mut self,
+    /// Where an ending counts: where it says, else on the day its request was made.
+    fn place(
+        &self,
         log: &Reader,
         seq: Seq,
-        request: &TakenRequest,
-        stamp: &Stamp,
-    ) -> Result<(), SummariesError> {
-        self.uncount(log, request.supersedes.map(|earlier| earlier.ack), stamp)?;
-        let TakenRequest { kind, bus, created_at, .. } = *request;
-        self.open.insert(seq, Asked { kind, bus, created_at });
-        Ok(())
-    }
-
-    fn end(&mut self, seq: Seq, request: Seq, facts: OutcomeFacts, ending: Ending, stamp: Stamp) {
-        // An operator's second try is another request.
-        let Some(asked) = self.open.remove(&request) else { return };
-        let key = match placed(&facts) {
-            Some(key) => key,
-            None => {
-                let zone = self.zone.unwrap_or(chrono_tz::UTC);
-                let stream = facts.stream.unwrap_or_else(|| stream_of(asked.kind, asked.bus));
-                let key = PartitionKey { stream, day: asked.created_at.day_in(zone) };
-                self.placed.insert(seq, key);
-                key
-            }
-        };
-        let (reasons, reason) = self.touch(key, facts, stamp).reasons(ending);
-        *reasons.entry(reason).or_default() += 1;
+        request: Seq,
+        facts: &OutcomeFacts,
+    ) -> Result<Option<PartitionKey>, SummariesError> {
+        if let Some(key) = placed(facts) {
+            return Ok(Some(key));
+        }
+        let Some(asked) = past(log, request)? else { return Ok(None) };
+        let Some(taken) = asked.taken() else { return Ok(None) };
+        let known = self.zones.iter().rev().find(|(from, _)| *from <= seq);
+        let zone = known.and_then(|(_, zone)| *zone).unwrap_or(chrono_tz::UTC);
+        let stream = facts.stream.unwrap_or_else(|| stream_of(taken.kind, taken.bus));
+        Ok(Some(PartitionKey { stream, day: taken.created_at.day_in(zone) }))
     }
 
     /// An earlier ending stops counting when its request is taken in again.
@@ -250,15 +369,10 @@ impl Book {
         stamp: &Stamp,
     ) -> Result<(), SummariesError> {
         let Some(seq) = ended else { return Ok(()) };
-        let event = event_at(log, seq).map_err(|error| match error {
-            PastError::Log(error) => SummariesError::Log(error),
-            PastError::Event { seq, source } => SummariesError::Event { seq, source },
-            PastError::Unexpected { seq, .. } => SummariesError::NoItem(seq),
-        })?;
-        let Some(event) = event else { return Ok(()) };
-        let Some(ending) = ending_of(&event) else { return Ok(()) };
-        let key = self.placed.remove(&seq).or_else(|| placed(&facts_of(&event)));
-        let Some(day) = key.and_then(|key| self.days.get_mut(&key)) else { return Ok(()) };
+        let Some(event) = past(log, seq)? else { return Ok(()) };
+        let Some((request, ending)) = ending_of(&event) else { return Ok(()) };
+        let Some(key) = self.place(log, seq, request, &facts_of(&event))? else { return Ok(()) };
+        let Some(day) = self.known(&key)? else { return Ok(()) };
         let (reasons, reason) = day.reasons(ending);
         if let Some(count) = reasons.get_mut(&reason) {
             *count -= 1;
@@ -266,58 +380,183 @@ impl Book {
                 reasons.remove(&reason);
             }
             day.stamp.clone_from(stamp);
-            day.changed = true;
+            day.loose = true;
+            self.changed.insert(key);
         }
         Ok(())
     }
 
+    /// A day, if there is one.
+    fn known(&mut self, key: &PartitionKey) -> Result<Option<&mut DayOfStream>, SummariesError> {
+        if !self.days.contains_key(key)
+            && let Some(row) = self.shelf.get(&day_row(key))?
+        {
+            self.days.insert(*key, DayOfStream::of_row(&row)?);
+        }
+        Ok(self.days.get_mut(key))
+    }
+
+    /// A day, made when there is none.
+    fn made(
+        &mut self,
+        key: PartitionKey,
+        stamp: &Stamp,
+    ) -> Result<&mut DayOfStream, SummariesError> {
+        if self.known(&key)?.is_none() {
+            self.changed.insert(key);
+        }
+        Ok(self.days.entry(key).or_insert_with(|| DayOfStream::empty(stamp.clone())))
+    }
+
     /// Somebody wants a day to exist; its upstream may have been read for it.
-    fn open_day(&mut self, note: &str, facts: OutcomeFacts, stamp: Stamp) {
+    fn open_day(
+        &mut self,
+        note: &str,
+        facts: OutcomeFacts,
+        stamp: Stamp,
+    ) -> Result<(), SummariesError> {
         let note: Value = serde_json::from_str(note).unwrap_or_default();
         let Some(day) = note["day"].as_str().and_then(|day| day.parse::<Day>().ok()) else {
-            return;
+            return Ok(());
         };
         let inputs = inputs_of(facts.inputs);
         for stream in Stream::ALL {
             let key = PartitionKey { stream: *stream, day };
-            let known = self.days.entry(key);
-            let day = known.or_insert_with(|| DayOfStream::empty(stamp.clone()));
+            let day = self.made(key, &stamp)?;
             let fed = inputs.iter().filter(|input| feeds(input.bus, *stream));
             let before = day.inputs.len();
             day.inputs.extend(fed.cloned());
             if day.inputs.len() > before {
                 day.stamp.clone_from(&stamp);
-                day.changed = true;
+                day.loose = true;
+                self.changed.insert(key);
             }
         }
+        Ok(())
     }
 
     /// The day of a stream that an event changes, with its inputs noted. A day exists for all
     /// streams, and the day of every upstream manifest that was read exists too.
-    fn touch(&mut self, key: PartitionKey, facts: OutcomeFacts, stamp: Stamp) -> &mut DayOfStream {
+    fn touch(
+        &mut self,
+        key: PartitionKey,
+        facts: OutcomeFacts,
+        stamp: Stamp,
+    ) -> Result<&mut DayOfStream, SummariesError> {
         let read = facts.inputs.iter().filter_map(|input| input.partition.parse::<Day>().ok());
         let days: BTreeSet<Day> = read.chain([key.day]).collect();
         for day in days {
             for stream in Stream::ALL {
-                let key = PartitionKey { stream: *stream, day };
-                self.days.entry(key).or_insert_with(|| DayOfStream::empty(stamp.clone()));
+                self.made(PartitionKey { stream: *stream, day }, &stamp)?;
             }
         }
-        let day = self.days.entry(key).or_insert_with(|| DayOfStream::empty(stamp.clone()));
-        day.stamp = stamp;
-        day.changed = true;
+        self.changed.insert(key);
+        let day = self.made(key, &stamp)?;
+        (day.stamp, day.loose) = (stamp, true);
         day.inputs.extend(inputs_of(facts.inputs));
-        if let Some(selection) = facts.selection
-            && let Ok(sha256) = selection.sha256.parse()
-        {
-            let (path, selection_hash) = (selection.path, selection.selection_hash);
-            day.selections.insert(SelectionInput { path, sha256, selection_hash });
-        }
-        day
+        day.selections.extend(facts.selection.and_then(selection_of));
+        Ok(day)
     }
 }
 
-fn inputs_of(facts: Vec<crate::export::outcome_facts::InputFact>) -> Vec<PartitionInput> {
+/// The events of a day's items, merged from memory and the shelf. A shelf that cannot be read ends
+/// it early, and says so when asked.
+pub(super) struct Items<'a> {
+    shelf: &'a Shelf,
+    newer: Box<dyn Iterator<Item = (u128, Seq)> + 'a>,
+    next_newer: Option<(u128, Seq)>,
+    prefix: String,
+    after: String,
+    page: std::vec::IntoIter<(String, Vec<u8>)>,
+    next_kept: Option<(u128, Seq)>,
+    begun: bool,
+    failure: Option<SummariesError>,
+}
+
+impl Items<'_> {
+    /// Whether all were given.
+    pub fn whole(self) -> Result<(), SummariesError> {
+        self.failure.map_or(Ok(()), Err)
+    }
+
+    fn kept(&mut self) -> Option<(u128, Seq)> {
+        loop {
+            if let Some((key, row)) = self.page.next() {
+                let id = u128::from_str_radix(key.get(self.prefix.len()..)?, 16).ok();
+                let seq = row.try_into().ok().map(|row| Seq(u64::from_le_bytes(row)));
+                self.after = key;
+                if let Some(item) = id.zip(seq) {
+                    return Some(item);
+                }
+                continue;
+            }
+            match self.shelf.page(&self.after, &format!("{}~", self.prefix)) {
+                Ok(rows) if rows.is_empty() => return None,
+                Ok(rows) => self.page = rows.into_iter(),
+                Err(error) => {
+                    self.failure = Some(error);
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+impl Iterator for Items<'_> {
+    type Item = Seq;
+
+    fn next(&mut self) -> Option<Seq> {
+        if !self.begun {
+            self.begun = true;
+            (self.next_newer, self.next_kept) = (self.newer.next(), self.kept());
+        }
+        let kept_first = match (self.next_newer, self.next_kept) {
+            (None, None) => return None,
+            (Some(newer), Some(kept)) => kept.0 < newer.0,
+            (None, Some(_)) => true,
+            (Some(_), None) => false,
+        };
+        let taken = if kept_first {
+            let next = self.kept();
+            std::mem::replace(&mut self.next_kept, next)
+        } else {
+            let next = self.newer.next();
+            std::mem::replace(&mut self.next_newer, next)
+        };
+        taken.map(|(_, seq)| seq)
+    }
+}
+
+/// Rows of days.
+const DAYS: &str = "day/";
+
+fn day_row(key: &PartitionKey) -> String {
+    format!("{DAYS}{}/{}", key.stream, key.day)
+}
+
+fn key_of(name: &str) -> Option<PartitionKey> {
+    let (stream, day) = name.split_once('/')?;
+    Some(PartitionKey { stream: Stream::parse(stream)?, day: day.parse().ok()? })
+}
+
+fn items_of(key: &PartitionKey) -> String {
+    format!("item/{}/{}/", key.stream, key.day)
+}
+
+fn past(log: &Reader, seq: Seq) -> Result<Option<Event>, SummariesError> {
+    event_at(log, seq).map_err(|error| match error {
+        PastError::Log(error) => SummariesError::Log(error),
+        PastError::Event { seq, source } => SummariesError::Event { seq, source },
+        PastError::Unexpected { seq, .. } => SummariesError::NoItem(seq),
+    })
+}
+
+fn selection_of(selection: SelectionFact) -> Option<SelectionInput> {
+    let SelectionFact { path, sha256, selection_hash } = selection;
+    Some(SelectionInput { path, sha256: sha256.parse().ok()?, selection_hash })
+}
+
+fn inputs_of(facts: Vec<InputFact>) -> Vec<PartitionInput> {
     let hash = |text: Option<String>| text.and_then(|text| text.parse::<Digest>().ok());
     facts
         .into_iter()
@@ -349,17 +588,21 @@ fn placed(facts: &OutcomeFacts) -> Option<PartitionKey> {
     Some(PartitionKey { stream: facts.stream?, day })
 }
 
-fn ending_of(event: &Event) -> Option<Ending> {
+/// The request that an event ends without a summary, and how.
+fn ending_of(event: &Event) -> Option<(Seq, Ending)> {
     Some(match event {
-        Event::RequestSkipped { reason, .. } => {
+        Event::RequestSkipped { request, reason, .. } => {
             let reason = reason.as_str();
-            Ending::Skipped(reason.strip_prefix("skipped_").unwrap_or(reason).to_owned())
+            let reason = reason.strip_prefix("skipped_").unwrap_or(reason);
+            (*request, Ending::Skipped(reason.to_owned()))
         }
-        Event::AttemptFailed { retry_at: None, status, reason, .. } => {
+        Event::AttemptFailed { request, retry_at: None, status, reason, .. } => {
             let code = reason.map_or(status.as_str(), |reason| reason.as_str());
-            Ending::Failed(code.to_owned())
+            (*request, Ending::Failed(code.to_owned()))
         }
-        Event::RequestCancelled { .. } => Ending::Failed("cancelled".to_owned()),
+        Event::RequestCancelled { request, .. } => {
+            (*request, Ending::Failed("cancelled".to_owned()))
+        }
         _ => return None,
     })
 }

@@ -3,17 +3,20 @@
 //! Contract. Every file is a function of the log: what ended on a day of a stream, in which order
 //! of ids, from which inputs, and by which event last. A publication shows all changed days at
 //! once, after the staged files were read back and compared. At the start, days whose published
-//! manifest is missing or is not of the last event that changed them are published again.
+//! manifest is missing or is not of the last event that changed them are published again. What is
+//! known of the log lies in a file beside it (see `shelf`), so a start reads only what is newer, and
+//! memory follows what is new; without the file everything comes from the log.
 //!
 //! It decides nothing about requests and is never asked by whoever does.
 
 mod book;
 mod runs;
+mod shelf;
 mod thread;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -21,7 +24,8 @@ use serde_json::Value;
 
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
-use crate::contract::schema;
+use crate::contract::time::Day;
+use crate::contract::vocabulary::Stream;
 use crate::export::outcome_facts::OutcomeFacts;
 use crate::export::publish::{Fallback, PublishError, Publisher};
 use crate::export::run_book::Promoted;
@@ -33,14 +37,16 @@ use crate::log::codec::{self, CodecError};
 use crate::log::{LogError, Reader};
 use crate::os::Disk;
 use crate::state::event::Event;
+use crate::verify::verify_summary_partition;
 use book::Book;
 use runs::Runs;
+use shelf::{At, Shelf};
 
 pub use book::DAY_OPENED;
 pub use thread::{Pace, Publishing, SummariesThread, Trouble};
 
-/// Bytes read back at once.
-const READ_BYTES: usize = 1 << 20;
+/// Records read since the shelf was visited after which it is visited again.
+const RECORDS_MAX: u64 = if cfg!(test) { 100 } else { 1 << 18 };
 
 /// The bus could not be published.
 #[derive(Debug, thiserror::Error)]
@@ -68,9 +74,12 @@ pub enum SummariesError {
     /// The published files could not be looked at or written.
     #[error("write the published files")]
     Disk(#[from] std::io::Error),
-    /// A run record that is no JSON.
+    /// A run record or a row that is no JSON.
     #[error("render a run record")]
     Record(#[from] serde_json::Error),
+    /// What is kept beside the log.
+    #[error("remember what was published")]
+    Shelf(#[source] LogError),
     /// The thread could not go on.
     #[error("the publisher ended early")]
     Ended,
@@ -94,48 +103,144 @@ pub struct Summaries {
     log: Reader,
     disk: Arc<dyn Disk>,
     publisher: Publisher,
+    shelf: Shelf,
     book: Book,
     runs: Runs,
     read_to: Seq,
+    /// Where the shelf stands.
+    kept_at: Seq,
     compared: bool,
+    /// The only day and the only stream to show, and no run records.
+    only: Option<(Option<Day>, Option<Stream>)>,
     /// What was shown since somebody last asked.
     promoted: BTreeMap<PartitionKey, Digest>,
 }
 
 impl Summaries {
-    /// Takes charge of `BUSES/summaries` and of the run records. Nothing is published yet.
+    /// Takes charge of `BUSES/summaries` and of the run records, and remembers what it knows of the
+    /// log in a file, where one is given. Nothing is published yet.
     pub fn open(
         disk: &Arc<dyn Disk>,
         buses: &Path,
         log: &Reader,
+        remember: Option<&Path>,
     ) -> Result<Summaries, SummariesError> {
         let publisher =
             Publisher::open(Arc::clone(disk), buses, SUMMARIES_DIR, Fallback::DataThenManifest)?;
-        Ok(Summaries {
+        let shelf = Shelf::open(disk, remember);
+        let mut summaries = Summaries {
             log: log.clone(),
             disk: Arc::clone(disk),
             publisher,
-            book: Book::default(),
-            runs: Runs::open(disk, buses)?,
+            book: Book::open(shelf.clone(), None),
+            runs: Runs::open(disk, buses, shelf.clone())?,
+            shelf,
             read_to: Seq::ZERO,
+            kept_at: Seq::ZERO,
             compared: false,
+            only: None,
             promoted: BTreeMap::new(),
-        })
+        };
+        match summaries.recall() {
+            Err(SummariesError::Shelf(error)) => summaries.forget(error)?,
+            recalled => recalled?,
+        }
+        Ok(summaries)
+    }
+
+    /// Takes up what the shelf knows.
+    fn recall(&mut self) -> Result<(), SummariesError> {
+        let Some(at) = self.shelf.at(&self.log)? else { return Ok(()) };
+        if !self.runs.recall(&self.log, &at)? {
+            // Records are written from the events of their runs alone.
+            tracing::info!("a run record is missing: the log is read from its beginning");
+            return self.shelf.clear();
+        }
+        self.book = Book::open(self.shelf.clone(), Some(&at));
+        (self.read_to, self.kept_at) = (Seq(at.seq), Seq(at.seq));
+        Ok(())
+    }
+
+    /// Goes on without a shelf that failed.
+    fn forget(&mut self, error: LogError) -> Result<(), SummariesError> {
+        tracing::warn!(%error, "what is published is remembered in memory from now on");
+        self.shelf = Shelf::default();
+        self.start_over()
+    }
+
+    /// Forgets everything the log can tell again.
+    fn start_over(&mut self) -> Result<(), SummariesError> {
+        self.shelf.clear()?;
+        self.book = Book::open(self.shelf.clone(), None);
+        self.runs.start_over(self.shelf.clone());
+        (self.read_to, self.kept_at, self.compared) = (Seq::ZERO, Seq::ZERO, false);
+        Ok(())
+    }
+
+    /// From here on shows nothing but a day, or a stream, or both; no run records.
+    pub fn only(&mut self, day: Option<Day>, stream: Option<Stream>) {
+        self.only = Some((day, stream));
     }
 
     /// Publishes what the log says up to an event, and returns how many days of streams changed.
     pub fn publish(&mut self, until: Option<Seq>) -> Result<usize, SummariesError> {
+        match self.publish_once(until) {
+            Err(SummariesError::Shelf(error)) => {
+                self.forget(error)?;
+                self.publish_once(until)
+            }
+            published => published,
+        }
+    }
+
+    fn publish_once(&mut self, until: Option<Seq>) -> Result<usize, SummariesError> {
         self.read(until)?;
         if !self.compared {
             self.compare()?;
             self.compared = true;
         }
-        let changed = self.book.changed();
+        let mut changed = self.book.changed();
+        if let Some((day, stream)) = self.only {
+            changed.retain(|key| day.is_none_or(|day| key.day == day));
+            changed.retain(|key| stream.is_none_or(|stream| key.stream == stream));
+        }
         if !changed.is_empty() {
             self.show(&changed)?;
         }
-        self.runs.publish(&self.log)?;
+        if self.only.is_none() {
+            self.runs.publish(&self.log)?;
+        }
+        if self.read_to.0 - self.kept_at.0 >= RECORDS_MAX {
+            self.keep()?;
+        }
         Ok(changed.len())
+    }
+
+    /// Remembers everything for the next start.
+    pub fn close(mut self) -> Result<(), SummariesError> {
+        match self.keep().and_then(|()| self.shelf.sync()) {
+            Err(SummariesError::Shelf(error)) => {
+                tracing::warn!(%error, "the next start reads the log again");
+                Ok(())
+            }
+            kept => kept,
+        }
+    }
+
+    /// Brings the shelf up to what was read.
+    fn keep(&mut self) -> Result<(), SummariesError> {
+        if !self.shelf.keeps() || self.read_to == self.kept_at {
+            return Ok(());
+        }
+        let mut at = At::of(self.read_to);
+        let mut rows = Vec::new();
+        self.book.leave(&mut at, &mut rows)?;
+        self.runs.leave(&mut at, &mut rows)?;
+        self.shelf.keep(&self.log, at, rows)?;
+        self.book.left();
+        self.runs.left();
+        self.kept_at = self.read_to;
+        Ok(())
     }
 
     /// What was shown since the last call, and what could not be.
@@ -158,11 +263,13 @@ impl Summaries {
             .collect()
     }
 
-    /// Publishes every day again, whatever the files say.
+    /// Publishes every day again, whatever the files say and whatever was remembered.
     pub fn publish_all(&mut self) -> Result<usize, SummariesError> {
-        self.compared = true;
+        self.start_over()?;
         self.read(None)?;
-        self.book.change_all();
+        let all = self.book.keys()?;
+        self.book.change(all);
+        self.compared = true;
         self.publish(None)
     }
 
@@ -172,13 +279,13 @@ impl Summaries {
         buses: &Path,
         log: &Reader,
     ) -> Result<Vec<String>, SummariesError> {
-        let mut book = Book::default();
+        let mut book = Book::open(Shelf::default(), None);
         fold(log, Seq::ZERO, None, &mut |seq, stamp, event, facts| {
-            book.take(log, seq, event, facts, stamp)
+            book.take(log, seq, event, facts, stamp).map(ControlFlow::Continue)
         })?;
         let live = buses.join(SUMMARIES_DIR);
         let mut missing = Vec::new();
-        for key in book.keys() {
+        for key in book.keys()? {
             if disk.stat(&live.join(key.manifest_file()))?.is_none() {
                 missing.push(key.manifest_file());
             }
@@ -186,34 +293,43 @@ impl Summaries {
         Ok(missing)
     }
 
-    /// Folds what the log holds beyond what was read before.
+    /// Folds what the log holds beyond what was read before, with visits to the shelf in between.
     fn read(&mut self, until: Option<Seq>) -> Result<(), SummariesError> {
-        let Summaries { book, runs, read_to, log, .. } = self;
-        let from = *read_to;
-        fold(log, from, until, &mut |seq, stamp, event, facts| {
-            runs.take(seq, stamp.at, &event, &facts)?;
-            book.take(log, seq, event, facts, stamp)?;
-            *read_to = seq;
-            Ok(())
-        })
+        loop {
+            let Summaries { book, runs, read_to, log, .. } = self;
+            let (from, mut full) = (*read_to, false);
+            fold(log, from, until, &mut |seq, stamp, event, facts| {
+                runs.take(seq, stamp.at, &event, &facts)?;
+                book.take(log, seq, event, facts, stamp)?;
+                *read_to = seq;
+                full = book.is_full() || runs.is_full();
+                Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            })?;
+            if !full {
+                return Ok(());
+            }
+            self.runs.publish(&self.log)?;
+            self.keep()?;
+        }
     }
 
     fn show(&mut self, changed: &[PartitionKey]) -> Result<(), SummariesError> {
         let mut publication = self.publisher.begin()?;
         let mut staged = Vec::with_capacity(changed.len());
         for key in changed {
-            let Some(day) = self.book.day(key) else { continue };
+            let Some(facts) = self.book.facts(key)? else { continue };
             let mut writer = PartitionWriter::new(*key, publication.create(&key.data_file())?);
-            let mut pushed = Ok(());
-            let missing = self.log.bodies(&mut day.items(), &mut |line| {
+            let (mut pushed, mut items) = (Ok(()), self.book.items(key));
+            let missing = self.log.bodies(&mut items, &mut |line| {
                 pushed = writer.push(line);
                 if pushed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })?;
             pushed?;
+            items.whole()?;
             if let Some(seq) = missing {
                 return Err(SummariesError::NoItem(seq));
             }
-            let (data, manifest) = writer.finish(&day.facts())?;
+            let (data, manifest) = writer.finish(&facts)?;
             publication.finish(data)?;
             publication.put(&key.manifest_file(), &manifest)?;
             staged.push((*key, manifest));
@@ -240,32 +356,35 @@ impl Summaries {
             byte_size: u64,
         }
         let live = self.publisher.live();
-        let mut same = Vec::new();
-        for key in self.book.changed() {
-            let Some(day) = self.book.day(&key) else { continue };
+        for key in self.book.keys()? {
+            let Some(facts) = self.book.facts(&key)? else { continue };
             let manifest = self.disk.read_if_present(&live.join(key.manifest_file()))?;
             let data = self.disk.stat(&live.join(key.data_file()))?;
-            let published = manifest.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-            let Some::<Published>(published) = published else { continue };
-            let stamp = day.stamp();
-            if published.sequence == stamp.sequence
-                && published.log_head == stamp.log_head
-                && data.is_some_and(|data| data.len == published.byte_size)
-            {
-                same.push(key);
+            let published: Option<Published> =
+                manifest.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+            let as_it_should = published.is_some_and(|published| {
+                published.sequence == facts.stamp.sequence
+                    && published.log_head == facts.stamp.log_head
+                    && data.is_some_and(|data| data.len == published.byte_size)
+            });
+            match as_it_should {
+                true => self.book.shown(&[key]),
+                false => self.book.change([key]),
             }
         }
-        self.book.shown(&same);
         Ok(())
     }
 }
+
+/// Whether to go on.
+type Taken = Result<ControlFlow<()>, SummariesError>;
 
 /// Hands over every event after `from` with what its record knows of itself.
 fn fold(
     log: &Reader,
     from: Seq,
     until: Option<Seq>,
-    take: &mut dyn FnMut(Seq, Stamp, Event, OutcomeFacts) -> Result<(), SummariesError>,
+    take: &mut dyn FnMut(Seq, Stamp, Event, OutcomeFacts) -> Taken,
 ) -> Result<(), SummariesError> {
     let mut failure = None;
     log.scan(from.next(), until, &mut |entry| {
@@ -286,53 +405,37 @@ fn fold(
                 };
                 take(entry.seq, stamp, event, facts)
             });
-        match taken {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                failure = Some(error);
-                ControlFlow::Break(())
-            }
-        }
+        taken.unwrap_or_else(|error| {
+            failure = Some(error);
+            ControlFlow::Break(())
+        })
     })?;
     failure.map_or(Ok(()), Err)
 }
 
-/// What is about to be shown is what was meant. Gives the hash of the data.
+/// What is about to be shown is valid, line by line, and is what was meant. Gives the hash of the
+/// data.
 fn check(
     disk: &dyn Disk,
     tree: &Path,
     key: PartitionKey,
     manifest: &[u8],
 ) -> Result<Digest, String> {
-    let read = |path: PathBuf| disk.read(&path).map_err(|error| format!("read back: {error}"));
+    let unread = |error| format!("read back {}: {error}", key.data_file());
+    let report = verify_summary_partition(disk, tree, key).map_err(unread)?;
+    if let Some(first) = report.violations.first() {
+        let line = first.line.map_or(String::new(), |line| format!(":{line}"));
+        let (file, at, what) = (&first.file, &first.pointer, &first.message);
+        return Err(format!("{file}{line} {at}: {} ({what})", first.rule));
+    }
+    let written = disk.read(&tree.join(key.manifest_file())).map_err(unread)?;
+    if written != manifest {
+        return Err(format!("{} is not what was written", key.manifest_file()));
+    }
     let value: Value = serde_json::from_slice(manifest).map_err(|error| error.to_string())?;
-    if let Some(first) = schema::check(key.stream.manifest_version(), &value).first() {
-        let (file, at) = (key.manifest_file(), &first.pointer);
-        return Err(format!("{file} at `{at}`: {}", first.message));
-    }
-    let hash = hash_of(disk, &tree.join(key.data_file()))
-        .map_err(|error| format!("read back: {error}"))?;
-    if value["integrity"]["sha256"] != hash.hex().as_str() {
-        return Err(format!("{} is not what was written", key.data_file()));
-    }
-    match read(tree.join(key.manifest_file()))? == manifest {
-        true => Ok(hash),
-        false => Err(format!("{} is not what was written", key.manifest_file())),
-    }
+    let hash = value["integrity"]["sha256"].as_str().and_then(|hash| hash.parse().ok());
+    hash.ok_or_else(|| format!("{} names no hash", key.manifest_file()))
 }
 
-/// The hash of a file, piece by piece.
-fn hash_of(disk: &dyn Disk, path: &Path) -> std::io::Result<Digest> {
-    let file = disk.open(path, crate::os::Open::Read)?;
-    let mut hasher = crate::contract::hash::Hasher::new();
-    let mut buffer = vec![0; READ_BYTES];
-    let mut offset = 0;
-    loop {
-        let count = file.read_at(&mut buffer, offset)?;
-        if count == 0 {
-            return Ok(hasher.finish());
-        }
-        hasher.update(&buffer[..count]);
-        offset += count as u64;
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -1,15 +1,19 @@
 //! Run records on disk: a file for each run that ended, a row in the day of its start.
 //!
 //! Contract: a record is written once, before its row. At the start records and rows that are
-//! missing are written again; what is there and is the same is left alone.
+//! missing are written again; what is there and is the same is left alone. Rows of earlier days are
+//! on the shelf.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::SummariesError;
 use super::book::facts_of;
+use super::shelf::{At, Change, Shelf};
 use crate::contract::ids::Seq;
 use crate::contract::time::{Day, Timestamp};
 use crate::digest::catalog as digests;
@@ -35,12 +39,26 @@ pub(super) struct Runs {
     publisher: Publisher,
     book: RunBook,
     ended: Vec<FinishedRun>,
-    rows: BTreeMap<Day, BTreeMap<String, String>>,
+    shelf: Shelf,
+    /// Rows that are not on the shelf, by day and run.
+    rows: BTreeMap<(Day, String), RunRow>,
     changed: BTreeSet<Day>,
 }
 
+/// The row of a run, and the files that go with it.
+#[derive(Clone, Serialize, Deserialize)]
+struct RunRow {
+    row: String,
+    files: Vec<String>,
+}
+
+/// Rows of runs on the shelf.
+const RUNS: &str = "run/";
+/// Runs that ended above which they are written before more is read.
+const ENDED_MAX: usize = 256;
+
 impl Runs {
-    pub fn open(disk: &Arc<dyn Disk>, buses: &Path) -> Result<Runs, SummariesError> {
+    pub fn open(disk: &Arc<dyn Disk>, buses: &Path, shelf: Shelf) -> Result<Runs, SummariesError> {
         let publisher =
             Publisher::open(Arc::clone(disk), buses, RUNS_DIR, Fallback::DataThenManifest)?;
         Ok(Runs {
@@ -49,9 +67,85 @@ impl Runs {
             publisher,
             book: RunBook::default(),
             ended: Vec::new(),
+            shelf,
             rows: BTreeMap::new(),
             changed: BTreeSet::new(),
         })
+    }
+
+    /// Forgets everything the log can tell again.
+    pub fn start_over(&mut self, shelf: Shelf) {
+        (self.book, self.shelf) = (RunBook::default(), shelf);
+        self.ended.clear();
+        self.rows.clear();
+        self.changed.clear();
+    }
+
+    /// Takes up what the shelf knows, and the run that was open there. False when a file is missing
+    /// that only the log can write again.
+    pub fn recall(&mut self, log: &Reader, at: &At) -> Result<bool, SummariesError> {
+        let mut there = true;
+        let (disk, buses, publisher) = (&self.disk, &self.buses, &self.publisher);
+        let (mut looked_at, changed) = (None, &mut self.changed);
+        self.shelf.each(RUNS, &mut |name, row| {
+            let row: RunRow = serde_json::from_slice(&row)?;
+            for file in row.files {
+                there = there && disk.stat(&buses.join(file))?.is_some();
+            }
+            let day = name.split('/').next().and_then(|day| day.parse::<Day>().ok());
+            let Some(day) = day.filter(|day| looked_at.replace(*day) != Some(*day)) else {
+                return Ok(());
+            };
+            for path in paths_of(day) {
+                if disk.stat(&publisher.live().join(path))?.is_none() {
+                    changed.insert(day);
+                }
+            }
+            Ok(())
+        })?;
+        let Some(from) = at.run_from.filter(|_| there) else { return Ok(there) };
+        let book = &mut self.book;
+        super::fold(
+            log,
+            Seq(from.saturating_sub(1)),
+            Some(Seq(at.seq)),
+            &mut |seq, stamp, event, facts| {
+                book.take(seq, stamp.at, &event, &facts);
+                Ok(ControlFlow::Continue(()))
+            },
+        )?;
+        Ok(true)
+    }
+
+    /// Whether what ended has to be written before more is read.
+    pub fn is_full(&self) -> bool {
+        self.shelf.keeps() && self.ended.len() >= ENDED_MAX
+    }
+
+    /// What the shelf has to know to stand for everything that was taken.
+    pub fn leave(&self, at: &mut At, rows: &mut Vec<Change>) -> Result<(), SummariesError> {
+        at.run_from = self.book.open_since().map(|seq| seq.0);
+        for ((day, run), row) in &self.rows {
+            rows.push((format!("{RUNS}{day}/{run}"), Some(serde_json::to_vec(row)?)));
+        }
+        Ok(())
+    }
+
+    /// What was left is on the shelf.
+    pub fn left(&mut self) {
+        self.rows.clear();
+    }
+
+    /// All rows of a day, by run.
+    fn rows_of(&self, day: Day) -> Result<BTreeMap<String, String>, SummariesError> {
+        let mut rows = BTreeMap::new();
+        self.shelf.each(&format!("{RUNS}{day}/"), &mut |run, row| {
+            rows.insert(run.to_owned(), serde_json::from_slice::<RunRow>(&row)?.row);
+            Ok(())
+        })?;
+        let newer = self.rows.range((day, String::new())..).take_while(|((of, _), _)| *of == day);
+        rows.extend(newer.map(|((_, run), row)| (run.clone(), row.row.clone())));
+        Ok(rows)
     }
 
     /// Takes the next event.
@@ -68,13 +162,17 @@ impl Runs {
         {
             let finished: digests::Finished = serde_json::from_str(facts)?;
             if let Ok(day) = finished.day.parse() {
-                self.rows.entry(day).or_default().insert(finished.run_id, finished.row);
+                // Its record is written with its bags.
+                let row = RunRow { row: finished.row, files: Vec::new() };
+                self.rows.insert((day, finished.run_id), row);
                 self.changed.insert(day);
             }
         }
         if let Some(run) = self.book.take(seq, at, event, facts) {
-            let row = run.record.to_row()?;
-            self.rows.entry(run.day).or_default().insert(run.record.run_id.clone(), row);
+            let skips = run.lists_skips.then(|| skip_report_path(&run.record.run_id));
+            let files = [run.record.path()].into_iter().chain(skips).collect();
+            let row = RunRow { row: run.record.to_row()?, files };
+            self.rows.insert((run.day, run.record.run_id.clone()), row);
             self.changed.insert(run.day);
             self.ended.push(run);
         }
@@ -89,9 +187,8 @@ impl Runs {
         }
         let mut files = Vec::new();
         for day in &self.changed {
-            let (data, manifest) = render_day(*day, &self.rows[day])?;
-            let paths = [format!("daily/{day}.jsonl"), format!("daily/{day}.manifest.json")];
-            for (path, bytes) in paths.into_iter().zip([data, manifest]) {
+            let (data, manifest) = render_day(*day, &self.rows_of(*day)?)?;
+            for (path, bytes) in paths_of(*day).into_iter().zip([data, manifest]) {
                 let live = self.publisher.live().join(&path);
                 if self.disk.read_if_present(&live)?.as_ref() != Some(&bytes) {
                     files.push((path, bytes));
@@ -170,6 +267,11 @@ impl Runs {
         self.disk.rename(&temporary, path)?;
         Ok(self.disk.sync_dir(path.parent().unwrap_or(&self.buses))?)
     }
+}
+
+/// The files of a day's rows, relative to their tree.
+fn paths_of(day: Day) -> [String; 2] {
+    [format!("daily/{day}.jsonl"), format!("daily/{day}.manifest.json")]
 }
 
 struct Report {

@@ -127,7 +127,8 @@ impl SummariesThread {
     pub fn finish(self) -> Result<(), SummariesError> {
         drop(self.stop);
         let mut summaries = self.thread.join().map_err(|_| SummariesError::Ended)?;
-        summaries.publish(None).map(|_| ())
+        summaries.publish(None)?;
+        summaries.close()
     }
 }
 

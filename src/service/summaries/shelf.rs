@@ -1,0 +1,167 @@
+//! What the publisher knows of the log, kept beside it, so that memory follows what is new and a
+//! start need not read the log again.
+//!
+//! Contract: rows stand for the log up to one record, which is named by its hash; they change
+//! together with that name or not at all. Rows of another log, or of a record that the log does not
+//! have, are thrown away: the log then tells everything again. Without a file nothing is kept, and
+//! what is known stays in memory.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::SummariesError;
+use crate::contract::ids::Seq;
+use crate::log::{Cache, Reader};
+use crate::os::Disk;
+
+/// Layout of the rows; another one is thrown away.
+const LAYOUT: u32 = 1;
+/// The row that names the record.
+const AT: &str = "at";
+/// Rows looked at or thrown away at once.
+const PAGE_ROWS: usize = 4096;
+/// After every key.
+const END: &str = "~";
+
+/// Whether a row could be taken.
+type Taken = Result<(), SummariesError>;
+
+/// A key and its new value; none takes the row away.
+pub(super) type Change = (String, Option<Vec<u8>>);
+
+/// Up to where the rows stand for the log, and what is too small for rows of its own.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct At {
+    layout: u32,
+    store: String,
+    /// The record, and its hash.
+    pub seq: u64,
+    hash: String,
+    /// The first record of the run that was open there.
+    pub run_from: Option<u64>,
+    /// The run that was open there, and its version.
+    pub run: (String, String),
+    /// Where the time zone changed.
+    pub zones: Vec<(u64, String)>,
+}
+
+impl At {
+    /// Up to a record.
+    pub fn of(seq: Seq) -> At {
+        At { seq: seq.0, ..At::default() }
+    }
+}
+
+/// The rows.
+#[derive(Clone, Default)]
+pub(super) struct Shelf(Option<Arc<Cache>>);
+
+impl Shelf {
+    /// Opens the file; without one, or where somebody else has it, nothing is kept.
+    pub fn open(disk: &Arc<dyn Disk>, path: Option<&Path>) -> Shelf {
+        let Some(path) = path else { return Shelf(None) };
+        match Cache::open(disk, path) {
+            Ok(cache) => Shelf(Some(Arc::new(cache))),
+            Err(error) => {
+                tracing::info!(%error, "what is published is remembered in memory");
+                Shelf(None)
+            }
+        }
+    }
+
+    /// Whether anything is kept.
+    pub fn keeps(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The place in the log that the rows stand for; what stands for none is thrown away.
+    pub fn at(&self, log: &Reader) -> Result<Option<At>, SummariesError> {
+        let row = self.get(AT)?;
+        let at = row.and_then(|row| serde_json::from_slice::<At>(&row).ok());
+        if let Some(at) = at
+            && at.layout == LAYOUT
+            && at.store == hex(&log.store_id())
+            && log.get(Seq(at.seq))?.is_some_and(|record| record.hash.hex() == at.hash)
+        {
+            return Ok(Some(at));
+        }
+        self.clear()?;
+        Ok(None)
+    }
+
+    /// Changes rows, and what they stand for. Gives nothing back where nothing is kept.
+    pub fn keep(
+        &self,
+        log: &Reader,
+        mut at: At,
+        mut rows: Vec<Change>,
+    ) -> Result<(), SummariesError> {
+        let Some(record) = log.get(Seq(at.seq))? else { return Ok(()) };
+        (at.layout, at.store, at.hash) = (LAYOUT, hex(&log.store_id()), record.hash.hex());
+        rows.push((AT.to_owned(), Some(serde_json::to_vec(&at)?)));
+        self.change(&rows)
+    }
+
+    fn change(&self, rows: &[Change]) -> Result<(), SummariesError> {
+        let Some(cache) = &self.0 else { return Ok(()) };
+        let rows = rows.iter().map(|(key, value)| (key.as_str(), value.as_deref()));
+        cache.change(rows).map_err(SummariesError::Shelf)
+    }
+
+    /// Makes durable what was kept.
+    pub fn sync(&self) -> Result<(), SummariesError> {
+        self.0.as_ref().map_or(Ok(()), |cache| cache.sync()).map_err(SummariesError::Shelf)
+    }
+
+    /// Throws everything away.
+    pub fn clear(&self) -> Result<(), SummariesError> {
+        loop {
+            let rows = self.page("", END)?;
+            if rows.is_empty() {
+                return Ok(());
+            }
+            // The name of the record goes with the first of them: keys are in order.
+            let gone: Vec<Change> = rows.into_iter().map(|(key, _)| (key, None)).collect();
+            self.change(&gone)?;
+        }
+    }
+
+    /// One row.
+    pub fn get(&self, key: &str) -> Result<Option<Vec<u8>>, SummariesError> {
+        match &self.0 {
+            Some(cache) => cache.get(key).map_err(SummariesError::Shelf),
+            None => Ok(None),
+        }
+    }
+
+    /// Some of the rows after a key and below another, in order.
+    pub fn page(&self, after: &str, below: &str) -> Result<Vec<(String, Vec<u8>)>, SummariesError> {
+        match &self.0 {
+            Some(cache) => cache.page(after, below, PAGE_ROWS).map_err(SummariesError::Shelf),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Hands over all rows whose key begins with a prefix, in order.
+    pub fn each(
+        &self,
+        prefix: &str,
+        take: &mut dyn FnMut(&str, Vec<u8>) -> Taken,
+    ) -> Result<(), SummariesError> {
+        let (mut after, below) = (prefix.to_owned(), format!("{prefix}{END}"));
+        loop {
+            let rows = self.page(&after, &below)?;
+            let Some((last, _)) = rows.last() else { return Ok(()) };
+            after.clone_from(last);
+            for (key, row) in rows {
+                take(&key[prefix.len()..], row)?;
+            }
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
