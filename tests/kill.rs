@@ -11,8 +11,9 @@ mod support;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use support::process::{ProcessHome, Ran, Running, until};
+use support::process::{ProcessHome, Ran, Running};
 use support::requests::{ACTIVE, DEPRECATED, DISABLED, from_repo, lines, request, with};
+use support::running::until;
 use support::{Rng, deep};
 
 /// Some lines of every sort; ids continue from `from`.

@@ -4,6 +4,8 @@
 
 #[path = "support/flow_home.rs"]
 mod flow_home;
+#[path = "support/running.rs"]
+mod running;
 #[path = "support/server.rs"]
 mod server;
 

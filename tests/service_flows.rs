@@ -1,5 +1,6 @@
 //! Every registered flow through the queue, offline: each request completes with an item that fits
-//! its schema, and a second home makes the same items byte for byte.
+//! its schema, and a second home publishes the same byte for byte, which is also what an export
+//! from the log gives.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -135,13 +136,67 @@ fn items(home: &Path) -> BTreeMap<String, Value> {
     found
 }
 
+/// What a home publishes, or what an export says it should publish.
+fn published(buses: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders: Vec<_> =
+        ["summaries", "artifacts", "run_records"].iter().map(|name| buses.join(name)).collect();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(buses).unwrap().display().to_string();
+                found.insert(name, std::fs::read(&path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+/// The published summaries without what tells one log from another: which record changed a
+/// manifest last.
+fn without_the_log(tree: BTreeMap<String, Vec<u8>>) -> BTreeMap<String, Vec<u8>> {
+    let summaries = tree.into_iter().filter(|(path, _)| path.starts_with("summaries/"));
+    let plain = summaries.map(|(path, bytes)| {
+        if !path.ends_with(".manifest.json") {
+            return (path, bytes);
+        }
+        let mut manifest: Value = serde_json::from_slice(&bytes).unwrap();
+        for name in ["sequence", "log_head"] {
+            assert!(!manifest[name].take().is_null(), "{path} has no {name}");
+        }
+        (path, manifest.to_string().into_bytes())
+    });
+    plain.collect()
+}
+
+/// Asked in another order and made by more workers, every flow gives the same items, the same
+/// published bytes, and what the log says should be published.
 #[test]
-fn every_flow_completes_offline_and_the_same_on_a_second_home() {
+fn every_flow_completes_offline_and_publishes_the_same_on_a_second_home() {
     let homes = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let mut all = Vec::new();
-    for home in &homes {
+    for (number, home) in homes.iter().enumerate() {
         let wanted = prepare(home.path());
+        let workers = format!("[workers]\ncount = {}\n", 1 + 3 * number);
+        std::fs::write(home.path().join("summarizer.toml"), workers).unwrap();
+        if number == 1 {
+            let queue = std::fs::read_to_string(home.path().join("run/queue.jsonl")).unwrap();
+            let turned: String = queue.lines().rev().map(|line| format!("{line}\n")).collect();
+            std::fs::write(home.path().join("run/queue.jsonl"), turned).unwrap();
+        }
         summarizer(home.path(), &["drain"]);
+        summarizer(home.path(), &["verify"]);
+        let exported = tempfile::tempdir().unwrap();
+        summarizer(home.path(), &["export", "--to", exported.path().to_str().unwrap()]);
+        let live = published(&home.path().join("buses"));
+        let again = published(&exported.path().join("buses"));
+        assert_eq!(live.keys().collect::<Vec<_>>(), again.keys().collect::<Vec<_>>());
+        for (path, bytes) in &live {
+            assert!(*bytes == again[path], "{path} is not what the log says");
+        }
         let acks = acks(home.path());
         for id in &wanted {
             let ack = &acks[id];
@@ -162,9 +217,18 @@ fn every_flow_completes_offline_and_the_same_on_a_second_home() {
             streams.into_iter().collect::<Vec<_>>(),
             ["chunk_set", "document", "event", "session"]
         );
-        all.push(items);
+        let lines = live.iter().filter(|(path, _)| path.ends_with(".summary.jsonl"));
+        let lines: usize = lines.map(|(_, b)| b.iter().filter(|b| **b == b'\n').count()).sum();
+        assert_eq!(lines, wanted.len());
+        all.push((items, without_the_log(live)));
     }
-    assert!(all[0] == all[1], "the homes made different items");
+    assert!(all[0].0 == all[1].0, "the homes made different items");
+    let [first, second] = [&all[0].1, &all[1].1];
+    assert_eq!(first.keys().collect::<Vec<_>>(), second.keys().collect::<Vec<_>>());
+    for (path, bytes) in first {
+        let both = [bytes, &second[path]].map(|bytes| String::from_utf8_lossy(bytes));
+        assert_eq!(both[0], both[1], "{path}");
+    }
 }
 
 #[test]

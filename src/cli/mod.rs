@@ -49,7 +49,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::contract::time::parse_instant;
 use crate::os::Machine;
-use crate::os::real::FixedClock;
+use crate::os::real::{FixedClock, SetClock};
 use failure::{Exit, Failure};
 use ui::Ui;
 
@@ -182,12 +182,16 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// The host; with a fixed clock where a test of the command line asks for one.
+/// The host; with a fixed clock where a test of the command line asks for one, or with one that
+/// goes on from there when a `+` follows.
 fn machine() -> Machine {
     let mut machine = Machine::real();
-    let fixed = std::env::var("SUMMARIZER_TEST_NOW").ok();
-    if let Some(instant) = fixed.and_then(|text| parse_instant(&text).ok()) {
-        machine.clock = Arc::new(FixedClock(instant.at));
+    let set = std::env::var("SUMMARIZER_TEST_NOW").unwrap_or_default();
+    if let Ok(instant) = parse_instant(set.trim_end_matches('+')) {
+        machine.clock = match set.ends_with('+') {
+            true => Arc::new(SetClock::at(instant.at)),
+            false => Arc::new(FixedClock(instant.at)),
+        };
     }
     machine
 }

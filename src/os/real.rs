@@ -29,6 +29,26 @@ impl Clock for SystemClock {
 #[derive(Debug, Clone, Copy)]
 pub struct FixedClock(pub Timestamp);
 
+/// A clock that was set to a moment and goes on from there.
+pub struct SetClock {
+    to: Timestamp,
+    since: std::time::Instant,
+}
+
+impl SetClock {
+    /// Set to this moment, now.
+    pub fn at(to: Timestamp) -> SetClock {
+        SetClock { to, since: std::time::Instant::now() }
+    }
+}
+
+impl Clock for SetClock {
+    fn now(&self) -> Timestamp {
+        let gone = i64::try_from(self.since.elapsed().as_millis()).unwrap_or(i64::MAX);
+        Timestamp(self.to.0.saturating_add(gone))
+    }
+}
+
 impl Clock for FixedClock {
     fn now(&self) -> Timestamp {
         self.0

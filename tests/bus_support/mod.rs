@@ -41,7 +41,7 @@ pub fn session(id: &str, day: &str, start: i64, event_ids: &[&str]) -> Value {
     json!({"schema_version": "session.v1", "session_id": id, "day": day,
         "window": {"window_type": "gap_based", "start_ts_ms": start, "end_ts_ms": start + 1000, "timezone": "UTC"},
         "event_ids": event_ids, "event_count": event_ids.len(), "title_candidates": ["Session title"],
-        "source": {"input_manifest_day": day, "input_manifest_sha256": "0", "sessionizer_version": "1"}})
+        "source": {"input_manifest_day": day, "input_manifest_sha256": "", "sessionizer_version": "1"}})
 }
 
 pub fn sessions_day(root: &Path, day: &str, short_name: bool, sessions: &[Value]) {

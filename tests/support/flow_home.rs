@@ -5,13 +5,13 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 use summarizer::contract::ids::Seq;
 use summarizer::state::event::Event;
 
+pub use super::running::{Running, until as wait_until};
 use super::server::{Act, Server, chat};
 
 /// A flow of one model node whose answer must fit a schema.
@@ -173,31 +173,6 @@ fn collect(root: &Path, folder: &Path, found: &mut BTreeMap<String, Vec<u8>>) {
             let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
             found.insert(name, std::fs::read(&path).unwrap_or_default());
         }
-    }
-}
-
-/// A service that is killed when the test is done with it.
-pub struct Running(Child);
-
-impl Running {
-    pub fn kill(mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-pub fn wait_until(what: &str, mut is_true: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_true() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what} never happened");
-        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

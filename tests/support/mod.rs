@@ -11,6 +11,7 @@ pub mod auditor;
 pub mod process;
 pub mod requests;
 pub mod rig;
+pub mod running;
 
 /// A small generator of numbers that is the same everywhere: a seed tells the whole story.
 #[derive(Debug, Clone)]

@@ -2,13 +2,13 @@
 //! built program run on them with an empty environment.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
 use super::auditor::{Evidence, Verdict, audit};
 use super::requests::{ACTIVE, DEPRECATED, DISABLED};
+pub use super::running::Running;
 
 pub struct ProcessHome {
     pub dir: tempfile::TempDir,
@@ -173,55 +173,10 @@ impl Ran {
     }
 }
 
-/// How long something that must happen may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A child that does not outlive its test.
-pub struct Running(pub Child);
-
 impl Running {
+    /// A service or another long command on a home.
     pub fn start(home: &ProcessHome, args: &[&str]) -> Running {
         let mut command = home.command(args);
         Running(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
-    }
-
-    /// Asks it to stop and waits for its exit code.
-    pub fn terminate(mut self) -> Option<i32> {
-        let pid = rustix::process::Pid::from_child(&self.0);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-        self.wait().map(|status| status.code().unwrap_or(-1))
-    }
-
-    pub fn wait(&mut self) -> Option<std::process::ExitStatus> {
-        let deadline = Instant::now() + PATIENCE;
-        while Instant::now() < deadline {
-            if let Some(status) = self.0.try_wait().unwrap() {
-                return Some(status);
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        None
-    }
-
-    /// Ends it without a word, as the kernel does when memory runs out.
-    pub fn kill(mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Waits until something holds.
-pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -1,0 +1,553 @@
+//! Upstream that is not what it should be: each defect ends what needs it, and nothing else.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use summarizer::contract::hash::sha256;
+
+use super::support::process::ProcessHome;
+use super::support::requests::lines;
+use super::*;
+
+/// How the request ends, and the class and finer code of what it met.
+struct Meets {
+    reason: &'static str,
+    class: &'static str,
+    subtype: &'static str,
+}
+
+const fn meets(reason: &'static str, class: &'static str, subtype: &'static str) -> Meets {
+    Meets { reason, class, subtype }
+}
+
+const MISMATCH: &str = "manifest_mismatch";
+const MISSING: &str = "INPUT_MISSING";
+const SCHEMA: &str = "SCHEMA_MISMATCH";
+const INTEGRITY: &str = "INTEGRITY_MISMATCH";
+
+/// What the details of a class must say.
+fn required(class: &str) -> &'static [&'static str] {
+    match class {
+        "INPUT_MISSING" => &["input_name", "expected_path", "expected_manifest_path", "resolution"],
+        "SCHEMA_MISMATCH" => &[
+            "artifact_family",
+            "schema_version_seen",
+            "schema_version_supported",
+            "validation_error_summary",
+            "sample_evidence",
+        ],
+        "INTEGRITY_MISMATCH" => &[
+            "manifest_path",
+            "observed_hash",
+            "declared_hash",
+            "observed_counts",
+            "declared_counts",
+        ],
+        "STORAGE_UNAVAILABLE" => &["storage_kind", "storage_location", "operation", "retryable"],
+        _ => panic!("{class} has no details of its own"),
+    }
+}
+
+fn check_details(error: &Value) {
+    let class = error["class"].as_str().unwrap();
+    for name in required(class) {
+        assert!(error["details"].get(name).is_some(), "{name} is missing: {error}");
+    }
+}
+
+/// What the last event of a request says went wrong.
+fn error_of(home: &ProcessHome, id: &str) -> Value {
+    let shown = home.expect(0, &["--json", "show", id]).json();
+    list(&shown["latest"]["events"]).last().unwrap()["facts"]["error"].clone()
+}
+
+fn last_ack(home: &ProcessHome, id: &str) -> Value {
+    home.acks().into_iter().rev().find(|ack| ack["request_id"] == id).unwrap()
+}
+
+/// Writes data that is not what its builder would write, under a manifest that fits it.
+fn seal(buses: &Path, data: &str, manifest: &str, text: &str) {
+    bus_support::write(buses, data, text);
+    let path = buses.join(manifest);
+    let mut value: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let (hash, count) = (sha256(text).hex(), text.lines().count());
+    if value["checksums"].is_object() {
+        value["checksums"][data] = hash.into();
+        value["counts"]["chunks_emitted"] = count.into();
+    } else {
+        value["integrity"]["sha256"] = hash.into();
+        value["integrity"]["bytes"] = text.len().into();
+        if value["integrity"]["lines"].is_u64() {
+            value["integrity"]["lines"] = count.into();
+        }
+    }
+    std::fs::write(&path, value.to_string()).unwrap();
+}
+
+/// Event days that break in one way each; the id that needs the day, and what it meets.
+fn broken_events(buses: &Path) -> Vec<(String, Meets)> {
+    type Damage = Box<dyn Fn(&Path, &str, &str, Vec<Value>)>;
+    let edit = |what: &'static str, with: &'static str| -> Damage {
+        Box::new(move |buses, _, manifest, _| flip(&buses.join(manifest), what, with))
+    };
+    let set = |member: &'static str, value: Value| -> Damage {
+        Box::new(move |buses, data, manifest, mut events| {
+            match &value {
+                Value::Null => drop(events[0].as_object_mut().unwrap().remove(member)),
+                value => events[0][member] = value.clone(),
+            }
+            seal(buses, data, manifest, &bus_support::jsonl(&events));
+        })
+    };
+    let cases: Vec<(Damage, Meets)> = vec![
+        (
+            Box::new(|buses, _, manifest, _| std::fs::remove_file(buses.join(manifest)).unwrap()),
+            meets("missing_upstream_manifest", MISSING, "MISSING_EVENTBUS_MANIFEST"),
+        ),
+        (
+            Box::new(|buses, data, _, _| flip(&buses.join(data), "Something", "Somewhere")),
+            meets(MISMATCH, INTEGRITY, "MANIFEST_MISMATCH"),
+        ),
+        (
+            edit("event_manifest.v2", "event_manifest.v9"),
+            meets(MISMATCH, SCHEMA, "SCHEMA_VERSION_UNSUPPORTED"),
+        ),
+        (
+            edit("\"bus_schema_version\":\"event.v1\"", "\"bus_schema_version\":\"event.v9\""),
+            meets(MISMATCH, SCHEMA, "SCHEMA_VERSION_UNSUPPORTED"),
+        ),
+        (
+            edit("\"day\":\"2026-03-", "\"day\":\"2025-03-"),
+            meets(MISMATCH, INTEGRITY, "MANIFEST_MISMATCH"),
+        ),
+        (
+            edit("events_total\":2", "events_total\":3"),
+            meets(MISMATCH, INTEGRITY, "MANIFEST_MISMATCH"),
+        ),
+        (
+            edit("\"chat_turn\":2", "\"chat_turn\":1"),
+            meets(MISMATCH, INTEGRITY, "MANIFEST_MISMATCH"),
+        ),
+        (edit("\"lines\":2", "\"lines\":4"), meets(MISMATCH, INTEGRITY, "MANIFEST_MISMATCH")),
+        (
+            edit("\"integrity\"", "\"integrality\""),
+            meets(MISMATCH, SCHEMA, "EVENTBUS_SCHEMA_MISMATCH"),
+        ),
+        (edit("{", "["), meets(MISMATCH, SCHEMA, "EVENTBUS_SCHEMA_MISMATCH")),
+        (
+            set("schema_version", "event.v9".into()),
+            meets(MISMATCH, SCHEMA, "SCHEMA_VERSION_UNSUPPORTED"),
+        ),
+        (set("schema_version", Value::Null), meets(MISMATCH, SCHEMA, "EVENTBUS_SCHEMA_MISMATCH")),
+        (set("timestamp_ms", Value::Null), meets(MISMATCH, SCHEMA, "EVENTBUS_SCHEMA_MISMATCH")),
+        (set("timestamp_ms", (-5).into()), meets(MISMATCH, SCHEMA, "TIMESTAMP_OUT_OF_RANGE")),
+        (
+            set("event_subkind", "invented".into()),
+            meets(MISMATCH, SCHEMA, "EVENTBUS_SCHEMA_MISMATCH"),
+        ),
+        (
+            Box::new(|buses, data, manifest, events| {
+                let twice = [events[0].clone(), events[0].clone()];
+                seal(buses, data, manifest, &bus_support::jsonl(&twice));
+            }),
+            meets(MISMATCH, INTEGRITY, "DUPLICATE_EVENT_ID"),
+        ),
+        (
+            Box::new(|buses, data, manifest, events| {
+                let text = bus_support::jsonl(&events);
+                seal(buses, data, manifest, &format!("{text}{{\"event_id\": \n"));
+            }),
+            meets(MISMATCH, SCHEMA, "MALFORMED_JSONL"),
+        ),
+        (
+            Box::new(|buses, data, _, _| {
+                let path = buses.join(data);
+                let bytes = std::fs::read(&path).unwrap();
+                std::fs::write(&path, &bytes[..bytes.len() - 30]).unwrap();
+            }),
+            meets(MISMATCH, INTEGRITY, "MANIFEST_MISMATCH"),
+        ),
+    ];
+    let ends = cases.into_iter().enumerate().map(|(number, (damage, meets))| {
+        let (day, id) = (format!("2026-03-{:02}", number + 1), format!("evt_day{number}"));
+        let events = vec![
+            bus_support::event(&id, bus_support::MIDNIGHT, "Something."),
+            bus_support::event(&format!("{id}_b"), bus_support::MIDNIGHT, "More."),
+        ];
+        bus_support::events_day(buses, &day, &events);
+        let data = format!("eventbus/daily/{day}.jsonl");
+        damage(buses, &data, &format!("eventbus/manifest/{day}.manifest.json"), events);
+        (id, meets)
+    });
+    ends.collect()
+}
+
+fn broken_sessions(buses: &Path) -> Vec<(String, Meets)> {
+    let (mut cases, mut day) = (Vec::new(), 0);
+    let mut case = |damage: &dyn Fn(&str, &str, Value), meets: Meets| {
+        day += 1;
+        let (id, name) = (format!("ses_day{day}"), format!("2026-04-{day:02}"));
+        let session = bus_support::session(&id, &name, bus_support::MIDNIGHT, &["evt_1"]);
+        bus_support::sessions_day(buses, &name, false, std::slice::from_ref(&session));
+        let data = format!("sessions/daily/{name}.sessions.jsonl");
+        damage(&data, &format!("sessions/manifest/{name}.sessions.manifest.json"), session);
+        cases.push((id, meets));
+    };
+    let text = |sessions: &[Value]| bus_support::jsonl(sessions);
+    let with = |mut session: Value, member: &str, value: Value| {
+        session[member] = value;
+        session
+    };
+    case(
+        &|_, manifest, _| std::fs::remove_file(buses.join(manifest)).unwrap(),
+        meets("missing_upstream_manifest", MISSING, "MISSING_SESSIONS_MANIFEST"),
+    );
+    case(
+        &|data, _, _| flip(&buses.join(data), "Session title", "Section title"),
+        meets(MISMATCH, INTEGRITY, "SESSIONS_MANIFEST_MISMATCH"),
+    );
+    case(
+        &|_, manifest, _| flip(&buses.join(manifest), "sessions_total\":1", "sessions_total\":2"),
+        meets(MISMATCH, INTEGRITY, "SESSIONS_MANIFEST_MISMATCH"),
+    );
+    case(
+        &|data, manifest, session| {
+            seal(buses, data, manifest, &format!("{}no json\n", text(&[session])));
+        },
+        meets(MISMATCH, SCHEMA, "SESSIONS_MALFORMED_JSONL"),
+    );
+    case(
+        &|data, manifest, session| {
+            seal(buses, data, manifest, &text(&[with(session, "window", Value::Null)]));
+        },
+        meets(MISMATCH, SCHEMA, "SESSIONS_SCHEMA_MISMATCH"),
+    );
+    case(
+        &|data, manifest, session| {
+            seal(buses, data, manifest, &text(&[with(session, "event_count", 7.into())]));
+        },
+        meets(MISMATCH, SCHEMA, "SESSIONS_SCHEMA_MISMATCH"),
+    );
+    case(
+        &|data, manifest, session| {
+            let other = with(session, "schema_version", "session.v9".into());
+            seal(buses, data, manifest, &text(&[other]));
+        },
+        meets(MISMATCH, SCHEMA, "SCHEMA_VERSION_UNSUPPORTED"),
+    );
+    case(
+        &|data, manifest, session| {
+            let count = |twice: &str| flip(&buses.join(manifest), "sessions_total\":1", twice);
+            count("sessions_total\":2");
+            seal(buses, data, manifest, &text(&[session.clone(), session]));
+        },
+        meets(MISMATCH, INTEGRITY, "SESSIONS_DUPLICATE_SESSION_ID"),
+    );
+    case(
+        &|data, manifest, session| {
+            let lost = with(session, "event_ids", json!(["evt_none"]));
+            seal(buses, data, manifest, &text(&[lost]));
+        },
+        meets("unknown_source_id", INTEGRITY, "SESSIONS_REFERENCE_UNKNOWN_EVENT_ID"),
+    );
+    // The session is whole; the day that holds its events is not.
+    case(
+        &|data, manifest, session| {
+            let broken = with(session, "event_ids", json!(["evt_day1"]));
+            seal(buses, data, manifest, &text(&[broken]));
+        },
+        meets(MISMATCH, INTEGRITY, "MANIFEST_MISMATCH"),
+    );
+    // Only JSON lines are read, and that is said.
+    case(
+        &|data, manifest, session| {
+            let data = buses.join(data);
+            std::fs::rename(&data, data.with_extension("parquet")).unwrap();
+            flip(&buses.join(manifest), ".sessions.jsonl", ".sessions.parquet");
+            let text = format!("{{\"session_id\":{}}}\n", session["session_id"]);
+            std::fs::write(data, text).unwrap();
+        },
+        meets(MISMATCH, SCHEMA, "UNSUPPORTED_FORMAT"),
+    );
+    cases
+}
+
+fn broken_chunks(buses: &Path) -> Vec<(String, Meets)> {
+    let mut cases = Vec::new();
+    let mut case = |name: &str, damage: &dyn Fn(&str, &str, Value), meets: Meets| {
+        let chunk = bus_support::chunk(&format!("chk_{name}"), &format!("doc_{name}"), 0, "Words.");
+        bus_support::chunks(buses, name, std::slice::from_ref(&chunk));
+        let data = format!("chunks/canonical/{name}.jsonl");
+        damage(&data, &format!("chunks/manifest/{name}.manifest.json"), chunk);
+        cases.push((format!("chk_{name}"), meets));
+    };
+    let without = |mut chunk: Value, pointer: &str, member: &str| {
+        chunk.pointer_mut(pointer).unwrap().as_object_mut().unwrap().remove(member);
+        bus_support::jsonl(&[chunk])
+    };
+    case(
+        "alone",
+        &|_, manifest, _| std::fs::remove_file(buses.join(manifest)).unwrap(),
+        meets("missing_upstream_manifest", MISSING, "MISSING_CHUNK_MANIFEST"),
+    );
+    case(
+        "edited",
+        &|data, _, _| flip(&buses.join(data), "Words", "Wards"),
+        meets(MISMATCH, INTEGRITY, "INTEGRITY_VIOLATION:manifest_mismatch"),
+    );
+    case(
+        "counted",
+        &|_, manifest, _| flip(&buses.join(manifest), "emitted\":1", "emitted\":5"),
+        meets(MISMATCH, INTEGRITY, "INTEGRITY_VIOLATION:manifest_mismatch"),
+    );
+    case(
+        "malformed",
+        &|data, manifest, chunk| {
+            seal(buses, data, manifest, &format!("{chunk}\n{{\n"));
+        },
+        meets(MISMATCH, SCHEMA, "SCHEMA_INVALID:json_parse"),
+    );
+    case(
+        "textless",
+        &|data, manifest, chunk| seal(buses, data, manifest, &without(chunk, "", "text")),
+        meets(MISMATCH, SCHEMA, "SCHEMA_INVALID:required_field_missing"),
+    );
+    case(
+        "doubled",
+        &|data, manifest, chunk| seal(buses, data, manifest, &format!("{chunk}\n{chunk}\n")),
+        meets(MISMATCH, INTEGRITY, "INTEGRITY_VIOLATION:duplicate_ids"),
+    );
+    case(
+        "unchecked",
+        &|data, manifest, chunk| {
+            seal(buses, data, manifest, &without(chunk, "/provenance", "source_checksum"));
+        },
+        meets(MISMATCH, SCHEMA, "PROVENANCE_INVALID:missing_source_checksum"),
+    );
+    case(
+        "rootless",
+        &|data, manifest, chunk| seal(buses, data, manifest, &without(chunk, "", "provenance")),
+        meets(MISMATCH, SCHEMA, "SCHEMA_INVALID:required_field_missing"),
+    );
+    case(
+        "sourceless",
+        &|data, manifest, chunk| {
+            seal(buses, data, manifest, &without(chunk, "/provenance", "source_uri"));
+        },
+        meets(MISMATCH, SCHEMA, "PROVENANCE_INVALID:missing_source"),
+    );
+    case(
+        "unhashed",
+        &|_, manifest, _| flip(&buses.join(manifest), "\"checksums\"", "\"checksome\""),
+        meets(MISMATCH, SCHEMA, "SCHEMA_INVALID:required_field_missing"),
+    );
+    case(
+        "later",
+        &|_, manifest, _| flip(&buses.join(manifest), "chunks_manifest.v1", "chunks_manifest.v2"),
+        meets(MISMATCH, SCHEMA, "SCHEMA_VERSION_UNSUPPORTED"),
+    );
+    cases
+}
+
+#[test]
+fn every_defect_upstream_ends_what_needs_it_and_nothing_else() {
+    let home = home();
+    let buses = home.path("buses");
+    let of = |kind: &'static str, bus: &'static str| {
+        move |(id, meets): (String, Meets)| (ask(&id, kind, bus, &[&id]), meets)
+    };
+    let mut cases: Vec<(Value, Meets)> = Vec::new();
+    cases.extend(broken_events(&buses).into_iter().map(of("event_summary", "event_bus")));
+    cases.extend(broken_sessions(&buses).into_iter().map(of("session_summary", "session_bus")));
+    cases.extend(broken_chunks(&buses).into_iter().map(of("chunk_set_summary", "chunk_bus")));
+    let mut asked: Vec<Value> = cases.iter().map(|(asked, _)| asked.clone()).collect();
+    asked.extend(of_every_stream());
+    home.append(&lines(&asked));
+    home.expect(0, &["drain"]);
+    for (asked, meets) in &cases {
+        let id = asked["request_id"].as_str().unwrap();
+        let ack = last_ack(&home, id);
+        assert_eq!(ack["status"], "rejected_invalid_input", "{ack}");
+        assert_eq!(ack["reason_code"], meets.reason, "{ack}");
+        let error = error_of(&home, id);
+        let told = (error["class"].as_str(), error["subtype"].as_str());
+        assert_eq!(told, (Some(meets.class), Some(meets.subtype)), "{id}: {ack}");
+        check_details(&error);
+    }
+    for asked in of_every_stream() {
+        assert_eq!(last_ack(&home, asked["request_id"].as_str().unwrap())["status"], "completed");
+    }
+    // The record of the run lists each kind of error, with what its class requires.
+    let (records, _) = run_records(&home);
+    let known = list(&records[0]["errors"]);
+    for (_, meets) in &cases {
+        let of_kind =
+            |error: &&Value| error["type"] == meets.class && error["subtype"] == meets.subtype;
+        let error = known.iter().find(of_kind);
+        let error = error.unwrap_or_else(|| panic!("{} is not listed", meets.subtype));
+        check_details(&json!({"class": error["type"], "details": error["details"]}));
+    }
+    check_exported(&home);
+    // `verify` finds the same trees wrong, file by file.
+    let report = home.expect(1, &["verify", "--json"]).json();
+    let violations = list(&report["violations"]);
+    for (asked, meets) in cases.iter().filter(|(_, meets)| meets.subtype != "UNSUPPORTED_FORMAT") {
+        let wrong = violations.iter().any(|one| one["class"] == meets.class);
+        assert!(wrong, "{asked}");
+    }
+}
+
+/// Where the data itself is gone nobody can say which ids it held: whoever is nowhere else may have
+/// been there. And a disk that does not let us look may heal.
+#[test]
+fn data_that_is_gone_or_cannot_be_read_ends_what_is_nowhere_else() {
+    let home = home();
+    let buses = home.path("buses");
+    let cases = [
+        ("event", "eventbus/daily/2026-02-11.jsonl", "evt_4", "MISSING_DAILY_FILE"),
+        ("session", "sessions/daily/2026-02-10.sessions.jsonl", "ses_0", "MISSING_SESSIONS_FILE"),
+        ("document", "chunks/canonical/books.jsonl", "doc_b", "MISSING_CHUNKS_FILE"),
+    ];
+    for (number, (what, file, id, subtype)) in cases.into_iter().enumerate() {
+        let (kind, bus) = match what {
+            "event" => ("event_summary", "event_bus"),
+            "session" => ("session_summary", "session_bus"),
+            _ => ("document_summary", "chunk_bus"),
+        };
+        let path = buses.join(file);
+        let bytes = std::fs::read(&path).unwrap();
+        let day = bus_support::event(&format!("evt_fine{number}"), 1, "Fine.");
+        bus_support::events_day(&buses, &format!("2026-05-0{}", number + 1), &[day]);
+        let fine = |turn: &str| {
+            let id = format!("fine{number}{turn}");
+            ask(&id, "event_summary", "event_bus", &[&format!("evt_fine{number}")])
+        };
+        let try_it = |turn: &str| -> (Value, Value) {
+            let name = format!("{what}{turn}");
+            home.append(&lines(&[ask(&name, kind, bus, &[id]), fine(turn)]));
+            home.expect(0, &["drain"]);
+            let other = last_ack(&home, &format!("fine{number}{turn}"));
+            assert!(other["summary"].is_object(), "{what}{turn}: {other}");
+            (last_ack(&home, &name), error_of(&home, &name))
+        };
+        std::fs::remove_file(&path).unwrap();
+        let (ack, error) = try_it("_gone");
+        assert_eq!(ack["reason_code"], MISMATCH, "{ack}");
+        assert_eq!((&error["class"], &error["subtype"]), (&json!(MISSING), &json!(subtype)));
+        check_details(&error);
+        assert!(error["details"]["expected_path"].as_str().unwrap().ends_with(file));
+
+        // As another format only, which is not read.
+        let other = path.with_extension("parquet");
+        std::fs::write(&other, b"PAR1").unwrap();
+        let (ack, error) = try_it("_parquet");
+        assert_eq!(ack["status"], "rejected_invalid_input");
+        let told = (&error["class"], &error["subtype"]);
+        assert_eq!(told, (&json!(SCHEMA), &json!("UNSUPPORTED_FORMAT")), "{ack}");
+        check_details(&error);
+        std::fs::remove_file(&other).unwrap();
+
+        // Something that opens and cannot be read.
+        std::fs::create_dir(&path).unwrap();
+        let (ack, error) = try_it("_unreadable");
+        assert_eq!(ack["status"], "failed_transient", "{ack}");
+        assert_eq!(ack["reason_code"], "unavailable");
+        assert_eq!(error["class"], "STORAGE_UNAVAILABLE", "{error}");
+        check_details(&error);
+        assert_eq!(error["details"]["retryable"], true);
+        std::fs::remove_dir(&path).unwrap();
+        std::fs::write(&path, &bytes).unwrap();
+        home.expect(0, &["retry", &format!("{what}_unreadable")]);
+        home.expect(0, &["drain"]);
+        let healed = last_ack(&home, &format!("{what}_unreadable"));
+        assert_eq!(healed["status"], "completed", "{healed}");
+    }
+    check_published(&home);
+}
+
+/// Clusters are no input of any request: whatever is wrong with them disturbs nobody.
+#[test]
+fn clusters_are_never_read() {
+    let home = home();
+    let buses = home.path("buses");
+    bus_support::write(&buses, "clusters/daily/2026-02-10.clusters.jsonl", "no json\n");
+    bus_support::write(&buses, "clusters/daily/2026-02-11.clusters.parquet", "PAR1");
+    bus_support::write(&buses, "clusters/manifest/2026-02-10.clusters.manifest.json", "{");
+    home.append(&lines(&of_every_stream()));
+    home.expect(0, &["drain"]);
+    for asked in of_every_stream() {
+        assert_eq!(last_ack(&home, asked["request_id"].as_str().unwrap())["status"], "completed");
+    }
+    check_published(&home);
+}
+
+/// Both spellings, both names and both meanings that producers may choose are read, and what they
+/// should know is noted in the record of the run.
+#[test]
+fn what_may_be_written_in_two_ways_is_read_in_both() {
+    let home = home();
+    let buses = home.path("buses");
+    // The other name of a session manifest, the registry's markers, hashes with their prefix.
+    let mut session = bus_support::session("ses_2", "2026-02-11", 5, &["evt_3"]);
+    session["schema_version"] = "sessions.v1".into();
+    session["source"]["input_manifest_sha256"] = sha256("other events").hex().into();
+    bus_support::sessions_day(&buses, "2026-02-11", true, &[session]);
+    let short = buses.join("sessions/manifest/2026-02-11.manifest.json");
+    flip(&short, "\"sha256\":\"", "\"sha256\":\"sha256:");
+    flip(&short, "\"session.v1\"", "\"sessions.v1\"");
+    // The first version of event manifests.
+    let event = bus_support::event("evt_v1", bus_support::MIDNIGHT + 5, "Of the first version.");
+    bus_support::events_day(&buses, "2026-02-12", &[event]);
+    let manifest = "eventbus/manifest/2026-02-12.manifest.json";
+    let mut old: Value =
+        serde_json::from_slice(&std::fs::read(buses.join(manifest)).unwrap()).unwrap();
+    old["schema_version"] = "event_manifest.v1".into();
+    old["counts"] = json!({"events_total": 1, "events_by_role": {"user": 1}});
+    old.as_object_mut().unwrap().remove("kind_registry");
+    old["integrity"].as_object_mut().unwrap().remove("lines");
+    old["daily_path"] = "/somewhere/else/2026-02-12.jsonl".into();
+    bus_support::write(&buses, manifest, old.to_string());
+    // A session may name its events by the hash of their data or of their manifest.
+    let events = std::fs::read(buses.join("eventbus/daily/2026-02-12.jsonl")).unwrap();
+    let named = std::fs::read(buses.join(manifest)).unwrap();
+    for (id, day, anchor) in [
+        ("ses_data", "2026-02-12", sha256(&events).hex()),
+        ("ses_manifest", "2026-02-13", sha256(&named).prefixed()),
+    ] {
+        let mut session = bus_support::session(id, day, 5, &["evt_v1"]);
+        session["source"]["input_manifest_day"] = "2026-02-12".into();
+        session["source"]["input_manifest_sha256"] = anchor.into();
+        bus_support::sessions_day(&buses, day, false, &[session]);
+    }
+    // The registry's marker of a chunk.
+    let mut chunk = bus_support::chunk("chk_v", "doc_v", 0, "Of another marker.");
+    chunk["schema_version"] = "chunk.v1".into();
+    bus_support::chunks(&buses, "2026-02-12", &[chunk]);
+    let session = |id: &str| ask(id, "session_summary", "session_bus", &[id]);
+    let asked = [
+        session("ses_2"),
+        session("ses_data"),
+        session("ses_manifest"),
+        ask("evt_v1", "event_summary", "event_bus", &["evt_v1"]),
+        // One id, and two readings of it.
+        ask("as_document", "document_summary", "chunk_bus", &["doc_v"]),
+        ask("as_chunks", "chunk_set_summary", "chunk_bus", &["doc_v"]),
+    ];
+    home.append(&lines(&asked));
+    home.expect(0, &["drain"]);
+    for asked in &asked {
+        let ack = last_ack(&home, asked["request_id"].as_str().unwrap());
+        assert!(ack["summary"].is_object(), "{ack}");
+    }
+    let (records, _) = run_records(&home);
+    let warnings: Vec<(&str, &str)> = list(&records[0]["warnings"])
+        .iter()
+        .map(|one| (one["type"].as_str().unwrap(), one["message"].as_str().unwrap()))
+        .collect();
+    let of = |kind: &str| warnings.iter().filter(|(one, _)| *one == kind).collect::<Vec<_>>();
+    assert_eq!(of("UPSTREAM_MANIFEST_NAME").len(), 1, "{warnings:?}");
+    let anchors = of("SESSION_CUT_FROM_OTHER_EVENTS");
+    assert_eq!(anchors.len(), 1, "{warnings:?}");
+    assert!(anchors[0].1.contains("ses_2"), "{warnings:?}");
+    check_published(&home);
+}
