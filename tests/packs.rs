@@ -316,3 +316,66 @@ fn several_threads_give_the_same_bytes() {
     });
     assert!(together.iter().all(|other| *other == alone));
 }
+
+/// Runs a flow over one text.
+fn over(flow_id: &str, text: &str) -> Value {
+    let packs = packs();
+    let pack = packs
+        .iter()
+        .find(|pack| pack.record.flow_id == flow_id && pack.record.variant.is_none())
+        .expect("the flow is there");
+    run(pack, Map::new(), &[SourceText { id: "a".into(), text: text.into() }]).structured
+}
+
+#[test]
+fn a_reader_finds_what_is_in_texts_nobody_tuned_for() {
+    let event = "email.triage.extract_event.calendar_event.v1";
+    let turn = over(
+        event,
+        "De: Consultorio <turnos@paredes.example>\nFecha: lunes, 9 de marzo de 2026 18:22\nAsunto: Recordatorio de turno\n\nLe recordamos que tiene un turno con la Dra. Paredes el jueves 12/03 a las 16:45 hs en Av. Corrientes 3247, 4° B.\nPor favor traiga los estudios. El copago es de $ 8.500.",
+    );
+    assert_eq!(turn["start"], "2026-03-12T16:45:00", "the year is the mail's: {turn:#}");
+    assert_eq!(turn["location"], "Av. Corrientes 3247");
+    let offer = over(
+        event,
+        "From: News <hi@byte.example>\nDate: Sat, 7 Mar 2026 08:00:00 +0000\nSubject: Five lessons\n\nA 40% discount on our workshop, valid until March 15.\nUnsubscribe here.",
+    );
+    assert_eq!(offer["has_event"], false, "an offer that ends is no appointment: {offer:#}");
+
+    let minutes = "Minutes – product sync, Tue 3 March 2026\nPresent: Ana, Bruno, Chidi (remote).\n1) Pricing. Decided to keep the free tier until June. Bruno to draft the announcement by Friday 13 March.\n2) Churn is up to 4.1%. Nothing to report there.\nNext meeting: Tuesday 17 March, 14:00 CET.";
+    let tasks = over("email.triage.extract_task.task_item.v1", minutes);
+    let tasks = tasks["tasks"].as_array().expect("a list");
+    assert_eq!(tasks.len(), 1, "{tasks:#?}");
+    assert_eq!(tasks[0]["name"], "Bruno to draft the announcement by Friday 13 March.");
+    assert_eq!(tasks[0]["due_date"], "2026-03-13");
+    let title = over("digest.weekly.summarize.weekly_digest.v1", minutes);
+    assert_eq!(title["title"], "Minutes – product sync, Tue 3 March 2026");
+
+    let phishing = "From: \"Soporte Banco\" <seguridad@banc0.example>\nSubject: URGENTE\n\nEstimado cliente, haga click AQUI dentro de las 24 hs o su cuenta sera bloqueada. Ingrese su clave y numero de tarjeta.";
+    let gate = over("email.gatekeeper.classify.gatekeeper_item.v1", phishing);
+    assert_eq!(gate["route"], "spam", "{gate:#}");
+
+    let screen = "jobs.posting.screen.job_screening.v2";
+    let poem = "La tarde cae despacio\nsobre el patio de mi abuela,\ny un gorrión, sin permiso,\nse roba la luz que queda.";
+    let poem = over(screen, poem);
+    assert_eq!(
+        (&poem["posting_quality"], &poem["company_name"]),
+        (&json!("not_a_posting"), &Value::Null)
+    );
+    let posting = over(
+        screen,
+        "Buscamos Data Engineer Sr. — 100% remoto (LATAM)\nSumamos a una persona con 5+ años con Python y SQL (excluyente).\nOfrecemos: USD 4.000 - 5.000 mensuales. No ofrecemos sponsoreo de visa. Enviar CV antes del 30 de abril de 2026.",
+    );
+    assert_eq!(posting["job_title"], "Data Engineer Sr", "{posting:#}");
+    assert_eq!(posting["deadline"], "2026-04-30");
+
+    let calls = "1. Beca Norte 2027 — cierre 15 de mayo de 2026 — https://norte.example/becas\n2. Fondo de software — cierre 30/04/2026 — para pymes\n3. Beca Norte Master (deadline May 15, 2026) — https://norte.example/becas\n";
+    let ranked = over("opportunities.digest.rank_and_route.v1", calls);
+    assert_eq!(ranked["duplicates"], json!([["1", "3"]]), "{ranked:#}");
+    assert_eq!(ranked["ranked"].as_array().map(Vec::len), Some(2));
+
+    let table = "| run | status | error |\n|-----|--------|-------|\n| ingest | success | |\n| embed | failed | No space left on device |\n";
+    let report = over("ops.run.summarize.pipeline_run.v1", table);
+    let failures = report["failures"].as_array().expect("a list");
+    assert_eq!(failures.len(), 1, "the names of the columns are no failure: {report:#}");
+}

@@ -461,7 +461,7 @@ fn stand_in(sources: &[SourceText]) -> String {
     let Some(source) = sources.iter().find(|source| !source.text.trim().is_empty()) else {
         return String::new();
     };
-    let text = source.text.trim();
+    let text = below_headers(source.text.trim());
     let end = text.char_indices().nth(STAND_IN_CHARS).map_or(text.len(), |(at, _)| at);
     let cut = &text[..end];
     let last = [". ", ".\n", "! ", "? "].iter().filter_map(|sign| cut.rfind(sign)).max();
@@ -469,6 +469,23 @@ fn stand_in(sources: &[SourceText]) -> String {
         Some(at) if end < text.len() => cut[..=at].to_owned(),
         _ => cut.trim_end().to_owned(),
     }
+}
+
+/// The text of a mail without the lines above it, if it has both.
+fn below_headers(text: &str) -> &str {
+    const HEADERS: [&str; 10] =
+        ["from", "to", "cc", "date", "subject", "de", "para", "fecha", "asunto", "enviado"];
+    let is_header = |line: &str| {
+        let label = line.split_once(':').map(|(label, _)| label.trim().to_lowercase());
+        label.is_some_and(|label| HEADERS.contains(&label.as_str()))
+    };
+    let mut rest = text;
+    let mut headers = 0;
+    while let Some((_, below)) = rest.split_once('\n').filter(|(line, _)| is_header(line)) {
+        (rest, headers) = (below, headers + 1);
+    }
+    let body = rest.trim_start();
+    if headers >= 2 && !body.is_empty() { body } else { text }
 }
 
 /// Short, medium and long renderings from the tree, where the pack gives none.

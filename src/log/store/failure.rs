@@ -1,7 +1,9 @@
 //! From the engine's errors and panics to ours.
 
+use std::cell::Cell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
 
 use crate::log::error::LogError;
 
@@ -17,12 +19,34 @@ pub(super) fn engine<E: Into<redb::Error>>(doing: &'static str) -> impl FnOnce(E
     }
 }
 
+thread_local! {
+    /// Whether this thread is inside [`guarded`], where a panic is an answer and no crash.
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Keeps the report of a panic that is caught from being printed: its words are in the error.
+fn quiet_while_guarded() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        let report = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !GUARDED.get() {
+                report(panic);
+            }
+        }));
+    });
+}
+
 /// Runs `work`; a panic of the engine, which trusts the pages it reads, is reported as damage.
 pub(super) fn guarded<T>(
     doing: &'static str,
     work: impl FnOnce() -> Result<T, LogError>,
 ) -> Result<T, LogError> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+    quiet_while_guarded();
+    let before = GUARDED.replace(true);
+    let done = catch_unwind(AssertUnwindSafe(work));
+    GUARDED.set(before);
+    done.unwrap_or_else(|panic| {
         let what = panic
             .downcast_ref::<String>()
             .map(String::as_str)

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use super::super::text::stopwords;
 use super::super::text::words::{fold, for_each_token};
 use super::super::text::{Kind, Text};
 use super::Mention;
@@ -185,6 +186,8 @@ pub fn cues_of(purpose: Purpose) -> &'static [&'static str] {
             "completar",
             "pagar",
             "llamar",
+            "se encarga de",
+            "quedo en",
         ],
         Purpose::Question => &[],
         Purpose::Decision => &[
@@ -335,8 +338,11 @@ pub fn cues_of(purpose: Purpose) -> &'static [&'static str] {
             "pendiente*",
             "falta",
             "faltan",
-            "queda",
-            "quedan",
+            "me queda",
+            "nos queda",
+            "queda por",
+            "quedan por",
+            "queda pendiente",
             "manana",
             "proximo paso",
             "proximos pasos",
@@ -395,6 +401,7 @@ pub fn with_purpose(index: &Index<'_, '_>, purpose: Purpose, more: &[String]) ->
     let mut found =
         index.sentences(cues_of(purpose).iter().copied().chain(more.iter().map(String::as_str)));
     match purpose {
+        Purpose::Action => found.extend((0..text.sentences.len()).filter(|&at| assigns(index, at))),
         Purpose::Question => found.extend((0..text.sentences.len()).filter(|&at| asks(text, at))),
         Purpose::Figure => {
             found.extend((0..text.sentences.len()).filter(|&at| has_figure(text, at)))
@@ -407,11 +414,42 @@ pub fn with_purpose(index: &Index<'_, '_>, purpose: Purpose, more: &[String]) ->
     found.retain(|&at| {
         !matches!(
             text.block_of(at).kind,
-            Kind::Heading(_) | Kind::Header | Kind::Code | Kind::Signature | Kind::Quote
+            Kind::Heading(_)
+                | Kind::Header
+                | Kind::Columns
+                | Kind::Code
+                | Kind::Signature
+                | Kind::Quote
         )
     });
     found.retain(|&at| text.tokens_of(at).len() > 1);
     found
+}
+
+/// `Bruno to draft the note`, `Ana will call`: somebody the text names more than once, always with a
+/// capital, has something to do.
+fn assigns(index: &Index<'_, '_>, sentence: usize) -> bool {
+    let text = index.text;
+    let tokens = text.tokens_of(sentence);
+    let [name, link, verb, ..] = tokens else { return false };
+    if !matches!(text.folded(link), "to" | "will" | "must" | "debe" | "enviara" | "prepara") {
+        return false;
+    }
+    let part = text.parts[text.sentences[sentence].part].text;
+    let said = |token: &super::super::text::words::Token| {
+        part.get(token.start as usize..token.end as usize).unwrap_or_default()
+    };
+    let lower = |word: &str| word.chars().next().is_some_and(char::is_lowercase);
+    let folded = text.folded(name);
+    if stopwords::is_stop_word(folded) {
+        return false;
+    }
+    let known = index.find(folded);
+    let capital = |mention: &Mention| {
+        let source = text.parts[text.sentences[mention.sentence].part].text;
+        source[mention.start..mention.end].chars().next().is_some_and(char::is_uppercase)
+    };
+    lower(said(verb)) && known.len() > 1 && known.iter().all(capital)
 }
 
 fn asks(text: &Text<'_>, sentence: usize) -> bool {

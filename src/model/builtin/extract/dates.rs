@@ -2,7 +2,8 @@
 //!
 //! Absolute dates are read as written (ISO, `3 de marzo de 2026`, `March 3rd, 2026`, `03/04/2026`). A
 //! date without its year, a weekday, `tomorrow` or `en 3 días` needs an anchor: the date of the mail or
-//! message. Without one nothing is reported: today is never assumed. `03/04/2026` in an English text
+//! message. Without one nothing is reported: today is never assumed. A text that names one year in its
+//! full dates lends it to those without. `03/04/2026` in an English text
 //! could be either month and is not reported.
 
 use chrono::{Datelike as _, Days, NaiveDate, Weekday};
@@ -90,10 +91,26 @@ pub fn parse_anchor(value: &str) -> Option<NaiveDate> {
 
 /// Every date and time of the text, in reading order.
 pub fn find(text: &Text<'_>, anchor: Option<NaiveDate>) -> Vec<When> {
+    let own = match anchor {
+        Some(_) => None,
+        None => own_anchor(&scan(text, None, None)),
+    };
+    scan(text, anchor, own)
+}
+
+/// The first full date of a text whose full dates are all of one year: dates without their year are
+/// of that time too. It is no today: what is relative stays unsaid.
+fn own_anchor(found: &[When]) -> Option<NaiveDate> {
+    let mut dates = found.iter().filter_map(|when| when.date);
+    let first = dates.next()?;
+    dates.all(|date| date.year() == first.year()).then_some(first)
+}
+
+fn scan(text: &Text<'_>, anchor: Option<NaiveDate>, own: Option<NaiveDate>) -> Vec<When> {
     let mut found = Vec::new();
     for sentence in 0..text.sentences.len() {
         let first = found.len();
-        Scanner { text, sentence, anchor, tokens: text.tokens_of(sentence) }.scan(&mut found);
+        Scanner { text, sentence, anchor, own, tokens: text.tokens_of(sentence) }.scan(&mut found);
         join_clocks(text, sentence, first, &mut found);
     }
     found
@@ -103,6 +120,7 @@ struct Scanner<'t, 'a> {
     text: &'t Text<'a>,
     sentence: usize,
     anchor: Option<NaiveDate>,
+    own: Option<NaiveDate>,
     tokens: &'t [Token],
 }
 
@@ -196,7 +214,7 @@ impl Scanner<'_, '_> {
 
     fn slashed(&self, at: usize) -> Option<(When, usize)> {
         let rest = self.rest(at);
-        let (a, b, year, used) = slashed(rest)?;
+        let (a, b, year, used) = slashed(rest).or_else(|| self.slashed_without_year(at))?;
         let day_first = match (a > 12, b > 12) {
             (true, false) => true,
             (false, true) => false,
@@ -206,8 +224,32 @@ impl Scanner<'_, '_> {
         };
         let (day, month) = if day_first { (a, b) } else { (b, a) };
         let date = self.complete(year, month, day)?;
+        // A weekday in front that is another one says that something was misread.
+        let named = at.checked_sub(1).and_then(|before| weekday(self.word(before)));
+        if year.is_none() && named.is_some_and(|named| named != date.weekday()) {
+            return None;
+        }
         let start = self.tokens[at].start as usize;
         Some(self.at_bytes(start, start + used, Some(date), None))
+    }
+
+    /// `el 12/03`, `jueves 12/03`: only a word in front makes two numbers a date.
+    fn slashed_without_year(&self, at: usize) -> Option<(u32, u32, Option<i32>, usize)> {
+        const LEADING: [&str; 13] = [
+            "el", "al", "del", "dia", "hasta", "desde", "vence", "cierre", "cierra", "on", "by",
+            "until", "date",
+        ];
+        let before = self.word(at.checked_sub(1)?);
+        if !LEADING.contains(&before) && weekday(before).is_none() {
+            return None;
+        }
+        let rest = self.rest(at);
+        let (a, first) = digits(rest, 2)?;
+        let (b, second) = digits(rest[first..].strip_prefix('/')?, 2)?;
+        let used = first + 1 + second;
+        let ends = !rest[used..].starts_with(|c: char| c.is_alphanumeric() || c == '/');
+        let plausible = (1..=31).contains(&a) && (1..=31).contains(&b);
+        (ends && plausible).then_some((a, b, None, used))
     }
 
     fn day_month(&self, at: usize) -> Option<(When, usize)> {
@@ -241,7 +283,7 @@ impl Scanner<'_, '_> {
         if let Some(year) = year {
             return NaiveDate::from_ymd_opt(year, month, day);
         }
-        let anchor = self.anchor?;
+        let anchor = self.anchor.or(self.own)?;
         let this = NaiveDate::from_ymd_opt(anchor.year(), month, day)?;
         match (anchor - this).num_days() {
             late if late > PAST_DAYS => NaiveDate::from_ymd_opt(anchor.year() + 1, month, day),
@@ -656,6 +698,37 @@ mod tests {
         for (source, expected) in cases {
             assert_eq!(found(source, Some("2026-02-11")), [expected], "{source}");
             assert!(found(source, None).is_empty(), "{source}");
+        }
+    }
+
+    #[test]
+    fn dates_without_their_year_take_it_from_the_mail_or_the_text() {
+        for (source, expected) in [
+            (
+                "Fecha: 9 de marzo de 2026\n\nEl turno es el jueves 12/03 a las 16:45 hs.",
+                "2026-03-12T16:45:00",
+            ),
+            (
+                "Minutes of 3 March 2026.\nThe next meeting is on Tuesday 17 March, 14:00.",
+                "2026-03-17T14:00:00",
+            ),
+            ("Actualizado el 2026-02-27. Llamar el 5 de marzo.", "2026-03-05"),
+        ] {
+            assert_eq!(found(source, None).last().unwrap(), expected, "{source}");
+        }
+        for source in [
+            "El turno es el jueves 12/03 a las 16:45 hs.",
+            "Del 3 de marzo de 2025 al 4 de mayo de 2026. Llamar el 5 de junio.",
+            "El 9 de marzo de 2026 fue lunes. Lo vemos el viernes 12/03.",
+            "El 9 de marzo de 2026 ganaron 12/03, casi 3/4, y mañana juegan.",
+        ] {
+            let all = found(source, None);
+            assert!(
+                all.iter().all(|when| !when.contains("06-05")
+                    && !when.contains("03-12")
+                    && !when.contains("03-10")),
+                "{all:?}"
+            );
         }
     }
 

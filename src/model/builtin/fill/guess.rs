@@ -160,10 +160,10 @@ fn rule(name: &str, numeric: bool) -> Option<Rule> {
         _ if has(&["email", "mail"]) => Rule::Email,
         _ if has(&["url", "link"]) => Rule::Url { prefer: Vec::new(), inputs: Vec::new() },
         _ if has(&["deadline", "due", "date", "fecha", "day"]) => {
-            Rule::When { part: Part::Date, cues: Vec::new(), only: false }
+            Rule::When { part: Part::Date, cues: Vec::new(), only: false, without: Vec::new() }
         }
         _ if has(&["start", "time", "when"]) => {
-            Rule::When { part: Part::DateTime, cues: Vec::new(), only: false }
+            Rule::When { part: Part::DateTime, cues: Vec::new(), only: false, without: Vec::new() }
         }
         _ if has(&["price", "amount", "salary", "cost", "budget", "precio", "monto"]) => {
             Rule::Amount { cues: Vec::new() }

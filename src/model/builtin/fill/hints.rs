@@ -59,6 +59,9 @@ pub struct ItemsHint {
     /// Members that may hold its id.
     #[serde(default)]
     pub id: Vec<String>,
+    /// A single item that is only a text with a list in it stands for the items of that list.
+    #[serde(default)]
+    pub split: bool,
 }
 
 /// A length.
@@ -102,6 +105,30 @@ pub enum Style {
     Tag,
     /// First letter upper case.
     Title,
+}
+
+/// How found words must begin.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Begins {
+    /// Anyhow.
+    #[default]
+    Any,
+    /// With a letter.
+    Letter,
+    /// With a capital.
+    Capital,
+}
+
+impl Begins {
+    /// Whether words may begin with this.
+    pub fn allows(self, first: char) -> bool {
+        match self {
+            Begins::Any => true,
+            Begins::Letter => first.is_alphabetic(),
+            Begins::Capital => first.is_uppercase(),
+        }
+    }
 }
 
 /// How a confidence is written.
@@ -236,6 +263,12 @@ pub enum Rule {
         /// Most words.
         #[serde(default = "six")]
         words: usize,
+        /// How it must begin.
+        #[serde(default)]
+        begins: Begins,
+        /// With the cue itself: `room 4`.
+        #[serde(default)]
+        keep: bool,
     },
     /// Key phrases.
     Phrases {
@@ -289,6 +322,9 @@ pub enum Rule {
         /// Only in such sentences.
         #[serde(default)]
         only: bool,
+        /// Never in sentences that say one of these.
+        #[serde(default)]
+        without: Vec<String>,
     },
     /// The day a member of the last item that has one names.
     LastDay {

@@ -9,12 +9,12 @@ use chrono::NaiveDate;
 use serde_json::{Value, json};
 
 use super::super::extract::dates;
+use super::super::extract::tokens;
 use super::super::rank::select::shorten;
 use super::super::text::stopwords;
 use super::super::text::words::{fold, for_each_token};
 use super::filled::Filled;
 use super::hints::RankingPart;
-use super::pages::text_of;
 use super::scene::{Focus, Scene};
 
 /// Points at which one should apply, and watch.
@@ -190,22 +190,38 @@ fn id_of(scene: &Scene<'_, '_>, focus: &Focus) -> String {
 }
 
 fn duplicates(scene: &Scene<'_, '_>, foci: &[Focus]) -> Vec<Vec<String>> {
-    let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for focus in foci {
-        let members = focus.item.and_then(|item| scene.items.get(item)).map(|item| &item.members);
-        let url = members
-            .and_then(|members| members.get("url"))
-            .and_then(Value::as_str)
-            .filter(|url| !url.trim().is_empty());
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    for (at, focus) in foci.iter().enumerate() {
         let title = words(&title_of(scene, focus)).into_iter().collect::<Vec<_>>().join(" ");
-        let key = if title.is_empty() {
-            url.map(fold).unwrap_or_else(|| text_of(Filled::text(id_of(scene, focus))))
-        } else {
-            title
-        };
-        groups.entry(key).or_default().push(id_of(scene, focus));
+        let keys = [(!title.is_empty()).then(|| format!("title {title}")), link_of(scene, focus)];
+        let keys: Vec<String> = keys.into_iter().flatten().collect();
+        let known = keys.iter().find_map(|key| seen.get(key).copied());
+        let group = known.unwrap_or_else(|| {
+            groups.push(Vec::new());
+            groups.len() - 1
+        });
+        groups[group].push(at);
+        for key in keys {
+            seen.entry(key).or_insert(group);
+        }
     }
-    groups.into_values().filter(|group| group.len() > 1).collect()
+    let repeated = groups.into_iter().filter(|group| group.len() > 1);
+    repeated.map(|group| group.iter().map(|&at| id_of(scene, &foci[at])).collect()).collect()
+}
+
+/// The link of an item: its member, else the one link of its text.
+fn link_of(scene: &Scene<'_, '_>, focus: &Focus) -> Option<String> {
+    let members = focus.item.and_then(|item| scene.items.get(item)).map(|item| &item.members);
+    let given = members.and_then(|members| members.get("url")).and_then(Value::as_str);
+    let said = || {
+        let mut found = focus.sentences.iter().flat_map(|&at| tokens::urls(scene.text, at));
+        let first = found.next().filter(|_| found.next().is_none());
+        first.map(|mention| scene.quote_mention(mention, 2_000).text)
+    };
+    let link = given.map(str::to_owned).or_else(said)?;
+    let link = fold(link.trim().trim_end_matches('/'));
+    (!link.is_empty()).then(|| format!("link {link}"))
 }
 
 fn words(text: &str) -> BTreeSet<String> {

@@ -12,10 +12,11 @@ use super::super::extract::tokens;
 use super::super::extract::{Mention, dates};
 use super::super::phrases::key_phrases;
 use super::super::rank::select::{Quoted, shorten};
+use super::super::text::blocks::Role;
 use super::super::text::words::fold;
 use super::super::text::{Kind, lines};
 use super::filled::Filled;
-use super::hints::{KindHint, Part, Points, Rule, Style, Who};
+use super::hints::{Begins, KindHint, Part, Points, Rule, Style, Who};
 use super::scene::{Focus, Scene, plain};
 use super::{latex, news, objects, pages, people, perspectives, ranking, requirements};
 
@@ -38,7 +39,9 @@ impl Scene<'_, '_> {
                 .find(|found| !found.is_empty())
                 .unwrap_or_default(),
             Rule::Label { labels, bytes } => self.label(labels, *bytes, focus),
-            Rule::After { cues, until, words } => self.after(cues, until, *words, focus),
+            Rule::After { cues, until, words, begins, keep } => {
+                self.after(cues, until, *words, *begins, *keep, focus)
+            }
             Rule::Phrases { most, style } => Filled::List(self.phrases(*most, *style, focus)),
             Rule::Phrase { style } => {
                 self.phrases(1, *style, focus).into_iter().next().unwrap_or_default()
@@ -53,7 +56,9 @@ impl Scene<'_, '_> {
                 .best_of(self.select(over, focus, *who), 1)
                 .first()
                 .map_or(Filled::Nothing, |&at| Filled::quoted(self.quote(at, *bytes))),
-            Rule::When { part, cues, only } => self.when(*part, cues, *only, focus),
+            Rule::When { part, cues, only, without } => {
+                self.when(*part, cues, *only, without, focus)
+            }
             Rule::LastDay { names } => {
                 let days = self
                     .items
@@ -160,6 +165,9 @@ impl Scene<'_, '_> {
         if let Some(heading) = of_kind(|kind| matches!(kind, Kind::Heading(_))).filter(opens) {
             return Filled::quoted(self.quote_trimmed(heading, bytes));
         }
+        if let Some(opening) = self.opening_line(focus, bytes) {
+            return Filled::quoted(opening);
+        }
         let prose = |at: &usize| !matches!(self.text.block_of(*at).kind, Kind::Heading(_));
         let said: Vec<usize> = self
             .select(&Default::default(), focus, Some(Who::User))
@@ -172,6 +180,25 @@ impl Scene<'_, '_> {
             Some(at) => Filled::quoted(self.quote_trimmed(at, bytes)),
             None => Filled::quoted(self.summary(focus, 1, bytes)),
         }
+    }
+
+    /// The first line of a text that looks like its title: short, without a stop, and with more below.
+    fn opening_line(&self, focus: &Focus, bytes: usize) -> Option<Quoted> {
+        let first = *focus.sentences.first()?;
+        let block = self.text.block_of(first);
+        if block.kind != Kind::Paragraph || block.role != Role::None {
+            return None;
+        }
+        let place = &self.text.sentences[first];
+        let source = self.text.parts[place.part].text;
+        if !source[..place.start].trim().is_empty() {
+            return None;
+        }
+        let (line, below) = source[place.start..].split_once('\n')?;
+        let is_more = below.trim().len() > line.len();
+        let title = lines::opens_as_title(line) && is_more;
+        let end = place.start + line.trim_end().len();
+        title.then(|| Quoted::range(self.text, place.part, place.start, end, bytes))
     }
 
     fn quote_trimmed(&self, sentence: usize, bytes: usize) -> Quoted {
@@ -248,12 +275,23 @@ impl Scene<'_, '_> {
         best.map_or(Filled::Nothing, |(_, quoted)| Filled::quoted(quoted))
     }
 
-    fn after(&self, cues: &[String], until: &[String], words: usize, focus: &Focus) -> Filled {
-        for cue in cues {
-            for mention in self.mentions(cue, focus) {
-                if let Some(range) = self.words_after(mention, until, words) {
-                    return Filled::quoted(self.quote_mention(range, 200));
+    fn after(
+        &self,
+        cues: &[String],
+        until: &[String],
+        words: usize,
+        begins: Begins,
+        keep: bool,
+        focus: &Focus,
+    ) -> Filled {
+        for mention in cues.iter().flat_map(|cue| self.mentions(cue, focus)) {
+            let Some(mut range) = self.words_after(mention, until, words) else { continue };
+            let said = self.quote_mention(range, 200).text;
+            if said.chars().next().is_some_and(|first| begins.allows(first)) {
+                if keep {
+                    range.start = mention.start;
                 }
+                return Filled::quoted(self.quote_mention(range, 200));
             }
         }
         Filled::Nothing
@@ -265,7 +303,7 @@ impl Scene<'_, '_> {
         let tokens = self.text.tokens_of(mention.sentence);
         let first = tokens.iter().position(|token| token.start as usize >= mention.end)?;
         if !source[mention.end..tokens[first].start as usize]
-            .trim_matches([' ', '"', '“', '*', ':'])
+            .trim_matches([' ', '"', '“', '*', ':', '.'])
             .is_empty()
         {
             return None;
@@ -303,9 +341,18 @@ impl Scene<'_, '_> {
         written.filter(|phrase| !phrase.is_empty()).collect()
     }
 
-    fn when(&self, part: Part, cues: &[String], only: bool, focus: &Focus) -> Filled {
+    fn when(
+        &self,
+        part: Part,
+        cues: &[String],
+        only: bool,
+        without: &[String],
+        focus: &Focus,
+    ) -> Filled {
+        let not_meant = self.saying(without, focus);
         let inside = |mention: &Mention| {
-            focus.whole || focus.sentences.binary_search(&mention.sentence).is_ok()
+            (focus.whole || focus.sentences.binary_search(&mention.sentence).is_ok())
+                && not_meant.binary_search(&mention.sentence).is_err()
         };
         let said: Vec<_> = self
             .whens()
@@ -369,7 +416,7 @@ impl Scene<'_, '_> {
     fn is_said(&self, sentence: usize) -> bool {
         !matches!(
             self.text.block_of(sentence).kind,
-            Kind::Header | Kind::Quote | Kind::Signature | Kind::Code
+            Kind::Header | Kind::Columns | Kind::Quote | Kind::Signature | Kind::Code
         )
     }
 
@@ -457,7 +504,7 @@ impl Scene<'_, '_> {
     fn weight_of(&self, sentence: usize) -> usize {
         match self.text.block_of(sentence).kind {
             Kind::Heading(_) | Kind::Header => 4,
-            Kind::Signature | Kind::Quote => 0,
+            Kind::Signature | Kind::Quote | Kind::Columns => 0,
             _ if sentence < 3 => 3,
             _ => 1,
         }

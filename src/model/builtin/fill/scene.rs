@@ -113,6 +113,16 @@ impl<'t, 'a> Scene<'t, 'a> {
             .and_then(|hint| items_of(self.inputs, hint).map(|items| (hint, items)));
         if let Some((hint, items)) = given.filter(|_| parts.iter().all(|part| part.item.is_some()))
         {
+            let is_text = |item: &Value| {
+                item.as_object()
+                    .is_none_or(|item| item.keys().all(|key| key == "id" || key == "text"))
+            };
+            if hint.split && items.len() == 1 && is_text(&items[0]) {
+                let listed = self.listed_items();
+                if listed.len() > 1 {
+                    return listed;
+                }
+            }
             let make = |(index, value): (usize, Value)| {
                 let members = value.as_object().cloned().unwrap_or_default();
                 let id = hint.id.iter().find_map(|name| members.get(name)).map(plain);
@@ -132,22 +142,21 @@ impl<'t, 'a> Scene<'t, 'a> {
     }
 
     fn items_in_text(&self) -> Vec<Item> {
-        let of_kind = |kind: Kind| {
-            let blocks = self
-                .text
-                .blocks
-                .iter()
-                .filter(move |block| block.kind == kind && !block.sentences.is_empty());
-            blocks
-                .take(ITEMS_MAX)
-                .map(|block| Item {
-                    sentences: block.sentences.clone().collect(),
-                    ..Item::default()
-                })
-                .collect::<Vec<_>>()
-        };
-        let listed = of_kind(Kind::Item);
-        if listed.len() > 1 { listed } else { of_kind(Kind::Paragraph) }
+        let listed = self.listed_items();
+        if listed.len() > 1 { listed } else { self.items_of_kind(Kind::Paragraph) }
+    }
+
+    fn listed_items(&self) -> Vec<Item> {
+        self.items_of_kind(Kind::Item)
+    }
+
+    fn items_of_kind(&self, kind: Kind) -> Vec<Item> {
+        let blocks = self.text.blocks.iter();
+        let blocks = blocks.filter(|block| block.kind == kind && !block.sentences.is_empty());
+        blocks
+            .take(ITEMS_MAX)
+            .map(|block| Item { sentences: block.sentences.clone().collect(), ..Item::default() })
+            .collect()
     }
 
     fn sentences_of_part(&self, part: usize) -> Vec<usize> {
@@ -191,7 +200,9 @@ impl<'t, 'a> Scene<'t, 'a> {
                 && without.binary_search(at).is_err()
         });
         found.retain(|&at| {
-            self.speaks(at, who) && self.text.tokens_of(at).len() >= over.least_words
+            self.text.block_of(at).kind != Kind::Columns
+                && self.speaks(at, who)
+                && self.text.tokens_of(at).len() >= over.least_words
         });
         if over.best {
             let budget = Budget { sentences: usize::MAX >> 8, bytes: usize::MAX >> 8 };

@@ -131,7 +131,7 @@ fn by_kind(kind: Kind) -> f64 {
         Kind::Quote => 0.25,
         Kind::Table => 0.2,
         Kind::Header => 0.12,
-        Kind::Code => 0.05,
+        Kind::Code | Kind::Columns => 0.05,
         Kind::Signature => 0.03,
     }
 }

@@ -32,6 +32,8 @@ pub enum Kind {
     Code,
     /// A row of a table.
     Table,
+    /// The row that names the columns of a table.
+    Columns,
     /// A mail header line.
     Header,
     /// A signature or another automatic ending.
@@ -184,7 +186,11 @@ impl<'a> Splitter<'a> {
             return self.heading(level, start + range.start..start + range.end);
         }
         if trimmed.starts_with('|') {
-            return self.single(Kind::Table, text);
+            // The row above the rule names the columns; it says nothing by itself.
+            let rule = |next: &str| next.contains("--") && !next.contains(char::is_alphanumeric);
+            let heads = self.next.is_some_and(|next| next.trim().starts_with('|') && rule(next));
+            let kind = if heads { Kind::Columns } else { Kind::Table };
+            return self.single(kind, text);
         }
         if let Some(item) = lines::list_item(line) {
             self.close();

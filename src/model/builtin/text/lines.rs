@@ -11,6 +11,24 @@ const LABEL_BYTES_MAX: usize = 48;
 /// Longest line that may be a heading without markup, in bytes.
 const PLAIN_HEADING_BYTES_MAX: usize = 80;
 
+/// What a letter begins or ends with.
+const COURTESY: [&str; 14] = [
+    "hi",
+    "hello",
+    "dear",
+    "thanks",
+    "thank",
+    "best",
+    "regards",
+    "hola",
+    "gracias",
+    "saludos",
+    "estimad",
+    "atentamente",
+    "cheers",
+    "kind",
+];
+
 const MAIL_HEADERS: [&str; 21] = [
     "from",
     "to",
@@ -238,6 +256,19 @@ pub fn plain_heading(line: &str) -> bool {
     letters > 1 && (all_upper || bold || colon) && !text.ends_with(['.', '!', '?', ','])
 }
 
+/// Whether the first line of a text names it: one phrase of a few words, a capital first, no stop.
+pub fn opens_as_title(line: &str) -> bool {
+    let text = line.trim();
+    let words = text.split_whitespace().count();
+    let starts_high = text.chars().next().is_some_and(|c| c.is_uppercase() || c.is_ascii_digit());
+    (2..=12).contains(&words)
+        && text.len() <= 90
+        && starts_high
+        && !text.ends_with(['.', '!', '?', ',', ';', ':', '…'])
+        && ![". ", "! ", "? "].iter().any(|stop| text.contains(stop) && !text.contains("Sr. "))
+        && !COURTESY.iter().any(|word| fold(text).starts_with(word))
+}
+
 /// Whether a line could be a title by its looks: few words, a capital first, no stop, no courtesy.
 pub fn reads_as_title(line: &str) -> bool {
     let text = line.trim();
@@ -253,23 +284,7 @@ pub fn reads_as_title(line: &str) -> bool {
         return false;
     }
     let folded = fold(text);
-    let courtesy = [
-        "hi",
-        "hello",
-        "dear",
-        "thanks",
-        "thank",
-        "best",
-        "regards",
-        "hola",
-        "gracias",
-        "saludos",
-        "estimad",
-        "atentamente",
-        "cheers",
-        "kind",
-    ];
-    !courtesy.iter().any(|word| folded.starts_with(word))
+    !COURTESY.iter().any(|word| folded.starts_with(word))
 }
 
 /// The id in a label line `[3] chunk-17` above the text of a source.
