@@ -1,7 +1,8 @@
 //! The whole core at growing sizes: `cargo bench --bench scale -- [REQUESTS]` (default 1,000,000).
 //!
 //! In slices of up to a million requests: ingest (read, validate, deduplicate, durable commit, ack
-//! projected), then complete them all, and print the rates, memory and file sizes after each slice.
+//! projected), then complete them all, and print the rates, the longest time a commit (with its
+//! checkpoint) held the sequencer, memory and file sizes after each slice.
 //! At the end: open after a clean close, and replay from the log alone. `--ingest-only` leaves the
 //! requests open and stops after the last slice, for a profiler.
 
@@ -30,7 +31,9 @@ fn main() {
     let only = std::env::args().any(|text| text == "--ingest-only");
     let dir = scratch("scale");
     let mut bench = Bench::open(&dir, None);
-    println!("requests   ingest/s   finish/s   resident MB   store MB   acks MB");
+    println!(
+        "requests   ingest/s   finish/s   longest stall ms   resident MB   store MB   acks MB"
+    );
     let mut done = 0;
     while done < total {
         write_queue(&bench.home.queue.clone(), done, slice).expect("write the queue");
@@ -39,9 +42,10 @@ fn main() {
         done += slice;
         let size = |path| std::fs::metadata(path).map_or(0, |meta| meta.len()) >> 20;
         println!(
-            "{done:>9}  {:>9.0}  {:>9.0}  {:>12}  {:>9}  {:>8}",
+            "{done:>9}  {:>9.0}  {:>9.0}  {:>16}  {:>12}  {:>9}  {:>8}",
             rate(&ingested),
             rate(&finished),
+            ingested.stall.max(finished.stall).as_millis(),
             resident() >> 20,
             size(bench.home.store()),
             size(bench.home.acks()),

@@ -87,7 +87,11 @@ fn an_unknown_home_and_a_bad_configuration() {
     std::fs::write(home.path("summarizer.toml"), "[comit]\nmax_batch = 3\n").unwrap();
     run(&home, 3, &["drain"]).says(&["unknown key", "did you mean"]);
     std::fs::write(home.path("summarizer.toml"), "[commit]\nmax_batch = \"many\"\n").unwrap();
-    run(&home, 3, &["status"]).says(&["commit.max_batch", "caused by:"]);
+    run(&home, 3, &["status"]).says(&["summarizer.toml", "commit.max_batch", "caused by:"]);
+    let mut command = home.command(&["status"]);
+    let told = Ran::of(command.env("SUMMARIZER_COMMIT_MAX_BATCH", "few").output().unwrap());
+    told.says(&["environment SUMMARIZER_COMMIT_MAX_BATCH"]);
+    assert!(!told.err.contains("summarizer.toml"), "the file is not to blame: {}", told.err);
     std::fs::remove_file(home.path("summarizer.toml")).unwrap();
     std::fs::write(home.path("flow_registry/registry.flow_packs.v1.jsonl"), "{}\n").unwrap();
     run(&home, 3, &["drain"]).says(&["flow registry", "line 1"]);

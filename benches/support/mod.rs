@@ -147,6 +147,8 @@ pub struct Ingested {
     pub lines: u64,
     pub elapsed: Duration,
     pub commits: u64,
+    /// Longest time the sequencer stood still for a commit; those with a checkpoint take longest.
+    pub stall: Duration,
 }
 
 impl Bench {
@@ -225,11 +227,13 @@ impl Bench {
                     }
                     let mark =
                         QueueMark { position: arrived.end, consumed: Some(arrived.consumed) };
+                    let standing = Instant::now();
                     self.finish();
                     let cursors = self.projector.cursors();
                     self.engine
                         .seal(Some(mark.encode()), CheckpointWhen::Due, &cursors, now)
                         .expect("seal");
+                    done.stall = done.stall.max(standing.elapsed());
                 }
                 IntakeMessage::CaughtUp(_) => break,
                 IntakeMessage::Failed(error) => panic!("{error}"),
@@ -292,7 +296,9 @@ impl Bench {
                 done.lines += 1;
             }
             done.commits += 1;
+            let standing = Instant::now();
             self.commit(None);
+            done.stall = done.stall.max(standing.elapsed());
         }
         done.elapsed = started.elapsed();
         done

@@ -13,7 +13,7 @@ use super::Context;
 use super::failure::{Exit, Failure};
 use crate::compaction::book::{MakeNotes, Notary, RunBook};
 use crate::compaction::files::SnapshotStore;
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, Origin};
 use crate::contract::hash::push_hex;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
@@ -62,7 +62,14 @@ pub fn load_config(context: &Context) -> Result<Config, Failure> {
         }
     };
     parse_config(text.as_deref()).map_err(|error| {
-        Failure::new(Exit::Config, format!("the configuration {} is invalid", path.display()))
+        let what = match &error {
+            // The error names the variable; the file may not even exist.
+            ConfigError::BadValue { origin: Origin::Environment(_), .. } => {
+                "the configuration is invalid".to_owned()
+            }
+            _ => format!("the configuration {} is invalid", path.display()),
+        };
+        Failure::new(Exit::Config, what)
             .because(&error)
             .hint("`summarizer config` lists every key with its default")
     })

@@ -11,6 +11,7 @@
 
 use bincode::de::Decoder;
 use bincode::enc::Encoder;
+use bincode::enc::write::Writer;
 use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
 
@@ -64,8 +65,24 @@ const CONFIGURATION: Configuration = bincode::config::standard().with_limit::<EV
 pub const STATE_FINGERPRINT: &[u8] = b"state.v2";
 
 fn bytes_of<T: Encode>(value: T) -> Vec<u8> {
-    bincode::encode_to_vec(value, CONFIGURATION)
-        .expect("encoding into memory cannot fail: every type here has a finite form")
+    let mut bytes = Vec::new();
+    append(value, &mut bytes);
+    bytes
+}
+
+fn append<T: Encode>(value: T, out: &mut Vec<u8>) {
+    bincode::encode_into_writer(value, Appender(out), CONFIGURATION)
+        .expect("encoding into memory cannot fail: every type here has a finite form");
+}
+
+/// In one pass: bincode's own way into a vector encodes everything twice, to know its length.
+struct Appender<'a>(&'a mut Vec<u8>);
+
+impl Writer for Appender<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), EncodeError> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
 }
 
 fn read<T: Decode<()>>(what: &'static str, bytes: &[u8]) -> Result<T, CodecError> {
@@ -253,10 +270,26 @@ macro_rules! event_codec {
     ($($tag:literal $variant:ident { $($field:ident),+ $(,)? })+) => {
         /// Tag, version and payload of an event.
         pub fn encode(event: &Event) -> (u16, u32, Vec<u8>) {
+            let mut payload = Vec::new();
+            let (tag, version) = encode_into(event, &mut payload);
+            (tag, version, payload)
+        }
+
+        /// Appends the payload of an event; gives its tag and version.
+        pub fn encode_into(event: &Event, out: &mut Vec<u8>) -> (u16, u32) {
             match event {
-                Event::LineQuarantined(line) => (3, 1, bytes_of(&**line)),
-                Event::RequestAccepted(request) => (4, 1, bytes_of(&**request)),
-                $(Event::$variant { $($field),+ } => ($tag, 1, bytes_of(($($field,)+))),)+
+                Event::LineQuarantined(line) => {
+                    append(&**line, out);
+                    (3, 1)
+                }
+                Event::RequestAccepted(request) => {
+                    append(&**request, out);
+                    (4, 1)
+                }
+                $(Event::$variant { $($field),+ } => {
+                    append(($($field,)+), out);
+                    ($tag, 1)
+                })+
             }
         }
 

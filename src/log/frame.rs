@@ -35,6 +35,9 @@ pub(crate) const ARCHIVE_BYTES: usize = 1 << 20;
 /// Largest body.
 pub(crate) const BODY_MAX: usize = 64 << 20;
 
+/// What a packer keeps of a buffer that an unusual record made large.
+const SCRATCH_MAX: usize = 1 << 20;
+
 const BODY_HEADER: usize = 14;
 /// Envelope of a body that retention dropped.
 const DROPPED: u8 = 2;
@@ -135,24 +138,80 @@ impl<'a> Part<'a> {
     }
 }
 
+/// Consecutive records on their way into a frame. Its buffers are used again and again: memory that
+/// comes fresh from the system costs as much as what is done with it.
+#[derive(Default)]
+pub(crate) struct Block {
+    heads: Vec<u8>,
+    payloads: Vec<u8>,
+    count: u32,
+}
+
+impl Block {
+    /// How many records are in it.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Bytes it takes before compression.
+    pub fn len(&self) -> usize {
+        self.heads.len() + self.payloads.len()
+    }
+
+    /// Adds the next record.
+    pub fn push(&mut self, part: &Part<'_>) {
+        let heads = &mut self.heads;
+        heads.extend_from_slice(&part.at.0.to_le_bytes());
+        heads.extend_from_slice(&part.tag.to_le_bytes());
+        heads.extend_from_slice(&part.version.to_le_bytes());
+        heads.extend_from_slice(&(part.payload.len() as u32).to_le_bytes());
+        heads.push(if part.has_body { HAS_BODY } else { 0 });
+        self.payloads.extend_from_slice(part.payload);
+        self.count += 1;
+    }
+
+    /// Heads first, then payloads, as they are stored.
+    fn bytes(&mut self) -> &[u8] {
+        self.heads.append(&mut self.payloads);
+        &self.heads
+    }
+
+    fn clear(&mut self) {
+        for buffer in [&mut self.heads, &mut self.payloads] {
+            buffer.clear();
+            buffer.shrink_to(SCRATCH_MAX);
+        }
+        self.count = 0;
+    }
+}
+
 /// Compresses when it pays.
 pub(crate) struct Packer {
     zstd: zstd::bulk::Compressor<'static>,
+    packed: Vec<u8>,
 }
 
 impl Packer {
     pub fn new(level: i32) -> Result<Packer, LogError> {
         let zstd =
             zstd::bulk::Compressor::new(level).map_err(LogError::io("set up compression"))?;
-        Ok(Packer { zstd })
+        Ok(Packer { zstd, packed: Vec::new() })
     }
 
     /// Appends the bytes to `out`, compressed when that saves an eighth.
     fn pack(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<u8, LogError> {
         if bytes.len() >= COMPRESS_FROM {
-            let packed = self.zstd.compress(bytes).map_err(LogError::io("compress"))?;
-            if packed.len() < bytes.len() - bytes.len() / 8 {
-                out.extend_from_slice(&packed);
+            let packed = &mut self.packed;
+            packed.clear();
+            packed.reserve(zstd::zstd_safe::compress_bound(bytes.len()));
+            self.zstd.compress_to_buffer(bytes, packed).map_err(LogError::io("compress"))?;
+            let pays = packed.len() < bytes.len() - bytes.len() / 8;
+            if pays {
+                out.extend_from_slice(packed);
+            }
+            packed.clear();
+            packed.shrink_to(SCRATCH_MAX);
+            if pays {
                 return Ok(ZSTD);
             }
         }
@@ -160,36 +219,26 @@ impl Packer {
         Ok(RAW)
     }
 
-    /// Encodes consecutive records as one frame value.
+    /// Encodes the records of a block as one frame value, and empties it.
     pub fn frame(
         &mut self,
         first: Seq,
         previous: &Digest,
-        records: &[Part<'_>],
+        block: &mut Block,
         mark: Option<&[u8]>,
     ) -> Result<Vec<u8>, LogError> {
-        let payload: usize = records.iter().map(|record| record.payload.len()).sum();
-        let mut block = Vec::with_capacity(records.len() * RECORD + payload);
-        for record in records {
-            block.extend_from_slice(&record.at.0.to_le_bytes());
-            block.extend_from_slice(&record.tag.to_le_bytes());
-            block.extend_from_slice(&record.version.to_le_bytes());
-            block.extend_from_slice(&(record.payload.len() as u32).to_le_bytes());
-            block.push(if record.has_body { HAS_BODY } else { 0 });
-        }
-        for record in records {
-            block.extend_from_slice(record.payload);
-        }
+        let (count, len) = (block.count(), block.len());
         let note = mark.unwrap_or_default();
-        let mut out = Vec::with_capacity(HEADER + note.len() + block.len());
+        let mut out = Vec::with_capacity(HEADER + note.len() + len / 2);
         out.extend_from_slice(&[0; HEADER]);
         out.extend_from_slice(note);
-        let codec = self.pack(&block, &mut out)?;
+        let codec = self.pack(block.bytes(), &mut out)?;
+        block.clear();
         out[0] = ENVELOPE;
         out[1] = codec;
         out[2] = if mark.is_some() { COMMIT_END } else { 0 };
-        out[4..8].copy_from_slice(&(records.len() as u32).to_le_bytes());
-        out[8..12].copy_from_slice(&(block.len() as u32).to_le_bytes());
+        out[4..8].copy_from_slice(&count.to_le_bytes());
+        out[8..12].copy_from_slice(&(len as u32).to_le_bytes());
         out[12..16].copy_from_slice(&(note.len() as u32).to_le_bytes());
         out[16..48].copy_from_slice(&previous.0);
         let check = check(first, &[&out[..CHECK], &out[HEADER..]]);

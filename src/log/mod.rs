@@ -113,8 +113,9 @@ mod store;
 
 pub use chain::{genesis, record_hash};
 pub use error::LogError;
+pub(crate) use frame::Part;
 pub use frame::{Entry, NewRecord, Record};
 pub use store::{
-    Appended, Archived, Cache, ChainReport, Checkpoint, Commit, Options, Reader, Stats, Store,
-    TableStats,
+    Appended, Archived, Cache, ChainReport, Checkpoint, Commit, Options, Packed, Packing, Reader,
+    Stats, Store, TableStats,
 };

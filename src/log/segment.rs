@@ -20,7 +20,7 @@ use crate::os::{Disk, DiskFile, Open};
 
 use super::error::LogError;
 use super::frame::{
-    ARCHIVE_BYTES, Frame, Packer, Part, RECORD, Unpacker, array, check, read_u32, read_u64,
+    ARCHIVE_BYTES, Block, Frame, Packer, Unpacker, array, check, read_u32, read_u64,
 };
 
 const MAGIC: &[u8; 8] = b"SUMSEG01";
@@ -91,16 +91,7 @@ pub(crate) struct SegmentWriter {
     /// Hash before the pending records, and after them.
     previous: Digest,
     hash: Digest,
-    pending: Vec<Pending>,
-    pending_bytes: usize,
-}
-
-struct Pending {
-    at: crate::contract::time::Timestamp,
-    tag: u16,
-    version: u32,
-    payload: Vec<u8>,
-    has_body: bool,
+    pending: Block,
 }
 
 impl SegmentWriter {
@@ -129,8 +120,7 @@ impl SegmentWriter {
             next: first,
             previous,
             hash: previous,
-            pending: Vec::new(),
-            pending_bytes: 0,
+            pending: Block::default(),
         };
         writer.put(&[&MAGIC[..], &store_id].concat())?;
         Ok(writer)
@@ -148,17 +138,10 @@ impl SegmentWriter {
     /// Adds the records of a frame that continues the segment.
     pub fn add(&mut self, frame: &Frame) -> Result<(), LogError> {
         for part in frame.parts() {
-            let seq = self.next.plus(self.pending.len() as u64);
+            let seq = self.next.plus(u64::from(self.pending.count()));
             self.hash = part.hash(&self.hash, seq);
-            self.pending_bytes += RECORD + part.payload.len();
-            self.pending.push(Pending {
-                at: part.at,
-                tag: part.tag,
-                version: part.version,
-                payload: part.payload.to_vec(),
-                has_body: part.has_body,
-            });
-            if self.pending_bytes >= ARCHIVE_BYTES {
+            self.pending.push(&part);
+            if self.pending.len() >= ARCHIVE_BYTES {
                 self.flush()?;
             }
         }
@@ -171,28 +154,17 @@ impl SegmentWriter {
     }
 
     fn flush(&mut self) -> Result<(), LogError> {
-        if self.pending.is_empty() {
+        let count = self.pending.count();
+        if count == 0 {
             return Ok(());
         }
-        let pending = std::mem::take(&mut self.pending);
-        let parts: Vec<Part<'_>> = pending
-            .iter()
-            .map(|record| Part {
-                at: record.at,
-                tag: record.tag,
-                version: record.version,
-                payload: &record.payload,
-                has_body: record.has_body,
-            })
-            .collect();
-        let stored = self.packer.frame(self.next, &self.previous, &parts, None)?;
+        let stored = self.packer.frame(self.next, &self.previous, &mut self.pending, None)?;
         self.index.extend_from_slice(&self.next.0.to_le_bytes());
         self.index.extend_from_slice(&self.offset.to_le_bytes());
         self.index.extend_from_slice(&(stored.len() as u32).to_le_bytes());
         self.put(&stored)?;
-        self.next = self.next.plus(parts.len() as u64);
+        self.next = self.next.plus(u64::from(count));
         self.previous = self.hash;
-        self.pending_bytes = 0;
         Ok(())
     }
 

@@ -9,6 +9,7 @@ mod backend;
 mod cache;
 mod failure;
 mod opening;
+mod packing;
 mod reader;
 mod tables;
 mod tiers;
@@ -28,12 +29,13 @@ use crate::limits;
 use crate::os::Disk;
 
 use super::error::LogError;
-use super::frame::{NewRecord, Packer, Unpacker};
+use super::frame::{NewRecord, Unpacker};
 use super::runs::Tier;
 use super::segment::Segment;
 
 pub use archiving::Archived;
 pub use cache::Cache;
+pub use packing::{Packed, Packing};
 pub use reader::{Reader, Stats, TableStats};
 pub use verifying::ChainReport;
 
@@ -193,7 +195,7 @@ impl Shared {
 /// The log, open for writing.
 pub struct Store {
     shared: Arc<Shared>,
-    packer: Packer,
+    packing: Packing,
     options: Options,
     indexes: [Index; 3],
 }
@@ -217,6 +219,11 @@ impl Store {
     /// The position the tables stand for.
     pub fn applied(&self) -> Seq {
         self.shared.published().applied
+    }
+
+    /// Packs commits that continue the log from here, for another thread.
+    pub fn packing(&self) -> Result<Packing, LogError> {
+        Packing::new(&self.options, self.head())
     }
 
     /// Closes the store in order, so that the next open has nothing to recover.

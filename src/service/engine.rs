@@ -18,7 +18,7 @@ use crossbeam_channel::Receiver;
 use parking_lot::MutexGuard;
 
 use super::past::{PastError, PastView, Pending};
-use super::writer::{Batch, Writer, Written};
+use super::writer::{StartError, Writer, Written};
 use crate::compaction::book::MakeNotes;
 use crate::compaction::book::facts::{FactError, Note, RunHeads};
 use crate::contract::hash::Digest;
@@ -68,7 +68,7 @@ pub enum EngineError {
     Impossible(#[from] Impossible),
     /// The writer could not be started.
     #[error("start the writer")]
-    Thread(#[from] std::io::Error),
+    Writer(#[from] StartError),
     /// An earlier error left memory ahead of the disk.
     #[error("the engine stopped after an earlier error")]
     Poisoned,
@@ -111,7 +111,7 @@ pub struct EngineOptions {
 
 /// A batch that the writer has.
 struct Sealed {
-    events: Arc<Vec<Pending>>,
+    events: Vec<Pending>,
     /// The position its checkpoint stands for, when it has one.
     checkpoint: Option<Seq>,
 }
@@ -125,7 +125,6 @@ pub struct Engine {
     options: EngineOptions,
     /// The batch that is being filled.
     pending: Vec<Pending>,
-    bodies: Vec<(usize, Vec<u8>)>,
     bytes: usize,
     /// The batch that is being written.
     writing: Option<Sealed>,
@@ -154,7 +153,6 @@ impl Engine {
             runs,
             options,
             pending: Vec::new(),
-            bodies: Vec::new(),
             bytes: 0,
             writing: None,
             mark: Vec::new(),
@@ -384,20 +382,15 @@ impl Engine {
         if self.pending.is_empty() && self.mark.is_empty() {
             return Ok(false);
         }
-        let first = Seq(self.state.applied.0 + 1 - self.pending.len() as u64);
         let room = self.pending.len();
-        let events = Arc::new(std::mem::replace(&mut self.pending, Vec::with_capacity(room)));
-        let sealed = Sealed {
-            events: Arc::clone(&events),
-            checkpoint: checkpoint.as_ref().map(|checkpoint| checkpoint.applied),
-        };
-        let bodies = std::mem::take(&mut self.bodies);
+        let events = std::mem::replace(&mut self.pending, Vec::with_capacity(room));
+        let applied = checkpoint.as_ref().map(|checkpoint| checkpoint.applied);
         let mark = std::mem::take(&mut self.mark);
         self.bytes = 0;
-        let sent = self.writer.write(Batch { first, events, bodies, mark, checkpoint });
+        let sent = self.writer.seal(mark, checkpoint);
         self.poisoned = sent.is_err();
         sent?;
-        self.writing = Some(sealed);
+        self.writing = Some(Sealed { events, checkpoint: applied });
         Ok(true)
     }
 
@@ -434,8 +427,6 @@ impl Engine {
             self.runs.checkpointed();
             self.checkpoint_at = applied;
         }
-        // The writer let go of the events before it answered.
-        let events = Arc::unwrap_or_clone(events);
         let committed = events.into_iter().zip(hashes).map(|(pending, hash)| {
             let Pending { seq, at, event } = pending;
             Committed { seq, at, hash, event }
@@ -504,9 +495,9 @@ impl Engine {
             return Err(error);
         }
         self.bytes += weight(&event) + body.as_ref().map_or(0, Vec::len);
-        if let Some(body) = body {
-            self.bodies.push((self.pending.len(), body));
-        }
+        let added = self.writer.add(now, &event, body);
+        self.poisoned = added.is_err();
+        added?;
         self.pending.push(Pending { seq, at: now, event });
         Ok(seq)
     }

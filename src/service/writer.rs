@@ -1,9 +1,10 @@
-//! The thread that makes a batch durable while the sequencer decides the next one.
+//! The threads that make batches durable while the sequencer decides what comes next.
 //!
-//! Contract. Batches are written one at a time, in the order they were handed over, and each is
-//! answered once: with the hashes of its records, or with the error after which nothing more is
-//! written. Encoding, hashing, compressing and syncing all happen here, so the sequencer waits for
-//! none of them as long as it has something else to do.
+//! Contract. Events are handed over as they are decided, and are hashed and compressed by one thread
+//! while their batch is still being filled; when it is sealed, another writes and syncs it. Batches
+//! are written one at a time, in the order they were sealed, and each is answered once: with the
+//! hashes of its records, or with the error after which nothing more is written. So the sequencer
+//! waits for neither a hash nor a sync as long as it has something else to do.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -11,55 +12,108 @@ use std::thread::JoinHandle;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::past::Pending;
-use crate::contract::ids::Seq;
-use crate::log::{Appended, Checkpoint, Commit, LogError, NewRecord, Store, codec};
+use crate::contract::time::Timestamp;
+use crate::log::{Appended, Checkpoint, LogError, Packed, Packing, Part, Store, codec};
+use crate::state::event::Event;
 
-/// A batch that is complete.
-pub(super) struct Batch {
-    /// Where its first record goes.
-    pub first: Seq,
-    /// Its events, which the sequencer goes on reading.
-    pub events: Arc<Vec<Pending>>,
-    /// Bytes beside some of them, by place in the batch, in order.
-    pub bodies: Vec<(usize, Vec<u8>)>,
-    /// Where the input stands after it.
-    pub mark: Vec<u8>,
-    /// A checkpoint that becomes durable with it.
-    pub checkpoint: Option<Checkpoint>,
-}
+/// Payload bytes after which a page goes to the packer.
+const PAGE_BYTES: usize = 128 << 10;
+/// Pages that may wait for the packer.
+const PAGES: usize = 16;
 
 /// What became of a batch.
 pub type Written = Result<Appended, LogError>;
 
-/// The thread, and the store it writes to.
+/// Consecutive events, encoded one behind another.
+#[derive(Default)]
+struct Page {
+    records: Vec<Encoded>,
+    payloads: Vec<u8>,
+}
+
+struct Encoded {
+    at: Timestamp,
+    tag: u16,
+    version: u32,
+    /// Where its payload ends in the page.
+    end: usize,
+    body: Option<Vec<u8>>,
+}
+
+/// What closes a batch.
+struct Seal {
+    mark: Vec<u8>,
+    checkpoint: Option<Checkpoint>,
+}
+
+enum Order {
+    Pack(Page),
+    Seal(Seal),
+}
+
+/// The threads, and the store they write to.
 pub(super) struct Writer {
     store: Arc<Mutex<Store>>,
-    inbox: Option<Sender<Batch>>,
+    /// The page that is being filled.
+    page: Page,
+    spare: Receiver<Page>,
+    orders: Option<Sender<Order>>,
     written: Receiver<Written>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Writer {
     /// Starts writing to a store.
-    pub fn start(store: Store) -> std::io::Result<Writer> {
+    pub fn start(store: Store) -> Result<Writer, StartError> {
+        let packing = store.packing()?;
         let store = Arc::new(Mutex::new(store));
-        let (inbox, batches) = bounded::<Batch>(1);
+        let (orders, inbox) = bounded(PAGES);
+        let (used, spare) = bounded(PAGES);
+        let (packed, batches) = bounded(1);
         let (answers, written) = bounded(1);
+        let packer = std::thread::Builder::new().name("packer".to_owned());
+        let packer = packer.spawn(move || pack(packing, &inbox, &used, &packed))?;
         let shared = Arc::clone(&store);
-        let thread = std::thread::Builder::new().name("writer".to_owned());
-        let thread = thread.spawn(move || {
-            for batch in batches {
-                // Nobody is left to hear it only when the engine was dropped with a batch under way.
-                let _ = answers.send(write(&mut shared.lock(), batch));
-            }
-        })?;
-        Ok(Writer { store, inbox: Some(inbox), written, thread: Some(thread) })
+        let writer = std::thread::Builder::new().name("writer".to_owned());
+        let writer = writer.spawn(move || write(&shared, &batches, &answers))?;
+        let (orders, threads) = (Some(orders), vec![packer, writer]);
+        Ok(Writer { store, page: Page::default(), spare, orders, written, threads })
     }
 
-    /// Hands a batch over.
-    pub fn write(&self, batch: Batch) -> Result<(), LogError> {
-        let sent = self.inbox.as_ref().is_some_and(|inbox| inbox.send(batch).is_ok());
+    /// Hands over the next event of the batch, and what is stored beside it.
+    pub fn add(
+        &mut self,
+        at: Timestamp,
+        event: &Event,
+        body: Option<Vec<u8>>,
+    ) -> Result<(), LogError> {
+        let page = &mut self.page;
+        let (tag, version) = codec::encode_into(event, &mut page.payloads);
+        let end = page.payloads.len();
+        page.records.push(Encoded { at, tag, version, end, body });
+        if end < PAGE_BYTES {
+            return Ok(());
+        }
+        self.turn()
+    }
+
+    /// The batch is complete: it is written, and answered.
+    pub fn seal(&mut self, mark: Vec<u8>, checkpoint: Option<Checkpoint>) -> Result<(), LogError> {
+        self.turn()?;
+        self.send(Order::Seal(Seal { mark, checkpoint }))
+    }
+
+    fn turn(&mut self) -> Result<(), LogError> {
+        if self.page.records.is_empty() {
+            return Ok(());
+        }
+        let fresh = self.spare.try_recv().unwrap_or_default();
+        let full = std::mem::replace(&mut self.page, fresh);
+        self.send(Order::Pack(full))
+    }
+
+    fn send(&self, order: Order) -> Result<(), LogError> {
+        let sent = self.orders.as_ref().is_some_and(|orders| orders.send(order).is_ok());
         if sent { Ok(()) } else { Err(LogError::Poisoned) }
     }
 
@@ -73,7 +127,7 @@ impl Writer {
         self.store.lock()
     }
 
-    /// Ends the thread and closes the store in order.
+    /// Ends the threads and closes the store in order.
     pub fn close(self) -> Result<(), LogError> {
         let store = Arc::clone(&self.store);
         drop(self);
@@ -84,22 +138,78 @@ impl Writer {
 impl Drop for Writer {
     /// Whoever opens the store next must find it closed.
     fn drop(&mut self) {
-        self.inbox = None;
-        if let Some(thread) = self.thread.take() {
+        self.orders = None;
+        for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
     }
 }
 
-fn write(store: &mut Store, batch: Batch) -> Written {
-    let Batch { first, events, bodies, mark, checkpoint } = batch;
-    let mut bodies = bodies.into_iter().peekable();
-    let records = events.iter().enumerate().map(|(place, pending)| {
-        let (tag, version, payload) = codec::encode(&pending.event);
-        let body = bodies.next_if(|(at, _)| *at == place).map(|(_, body)| body);
-        NewRecord { at: pending.at, tag, version, payload, body }
-    });
-    let records: Vec<NewRecord> = records.collect();
-    drop(events);
-    store.append(Commit { first, records: &records, mark: &mark, checkpoint })
+/// Why writing could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A thread.
+    #[error("start a thread")]
+    Thread(#[from] std::io::Error),
+    /// What comes before the store.
+    #[error("prepare to write")]
+    Log(#[from] LogError),
+}
+
+/// A batch as the packer hands it on.
+struct Batch {
+    packed: Result<Packed, LogError>,
+    seal: Seal,
+}
+
+fn pack(
+    mut packing: Packing,
+    inbox: &Receiver<Order>,
+    used: &Sender<Page>,
+    batches: &Sender<Batch>,
+) {
+    let mut failed = None;
+    for order in inbox {
+        match order {
+            Order::Pack(mut page) => {
+                if failed.is_none() {
+                    failed = pack_page(&mut packing, &page).err();
+                }
+                page.records.clear();
+                page.payloads.clear();
+                page.payloads.shrink_to(2 * PAGE_BYTES);
+                // Full when the sequencer was idle for long: then there are pages enough.
+                let _ = used.try_send(page);
+            }
+            Order::Seal(seal) => {
+                let packed = match failed.take() {
+                    Some(error) => Err(error),
+                    None => packing.end(&seal.mark),
+                };
+                // Nobody is left to write it only when the writer is gone, and then nobody waits.
+                let _ = batches.send(Batch { packed, seal });
+            }
+        }
+    }
+}
+
+fn pack_page(packing: &mut Packing, page: &Page) -> Result<(), LogError> {
+    let mut start = 0;
+    for Encoded { at, tag, version, end, body } in &page.records {
+        let payload = &page.payloads[start..*end];
+        let (at, tag, version, has_body) = (*at, *tag, *version, body.is_some());
+        packing.add(&Part { at, tag, version, payload, has_body }, body.as_deref())?;
+        start = *end;
+    }
+    Ok(())
+}
+
+fn write(store: &Mutex<Store>, batches: &Receiver<Batch>, answers: &Sender<Written>) {
+    for Batch { packed, seal } in batches {
+        let Seal { mark, checkpoint } = seal;
+        let written =
+            packed.and_then(|packed| store.lock().append_packed(packed, &mark, checkpoint));
+        // Nobody is left to hear it only when the engine was dropped with a batch under way.
+        let _ = answers.send(written);
+    }
 }

@@ -15,7 +15,7 @@ use crate::contract::hash::Digest;
 use crate::contract::ids::{KeyIndex, Seq};
 use crate::log::chain::genesis;
 use crate::log::error::LogError;
-use crate::log::frame::{Frame, Header, Packer, Unpacker, array, read_u32, read_u64};
+use crate::log::frame::{Frame, Header, Unpacker, array, read_u32, read_u64};
 use crate::os::{Disk, DiskFile, Open};
 
 use super::archiving::reconcile;
@@ -27,7 +27,7 @@ use super::tables::{
     RUNS, SEGMENTS, STORE_ID,
 };
 use super::tiers::Index;
-use super::{FORMAT_MAJOR, FORMAT_MINOR, Options, Published, Shared, Store};
+use super::{FORMAT_MAJOR, FORMAT_MINOR, Options, Packing, Published, Shared, Store};
 
 impl Store {
     /// Opens the store at `path`, or creates it with `fresh_store_id`. `progress` hears the part
@@ -168,8 +168,8 @@ fn assemble(
         disk,
         path: path.to_path_buf(),
     };
-    let packer = Packer::new(options.compression_level)?;
-    Ok(Store { shared: Arc::new(shared), packer, options, indexes })
+    let packing = Packing::new(&options, head)?;
+    Ok(Store { shared: Arc::new(shared), packing, options, indexes })
 }
 
 /// The small facts of the store.

@@ -6,25 +6,16 @@ use redb::{ReadableTable as _, WriteTransaction};
 
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
-use crate::limits;
 use crate::log::error::LogError;
-use crate::log::frame::{BODY_MAX, Part, RECORD};
+use crate::log::frame::Part;
 
 use super::failure::{engine, guarded};
 use super::tables::{APPLIED, BODIES, Bytes, DOCUMENTS, FRAMES, MARK, META, OPEN, ROWS};
 use super::tiers::Index;
-use super::{Appended, Checkpoint, Commit, Published, Store};
+use super::{Appended, Checkpoint, Commit, Packed, Published, Store};
 
 /// Longest mark: it is read at every open.
 const MARK_MAX: usize = 1 << 20;
-
-/// Everything of a commit that can be computed before the transaction.
-struct Prepared {
-    frames: Vec<(Seq, Vec<u8>)>,
-    bodies: Vec<(Seq, Vec<u8>)>,
-    hashes: Vec<Digest>,
-    head: (Seq, Digest),
-}
 
 impl Store {
     /// Makes a commit durable. After an error other than `Position` and `Invalid` it is unknown
@@ -38,80 +29,65 @@ impl Store {
     pub fn append_marked(
         &mut self,
         commit: Commit<'_>,
-        marks: &[(Seq, Vec<u8>)],
+        mut marks: &[(Seq, Vec<u8>)],
+    ) -> Result<Appended, LogError> {
+        self.shared.usable()?;
+        let head = self.head();
+        if commit.first != head.0.next() {
+            return Err(LogError::Position { expected: commit.first, actual: head.0.next() });
+        }
+        let inner = marks.last().map_or(&[][..], |(_, mark)| mark);
+        let mark = if commit.mark.is_empty() { inner } else { commit.mark };
+        self.packing.restart(head);
+        for record in commit.records {
+            // Not before there is another record: where the last one ends, the commit ends.
+            let last = self.packing.head().0;
+            if let Some((_, mark)) = marks.first().filter(|(end, _)| *end == last) {
+                self.packing.end_frame(Some(mark))?;
+            }
+            marks = &marks[marks.partition_point(|(end, _)| *end <= last)..];
+            self.packing.add(&Part::of(record), record.body.as_deref())?;
+        }
+        let packed = self.packing.end(commit.mark)?;
+        self.append_packed(packed, mark, commit.checkpoint)
+    }
+
+    /// Makes a packed commit durable, as [`Store::append`] does: where the input stands after it,
+    /// and a checkpoint that comes with it.
+    pub fn append_packed(
+        &mut self,
+        packed: Packed,
+        mark: &[u8],
+        checkpoint: Option<Checkpoint>,
     ) -> Result<Appended, LogError> {
         self.shared.usable()?;
         let before = self.shared.published();
-        admit(&commit, &before)?;
-        let prepared = self.prepare(&commit, marks, before.head)?;
+        admit(&packed, mark, checkpoint.as_ref(), &before)?;
         // A reader that misses a chunk looks at this to tell a merge it has not heard of from loss.
-        let step = u64::from(commit.checkpoint.is_some());
+        let step = u64::from(checkpoint.is_some());
         self.shared.checkpoints.fetch_add(step, Ordering::SeqCst);
-        let inner = marks.last().map_or(&[][..], |(_, mark)| mark);
-        let mark = if commit.mark.is_empty() { inner } else { commit.mark };
-        let written = guarded("commit", || self.write(&commit, &prepared, mark));
+        let written = guarded("commit", || self.write(&packed, mark, checkpoint.as_ref()));
         let indexes = written.inspect_err(|_| self.shared.poison())?;
-        self.publish(&commit, mark, &before, prepared.head, indexes);
+        let applied = checkpoint.map(|checkpoint| checkpoint.applied);
+        self.publish(mark, applied, &before, packed.head, indexes);
         self.shared.checkpoints.fetch_add(step, Ordering::SeqCst);
-        Ok(Appended { hashes: prepared.hashes, head: prepared.head })
-    }
-
-    fn prepare(
-        &mut self,
-        commit: &Commit<'_>,
-        mut marks: &[(Seq, Vec<u8>)],
-        head: (Seq, Digest),
-    ) -> Result<Prepared, LogError> {
-        let (mut last, mut hash) = head;
-        let mut prepared = Prepared {
-            frames: Vec::new(),
-            bodies: Vec::new(),
-            hashes: Vec::with_capacity(commit.records.len()),
-            head,
-        };
-        let parts: Vec<Part<'_>> = commit.records.iter().map(Part::of).collect();
-        let mut rest = &parts[..];
-        while !rest.is_empty() {
-            while marks.first().is_some_and(|(end, _)| *end <= last) {
-                marks = &marks[1..];
-            }
-            let room = marks.first().map_or(rest.len(), |(end, _)| (end.0 - last.0) as usize);
-            let room = room.min(rest.len());
-            let (now, later) = rest.split_at(frame_len(&rest[..room], self.options.frame_bytes));
-            let (first, previous) = (last.next(), hash);
-            for part in now {
-                last = last.next();
-                hash = part.hash(&hash, last);
-                prepared.hashes.push(hash);
-            }
-            let inner = marks.first().filter(|(end, _)| *end == last).map(|(_, mark)| &**mark);
-            let mark = if later.is_empty() { Some(commit.mark) } else { inner };
-            prepared.frames.push((first, self.packer.frame(first, &previous, now, mark)?));
-            rest = later;
-        }
-        for (record, seq) in commit.records.iter().zip(commit.first.0..) {
-            if let Some(body) = &record.body {
-                prepared.bodies.push((Seq(seq), self.packer.body(Seq(seq), body)?));
-            }
-        }
-        prepared.head = (last, hash);
-        Ok(prepared)
+        Ok(Appended { hashes: packed.hashes, head: packed.head })
     }
 
     fn write(
         &mut self,
-        commit: &Commit<'_>,
-        prepared: &Prepared,
+        packed: &Packed,
         mark: &[u8],
+        checkpoint: Option<&Checkpoint>,
     ) -> Result<Option<[Index; 3]>, LogError> {
         let shared = self.shared.clone();
         shared.with_db(|db| {
             let mut txn = db.begin_write().map_err(engine("begin a commit"))?;
             txn.set_quick_repair(self.options.quick_repair);
-            append_rows(&txn, FRAMES, &prepared.frames)?;
-            append_rows(&txn, BODIES, &prepared.bodies)?;
+            append_rows(&txn, FRAMES, &packed.frames)?;
+            append_rows(&txn, BODIES, &packed.bodies)?;
             let mut indexes = None;
-            if let Some(checkpoint) = &commit.checkpoint {
+            if let Some(checkpoint) = checkpoint {
                 write_checkpoint(&txn, checkpoint)?;
                 let mut next = self.indexes.clone();
                 for (which, keys) in &checkpoint.keys {
@@ -119,24 +95,16 @@ impl Store {
                 }
                 indexes = Some(next);
             }
-            self.write_mark(&txn, commit, mark, prepared.head.0)?;
+            // Beside the tables, so that a later open looks no further back than this.
+            if checkpoint.is_some() || (packed.hashes.is_empty() && !mark.is_empty()) {
+                self.write_mark(&txn, mark, packed.head.0)?;
+            }
             txn.commit().map_err(engine("commit"))?;
             Ok(indexes)
         })
     }
 
-    /// Notes the mark beside the tables, so that a later open looks no further back than this.
-    fn write_mark(
-        &self,
-        txn: &WriteTransaction,
-        commit: &Commit<'_>,
-        mark: &[u8],
-        head: Seq,
-    ) -> Result<(), LogError> {
-        let alone = commit.records.is_empty() && !mark.is_empty();
-        if !alone && commit.checkpoint.is_none() {
-            return Ok(());
-        }
+    fn write_mark(&self, txn: &WriteTransaction, mark: &[u8], head: Seq) -> Result<(), LogError> {
         let published = self.shared.published();
         let mark = if mark.is_empty() { &published.mark } else { mark };
         let mut stored = head.0.to_le_bytes().to_vec();
@@ -148,8 +116,8 @@ impl Store {
 
     fn publish(
         &mut self,
-        commit: &Commit<'_>,
         mark: &[u8],
+        applied: Option<Seq>,
         before: &Published,
         head: (Seq, Digest),
         indexes: Option<[Index; 3]>,
@@ -159,9 +127,7 @@ impl Store {
         if !mark.is_empty() {
             after.mark = mark.to_vec();
         }
-        if let Some(checkpoint) = &commit.checkpoint {
-            after.applied = checkpoint.applied;
-        }
+        after.applied = applied.unwrap_or(after.applied);
         if let Some(indexes) = indexes {
             after.tiers = [0, 1, 2].map(|slot| indexes[slot].live.clone());
             self.indexes = indexes;
@@ -170,38 +136,21 @@ impl Store {
     }
 }
 
-/// How many records go into the next frame.
-fn frame_len(records: &[Part<'_>], frame_bytes: usize) -> usize {
-    let mut bytes = 0;
-    let full = records.iter().position(|record| {
-        bytes += RECORD + record.payload.len();
-        bytes > frame_bytes
-    });
-    full.map_or(records.len(), |at| at.max(1))
-}
-
 /// Refuses what breaks a rule, before anything is touched.
-fn admit(commit: &Commit<'_>, before: &Published) -> Result<(), LogError> {
-    let next = before.head.0.next();
-    if commit.first != next {
-        return Err(LogError::Position { expected: commit.first, actual: next });
+fn admit(
+    packed: &Packed,
+    mark: &[u8],
+    checkpoint: Option<&Checkpoint>,
+    before: &Published,
+) -> Result<(), LogError> {
+    if packed.from != before.head {
+        let (expected, actual) = (packed.from.0.next(), before.head.0.next());
+        return Err(LogError::Position { expected, actual });
     }
-    for record in commit.records {
-        if record.payload.len() > limits::EVENT_BYTES_MAX {
-            return Err(LogError::Invalid("a payload is too long"));
-        }
-        if record.body.as_ref().is_some_and(|body| body.len() > BODY_MAX) {
-            return Err(LogError::Invalid("a body is too long"));
-        }
-    }
-    if commit.mark.len() > MARK_MAX {
+    if mark.len() > MARK_MAX {
         return Err(LogError::Invalid("the mark is too long"));
     }
-    let head = before.head.0.plus(commit.records.len() as u64);
-    commit
-        .checkpoint
-        .as_ref()
-        .map_or(Ok(()), |checkpoint| admit_checkpoint(checkpoint, before, head))
+    checkpoint.map_or(Ok(()), |checkpoint| admit_checkpoint(checkpoint, before, packed.head.0))
 }
 
 fn admit_checkpoint(
