@@ -67,7 +67,17 @@ enum Action {
         second: String,
     },
     /// Remove retired bags and what failed builds left staged
-    Gc,
+    Gc {
+        /// Only say what would be removed
+        #[arg(long)]
+        dry_run: bool,
+        /// Also folders of bags that no event of the log speaks of; needs --dry-run or --yes
+        #[arg(long)]
+        orphans: bool,
+        /// Remove the orphans that --dry-run listed
+        #[arg(long, requires = "orphans", conflicts_with = "dry_run")]
+        yes: bool,
+    },
 }
 
 impl DigestArgs {
@@ -95,8 +105,11 @@ impl DigestArgs {
                 let (first, second) = (first.clone(), second.clone());
                 ask(context, DigestOrder::Diff { first, second }, show_diff)
             }
-            Action::Gc => {
-                let order = DigestOrder::Collect { run_id: run_id(now)? };
+            Action::Gc { dry_run, orphans, yes } => {
+                // Nothing but the folders knows of orphans, so they never go unseen.
+                let dry_run = *dry_run || (*orphans && !yes);
+                let order =
+                    DigestOrder::Collect { run_id: run_id(now)?, dry_run, orphans: *orphans };
                 ask(context, order, show_gc)
             }
         }
@@ -255,6 +268,29 @@ fn show_diff(context: &Context, answer: &Value) {
 }
 
 fn show_gc(context: &Context, answer: &Value) {
-    let removed = answer["removed"].as_array().map_or(0, Vec::len);
-    context.ui.out(format!("{removed} retired bags removed"));
+    let would = answer["dry_run"] == true;
+    let mut listed = Vec::new();
+    for (name, what) in [
+        ("removed", "retired bag"),
+        ("staged", "left by a build"),
+        ("orphans", "orphan, unknown to the log"),
+    ] {
+        for one in answer[name].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            listed.push(vec![what.to_owned(), one.to_owned()]);
+        }
+    }
+    if would && !listed.is_empty() {
+        context.ui.table(&["WHAT", "WHICH"], &listed);
+    }
+    let count = |name: &str| answer[name].as_array().map_or(0, Vec::len);
+    let verb = if would { "would be removed" } else { "removed" };
+    context.ui.out(format!(
+        "{} retired bags, {} staged folders and {} orphans {verb}",
+        count("removed"),
+        count("staged"),
+        count("orphans"),
+    ));
+    if would && count("orphans") > 0 {
+        context.ui.talk("summarizer digest gc --orphans --yes removes them");
+    }
 }

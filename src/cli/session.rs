@@ -17,9 +17,10 @@ use crate::config::{Config, ConfigError, Origin};
 use crate::contract::hash::push_hex;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
+use crate::digest::build::BuildError;
 use crate::export::run_record::Environment;
 use crate::log::checkpoint::RestoreError;
-use crate::log::{LogError, Options, Store};
+use crate::log::{LogError, Options, ReadError, Store};
 use crate::os::Disk;
 use crate::registry::Registry;
 use crate::service::control::{Answer, ControlClient, ControlServer, Progress, Question};
@@ -28,11 +29,10 @@ use crate::service::digester::{DigestOrder, DigestSetup, Digester, NotaryJournal
 use crate::service::engine::{CheckpointWhen, Engine, EngineError, RunStart};
 use crate::service::home::{Home, HomeLock};
 use crate::service::operate::{Reply, Surroundings, answer};
-use crate::service::past::PastError;
 use crate::service::projector::{Projections, Projector, ProjectorError};
 use crate::service::runs::{self, RunQuestion, described};
 use crate::service::snapshot_files::SnapshotFiles;
-use crate::service::summaries::Summaries;
+use crate::service::summaries::{Summaries, SummariesError};
 use crate::service::worker::{FlowDirectory, SharedFlows};
 use crate::state::flows::Flows;
 use crate::upstream::{IndexStore, index_of_home};
@@ -176,6 +176,7 @@ impl Held {
             Question::Digest { order } => return self.ask_digests(context, order),
             question => question,
         };
+        let asks_status = question == Question::Status;
         let disk = &context.machine.disk;
         let now = context.machine.clock.now();
         let queue = disk.stat(&self.home.queue).ok().flatten();
@@ -191,10 +192,14 @@ impl Held {
         };
         let reply = answer(&mut self.engine, &around, question).map_err(|e| engine_failed(&e))?;
         self.commit(now)?;
-        Ok(match reply {
+        let mut answer = match reply {
             Reply::Now(answer) => answer,
             Reply::Later(work) => work(),
-        })
+        };
+        if asks_status && let Answer::Ok(status) = &mut answer {
+            status["digests"] = self.digest_overview(context)?;
+        }
+        Ok(answer)
     }
 
     fn ask_runs(&mut self, context: &Context, question: RunQuestion) -> Answer {
@@ -209,27 +214,34 @@ impl Held {
     }
 
     fn ask_digests(&mut self, context: &Context, order: DigestOrder) -> Result<Answer, Failure> {
-        let failed = |error| super::serve::not_published(&error);
+        let failed = |error: SummariesError| super::serve::not_published(&error);
         let disk = &context.machine.disk;
-        let remember = self.home.publisher_index();
-        let (buses, log) = (&self.home.buses, self.engine.log());
-        let summaries = Summaries::open(disk, buses, log, Some(&remember));
-        let mut summaries = summaries.map_err(failed)?;
-        // Bags name the manifests of their summaries, so those come first.
-        summaries.publish(None).map_err(failed)?;
         let setup = digest_setup(context, &self.home, &self.config, self.engine.log());
         let (log, mut digester) = (setup.log.clone(), Digester::new(setup));
+        let mut summaries = None;
+        if matches!(order, DigestOrder::Build { .. }) {
+            let remember = self.home.publisher_index();
+            let opened = Summaries::open(disk, &self.home.buses, &log, Some(&remember));
+            // Bags name the manifests of their summaries, so those come first.
+            let opened = summaries.insert(opened.map_err(failed)?);
+            opened.publish(None).map_err(failed)?;
+        }
         let notary = InProcess { held: self, context };
         let mut journal = NotaryJournal::new(notary, &log, &context.machine);
-        digester.recover(&mut journal).map_err(|error| {
-            Failure::new(Exit::Storage, "the digests cannot be brought up to the log")
-                .because(&error)
-        })?;
+        digester.recover(&mut journal).map_err(|error| digests_failed(&error))?;
         let answer = digester.answer(order, &mut journal);
-        // The row of a build stands among those of all runs.
-        summaries.publish(None).map_err(failed)?;
-        summaries.close().map_err(failed)?;
+        if let Some(mut summaries) = summaries {
+            // The row of a build stands among those of all runs.
+            summaries.publish(None).map_err(failed)?;
+            summaries.close().map_err(failed)?;
+        }
         Ok(answer)
+    }
+
+    /// What there is to tell of the digests of the home.
+    pub fn digest_overview(&self, context: &Context) -> Result<Value, Failure> {
+        let setup = digest_setup(context, &self.home, &self.config, self.engine.log());
+        Digester::new(setup).overview().map_err(|error| digests_failed(&error))
     }
 
     /// Commits what a command put into the batch.
@@ -267,6 +279,10 @@ impl Held {
         drop(lock);
         Ok(())
     }
+}
+
+fn digests_failed(error: &BuildError) -> Failure {
+    Failure::new(Exit::Storage, "the digests cannot be brought up to the log").because(error)
 }
 
 /// A home whose log is gone while files tell that there was one: starting over would cut the acks
@@ -311,6 +327,7 @@ pub fn digest_setup(
         home: home.root.clone(),
         buses: home.buses.clone(),
         log: log.clone(),
+        kept: home.digest_index(),
         config: config.clone(),
         environment: Environment {
             hostname: Some(hostname()),
@@ -544,7 +561,7 @@ pub fn log_failed(error: &LogError) -> Failure {
 pub fn engine_failed(error: &EngineError) -> Failure {
     match error {
         EngineError::Log(error)
-        | EngineError::Past(PastError::Log(error))
+        | EngineError::Past(ReadError::Log(error))
         | EngineError::Restore(RestoreError::Log(error)) => log_failed(error),
         error => Failure::new(Exit::Storage, "the log does not make sense")
             .because(error)

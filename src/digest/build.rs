@@ -20,19 +20,18 @@ use serde_json::{Value, json};
 use super::bag::{BagFacts, BagFiles, BagItem, BuildStamp, NewBag, WindowFacts, draft_id};
 use super::catalog::{self, Catalog, Changes, Reason, Retirement};
 use super::choose::{Draft, Matcher};
-use super::library::{Library, LibraryError, Unit, join};
+use super::library::{Library, Unit, join};
 use super::publish::{DigestError, Digests, disk_error, write_files};
 use super::run::{Account, Failing};
 use super::selector::{Selector, Selectors};
 use super::window::Window;
-use crate::contract::hash::sha256;
 use crate::contract::ids::Seq;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::{ErrorClass, Stream};
 use crate::export::publish::PublishError;
 use crate::export::run_record::Environment;
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
-use crate::log::Reader;
+use crate::log::{ReadError, Reader};
 use crate::os::Disk;
 use crate::verify::{self, Expected, Report};
 
@@ -136,7 +135,7 @@ pub enum BuildError {
     UnknownSelector(String),
     /// The log.
     #[error(transparent)]
-    Log(#[from] LibraryError),
+    Log(#[from] ReadError),
     /// The tree.
     #[error(transparent)]
     Digest(#[from] DigestError),
@@ -165,6 +164,9 @@ pub enum BuildError {
         /// All of them, as far as they are listed.
         violations: Vec<Value>,
     },
+    /// What is published is of another log, and nothing was built from this one yet.
+    #[error("the published indexes are not of this log: build the digests first")]
+    IndexIsForeign,
     /// It was asked to give up.
     #[error("the build was stopped")]
     Stopped,
@@ -200,6 +202,9 @@ impl BuildError {
             BuildError::Digest(_) | BuildError::Log(_) | BuildError::Journal(_) => {
                 let hint = "see that the disk is writable and has room, then build again";
                 (ErrorClass::StorageUnavailable, "STORAGE", hint)
+            }
+            BuildError::IndexIsForeign => {
+                (ErrorClass::InputMissing, "INDEX_IS_FOREIGN", "`summarizer digest build`")
             }
             BuildError::UnknownSelector(_) => (
                 ErrorClass::InputMissing,
@@ -505,14 +510,10 @@ impl Build<'_> {
                 false => Err(BuildError::SummariesBehind { path }),
             };
         }
-        let file = self.digests.buses().join(&path);
-        let bytes = self.digests.disk().read_if_present(&file);
-        let Some(bytes) = bytes.map_err(disk_error("read", &file))? else {
+        let Some(manifest) = self.digests.manifest(key)? else {
             return Err(BuildError::SummariesBehind { path });
         };
-        let manifest: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-        let sequence = manifest["sequence"].as_u64().unwrap_or_default();
-        self.manifests.insert((stream, day), (sha256(&bytes).hex(), sequence));
+        self.manifests.insert((stream, day), manifest);
         self.account.count("input_resolution", "manifests", 1);
         self.manifest(stream, day, of)
     }
@@ -750,28 +751,63 @@ pub fn close_crashed(
     Ok(Some(run_id))
 }
 
-/// Removes retired bags for good, and what builds left staged. Returns their ids.
+/// What is to be removed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Collection {
+    /// The run.
+    pub run_id: String,
+    /// Only say what would go.
+    pub dry_run: bool,
+    /// Also folders that no event of the log speaks of.
+    pub orphans: bool,
+}
+
+/// What was removed, or would be.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Collected {
+    /// Whether nothing was touched.
+    pub dry_run: bool,
+    /// Retired bags, by id.
+    pub removed: Vec<String>,
+    /// What builds left staged, by run.
+    pub staged: Vec<String>,
+    /// Folders that no event of the log speaks of; only looked for when they are asked for.
+    pub orphans: Vec<String>,
+}
+
+/// Removes retired bags for good, what builds left staged and, when asked, folders of bags that the
+/// log never heard of, such as those of a log that was lost.
 pub fn collect(
     digests: &mut Digests,
     journal: &mut dyn Journal,
-    run_id: &str,
-) -> Result<Vec<String>, BuildError> {
+    wanted: &Collection,
+) -> Result<Collected, BuildError> {
     digests.publish(None, None)?;
-    let retired: Vec<String> = digests
-        .catalog()
-        .entries()
-        .values()
-        .filter(|entry| entry.retired.is_some())
-        .map(|entry| entry.facts.bag_id.clone())
-        .collect();
+    let retired = digests.catalog().entries().values().filter(|entry| entry.retired.is_some());
+    let collected = Collected {
+        dry_run: wanted.dry_run,
+        removed: retired.map(|entry| entry.facts.bag_id.clone()).collect(),
+        staged: digests.staged()?,
+        orphans: if wanted.orphans { digests.orphans()? } else { Vec::new() },
+    };
+    if wanted.dry_run {
+        return Ok(collected);
+    }
+    // An index of another log may still name them: whoever reads it must not find them gone.
+    if digests.catalog().change().is_none() && !collected.orphans.is_empty() {
+        return Err(BuildError::IndexIsForeign);
+    }
+    let retired = &collected.removed;
     if !retired.is_empty() {
-        let facts = catalog::Collected { run_id: run_id.to_owned(), bags: retired.len() as u64 };
-        let body = Some(to_json(&retired)?.into_bytes());
+        let run_id = wanted.run_id.clone();
+        let facts = catalog::Collected { run_id, bags: retired.len() as u64 };
+        let body = Some(to_json(retired)?.into_bytes());
         journal.note(vec![Note { kind: catalog::COLLECTED, facts: to_json(&facts)?, body }])?;
         digests.publish(None, None)?;
     }
+    digests.remove_folders(&collected.orphans)?;
     digests.sweep_staging(true)?;
-    Ok(retired)
+    Ok(collected)
 }
 
 /// The zone counts as much as the record: it decides which day a summary belongs to.
@@ -851,8 +887,8 @@ pub(super) fn read_item(
     place: u32,
 ) -> Result<BagItem, BuildError> {
     let unit = &library.units()[place as usize];
-    let body = log.body(unit.seq).map_err(LibraryError::Log)?;
-    let body = body.ok_or(LibraryError::NoItem(unit.seq))?;
+    let body = log.body(unit.seq).map_err(ReadError::Log)?;
+    let body = body.ok_or(ReadError::no_body(unit.seq))?;
     let tags = library.tags_of(unit).iter().map(|tag| library.tags.word(*tag).to_owned());
     let project = unit.project.map(|project| library.projects.word(project).to_owned());
     let summary_id = unit.summary_id();
@@ -877,7 +913,7 @@ fn valid(report: &Report) -> Result<(), BuildError> {
 }
 
 /// The results of some work over a list, in its order, on some threads.
-fn in_parallel<T: Sync, R: Send>(
+pub(super) fn in_parallel<T: Sync, R: Send>(
     items: &[T],
     threads: usize,
     work: impl Fn(&T) -> R + Sync,

@@ -10,12 +10,11 @@ use std::ops::ControlFlow;
 use serde::{Deserialize, Serialize};
 
 use super::bag::{BagFacts, BagKey};
-use super::library::LibraryError;
 use super::selector::BagType;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
-use crate::log::Reader;
 use crate::log::codec;
+use crate::log::{ReadError, Reader};
 use crate::state::event::Event;
 
 /// A build began.
@@ -122,7 +121,7 @@ pub struct Finished {
 }
 
 /// A retired bag.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Retired {
     /// Why.
     pub reason: Reason,
@@ -133,7 +132,7 @@ pub struct Retired {
 }
 
 /// A bag that has files.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// The event that holds its files.
     pub seq: Seq,
@@ -144,7 +143,7 @@ pub struct Entry {
 }
 
 /// A build that has not ended.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpenBuild {
     /// What it said.
     pub started: Started,
@@ -154,8 +153,19 @@ pub struct OpenBuild {
     pub published: bool,
 }
 
+/// How the last build ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastBuild {
+    /// The run.
+    pub run_id: String,
+    /// Whether it did what was asked.
+    pub ok: bool,
+    /// When it ended.
+    pub at: Timestamp,
+}
+
 /// The event that changed the indexes last.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// Which.
     pub seq: Seq,
@@ -166,10 +176,12 @@ pub struct Change {
 }
 
 /// Everything the log says about bags.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Catalog {
     read_to: Seq,
     entries: BTreeMap<String, Entry>,
+    /// Follows from the entries.
+    #[serde(skip)]
     live: BTreeMap<BagKey, String>,
     waiting: Vec<(String, Seq, BagFacts)>,
     removed: BTreeMap<String, BagType>,
@@ -178,13 +190,14 @@ pub struct Catalog {
     legacy_rows: bool,
     runs: BTreeMap<String, Seq>,
     failed: BTreeSet<String>,
+    last: Option<LastBuild>,
     considered: Seq,
     selectors: BTreeMap<String, String>,
 }
 
 impl Catalog {
     /// Takes in what the log has more, up to an event.
-    pub fn read(&mut self, log: &Reader, until: Option<Seq>) -> Result<(), LibraryError> {
+    pub fn read(&mut self, log: &Reader, until: Option<Seq>) -> Result<(), ReadError> {
         let mut failure = None;
         log.scan(self.read_to.next(), until, &mut |entry| {
             self.read_to = entry.seq;
@@ -204,7 +217,7 @@ impl Catalog {
                 }
                 Ok(_) => ControlFlow::Continue(()),
                 Err(source) => {
-                    failure = Some(LibraryError::Event { seq: entry.seq, source });
+                    failure = Some(ReadError::Event { seq: entry.seq, source });
                     ControlFlow::Break(())
                 }
             }
@@ -218,7 +231,7 @@ impl Catalog {
         kind: &str,
         facts: &str,
         change: Change,
-    ) -> Result<(), LibraryError> {
+    ) -> Result<(), ReadError> {
         let seq = change.seq;
         match kind {
             STARTED => {
@@ -254,6 +267,8 @@ impl Catalog {
                 if !finished.ok {
                     self.failed.insert(finished.run_id.clone());
                 }
+                let (run_id, ok) = (finished.run_id.clone(), finished.ok);
+                self.last = Some(LastBuild { run_id, ok, at: change.at });
                 if let Some(considered) = finished.considered {
                     self.considered = Seq(considered);
                     self.selectors = finished.selectors;
@@ -308,6 +323,17 @@ impl Catalog {
         self.change = Some(change);
     }
 
+    /// How far into the log it is.
+    pub fn read_to(&self) -> Seq {
+        self.read_to
+    }
+
+    /// Brings back what follows from the rest, after the rest was kept somewhere.
+    pub(super) fn restored(&mut self) {
+        let live = self.entries.values().filter(|entry| entry.retired.is_none());
+        self.live = live.map(|entry| (entry.facts.key(), entry.facts.bag_id.clone())).collect();
+    }
+
     /// Every bag that has files, by id.
     pub fn entries(&self) -> &BTreeMap<String, Entry> {
         &self.entries
@@ -353,6 +379,11 @@ impl Catalog {
         &self.failed
     }
 
+    /// How the last build ended.
+    pub fn last(&self) -> Option<&LastBuild> {
+        self.last.as_ref()
+    }
+
     /// Up to where in the log every summary was considered.
     pub fn considered(&self) -> Seq {
         self.considered
@@ -364,11 +395,11 @@ impl Catalog {
     }
 }
 
-fn parsed<'a, T: Deserialize<'a>>(seq: Seq, facts: &'a str) -> Result<T, LibraryError> {
-    serde_json::from_str(facts).map_err(|source| LibraryError::Item { seq, source })
+fn parsed<'a, T: Deserialize<'a>>(seq: Seq, facts: &'a str) -> Result<T, ReadError> {
+    serde_json::from_str(facts).map_err(|error| ReadError::unexpected(seq, error))
 }
 
-fn body<T: serde::de::DeserializeOwned>(log: &Reader, seq: Seq) -> Result<T, LibraryError> {
-    let bytes = log.body(seq)?.ok_or(LibraryError::NoItem(seq))?;
-    serde_json::from_slice(&bytes).map_err(|source| LibraryError::Item { seq, source })
+fn body<T: serde::de::DeserializeOwned>(log: &Reader, seq: Seq) -> Result<T, ReadError> {
+    let bytes = log.body(seq)?.ok_or(ReadError::no_body(seq))?;
+    serde_json::from_slice(&bytes).map_err(|error| ReadError::unexpected(seq, error))
 }

@@ -9,51 +9,27 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-use serde::Deserialize;
+use chrono::{Datelike as _, NaiveDate};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::tags;
 use crate::contract::ids::Seq;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::Stream;
-use crate::log::codec::{self, CodecError};
-use crate::log::{LogError, Reader};
+use crate::log::codec;
+use crate::log::{ReadError, Reader};
 use crate::state::event::Event;
 
 /// Items read from the log before they are taken in.
 const PAGE: usize = 4096;
 /// Most tags of one summary that count.
 const TAGS_MAX: usize = 200;
+/// About how many bytes a kept unit takes without its words.
+const UNIT_BYTES: usize = 48;
 /// Columns of a record that count as tags.
 const COLUMNS: &[&str] =
     &["stage", "msg_type", "domain", "note_type", "format_type", "category", "subtopic"];
-
-/// The log could not be read.
-#[derive(Debug, thiserror::Error)]
-pub enum LibraryError {
-    /// The store.
-    #[error("read the log")]
-    Log(#[from] LogError),
-    /// A record that does not read.
-    #[error("read event {seq}")]
-    Event {
-        /// Which one.
-        seq: Seq,
-        /// Why.
-        source: CodecError,
-    },
-    /// An item that is not in the log any more.
-    #[error("find the item of event {0}")]
-    NoItem(Seq),
-    /// An item that does not read.
-    #[error("read the item of event {seq}")]
-    Item {
-        /// Which one.
-        seq: Seq,
-        /// Why.
-        source: serde_json::Error,
-    },
-}
 
 /// Words that were seen, each with a number.
 #[derive(Default)]
@@ -63,15 +39,20 @@ pub struct Words {
 }
 
 impl Words {
-    fn number(&mut self, word: &str) -> u32 {
-        if let Some(number) = self.numbers.get(word) {
-            return *number;
-        }
+    /// Adds a word that is not there yet.
+    fn push(&mut self, word: &str) {
         let number = self.words.len() as u32;
         let word: Arc<str> = word.into();
         self.words.push(Arc::clone(&word));
         self.numbers.insert(word, number);
-        number
+    }
+
+    fn number(&mut self, word: &str) -> u32 {
+        if let Some(number) = self.numbers.get(word) {
+            return *number;
+        }
+        self.push(word);
+        self.words.len() as u32 - 1
     }
 
     /// The number of a word, if it was ever seen.
@@ -137,6 +118,11 @@ pub struct Unit {
     pub publish: Publish,
 }
 
+impl Publish {
+    /// Every word, in the order in which it is kept.
+    const ALL: [Publish; 3] = [Publish::Unsaid, Publish::Yes, Publish::No];
+}
+
 impl Unit {
     /// Its summary id.
     pub fn summary_id(&self) -> String {
@@ -160,6 +146,31 @@ pub fn parse_summary_id(text: &str) -> Option<[u8; 16]> {
         *byte = digit(pair[0])? << 4 | digit(pair[1])?;
     }
     Some(id)
+}
+
+/// How much of a library there is: up to which event, and how many words of each kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Share {
+    /// The last event.
+    pub seq: Seq,
+    words: [usize; 3],
+}
+
+/// What is left of kept bytes.
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (head, tail) = self.0.split_first_chunk::<N>()?;
+        self.0 = tail;
+        Some(*head)
+    }
+
+    fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (head, tail) = self.0.split_at_checked(len)?;
+        self.0 = tail;
+        Some(head)
+    }
 }
 
 /// All summaries.
@@ -237,7 +248,7 @@ impl Library {
         until: Option<Seq>,
         threads: usize,
         progress: &mut dyn FnMut(usize),
-    ) -> Result<usize, LibraryError> {
+    ) -> Result<usize, ReadError> {
         let before = self.units.len();
         let (head, _) = log.head();
         let until = until.unwrap_or(head).min(head);
@@ -255,7 +266,7 @@ impl Library {
         Ok(self.units.len() - before)
     }
 
-    fn next_page(&mut self, log: &Reader, until: Seq) -> Result<Vec<Taken>, LibraryError> {
+    fn next_page(&mut self, log: &Reader, until: Seq) -> Result<Vec<Taken>, ReadError> {
         let mut page = Vec::with_capacity(PAGE);
         let mut failure = None;
         let mut read_to = self.read_to;
@@ -277,7 +288,7 @@ impl Library {
                 }
                 Ok(_) => {}
                 Err(source) => {
-                    failure = Some(LibraryError::Event { seq: entry.seq, source });
+                    failure = Some(ReadError::Event { seq: entry.seq, source });
                     return ControlFlow::Break(());
                 }
             }
@@ -321,6 +332,95 @@ impl Library {
         });
     }
 
+    /// Where it stands.
+    pub(super) fn share(&self) -> Share {
+        let words = [&self.tags, &self.projects, &self.metas].map(Words::len);
+        Share { seq: self.read_to, words }
+    }
+
+    /// The units that came after a share, in the order of the log, with the words that were new.
+    pub(super) fn since(&self, share: &Share) -> Vec<u8> {
+        let mut units: Vec<&Unit> = self.units.iter().filter(|unit| unit.seq > share.seq).collect();
+        units.sort_unstable_by_key(|unit| unit.seq);
+        let mut bytes = Vec::with_capacity(units.len() * 2 * UNIT_BYTES);
+        for (words, known) in [&self.tags, &self.projects, &self.metas].into_iter().zip(share.words)
+        {
+            let new = &words.words[known..];
+            bytes.extend_from_slice(&(new.len() as u32).to_le_bytes());
+            for word in new {
+                bytes.extend_from_slice(&(word.len() as u32).to_le_bytes());
+                bytes.extend_from_slice(word.as_bytes());
+            }
+        }
+        for unit in units {
+            bytes.extend_from_slice(&unit.seq.0.to_le_bytes());
+            bytes.extend_from_slice(&unit.id);
+            bytes.extend_from_slice(&unit.at.0.to_le_bytes());
+            bytes.extend_from_slice(&unit.confidence.to_bits().to_le_bytes());
+            bytes.extend_from_slice(&unit.day.0.num_days_from_ce().to_le_bytes());
+            bytes.extend_from_slice(&unit.project.unwrap_or(u32::MAX).to_le_bytes());
+            for count in [unit.tasks, unit.tags, unit.metas] {
+                bytes.extend_from_slice(&count.to_le_bytes());
+            }
+            let stream = Stream::ALL.iter().position(|one| *one == unit.stream);
+            bytes.push(stream.unwrap_or(Stream::ALL.len()) as u8);
+            bytes.push(unit.publish as u8);
+            for term in self.tags_of(unit).iter().chain(self.metas_of(unit)) {
+                bytes.extend_from_slice(&term.to_le_bytes());
+            }
+        }
+        bytes
+    }
+
+    /// Takes in what [`since`](Self::since) gave for a share; how many units that were. `None` when
+    /// it does not follow what is there, which leaves a library that is of no use.
+    pub(super) fn restore(&mut self, begin: &Share, bytes: &[u8]) -> Option<usize> {
+        if self.share().words != begin.words {
+            return None;
+        }
+        let mut rest = Rest(bytes);
+        for words in [&mut self.tags, &mut self.projects, &mut self.metas] {
+            for _ in 0..u32::from_le_bytes(rest.take()?) {
+                let len = u32::from_le_bytes(rest.take()?) as usize;
+                words.push(std::str::from_utf8(rest.bytes(len)?).ok()?);
+            }
+        }
+        let before = self.units.len();
+        while !rest.0.is_empty() {
+            let unit = Unit {
+                seq: Seq(u64::from_le_bytes(rest.take()?)),
+                id: rest.take()?,
+                at: Timestamp(i64::from_le_bytes(rest.take()?)),
+                confidence: f64::from_bits(u64::from_le_bytes(rest.take()?)),
+                terms: self.terms.len() as u32,
+                day: Day(NaiveDate::from_num_days_from_ce_opt(i32::from_le_bytes(rest.take()?))?),
+                project: Some(u32::from_le_bytes(rest.take()?)).filter(|one| *one != u32::MAX),
+                tasks: u16::from_le_bytes(rest.take()?),
+                tags: u16::from_le_bytes(rest.take()?),
+                metas: u16::from_le_bytes(rest.take()?),
+                stream: *Stream::ALL.get(usize::from(rest.take::<1>()?[0]))?,
+                publish: *Publish::ALL.get(usize::from(rest.take::<1>()?[0]))?,
+            };
+            let (tags, metas) = (self.tags.len() as u32, self.metas.len() as u32);
+            for (count, bound) in [(unit.tags, tags), (unit.metas, metas)] {
+                for _ in 0..count {
+                    let term = u32::from_le_bytes(rest.take()?);
+                    self.terms.push(Some(term).filter(|term| *term < bound)?);
+                }
+            }
+            let known = self.projects.len() as u32;
+            self.units.push(Some(unit).filter(|unit| unit.project.is_none_or(|one| one < known))?);
+        }
+        Some(self.units.len() - before)
+    }
+
+    /// Everything that was kept is in.
+    pub(super) fn restored(&mut self, read_to: Seq, malformed: Vec<Seq>) {
+        self.read_to = read_to;
+        self.malformed = malformed;
+        self.units.sort_by_key(|unit| (unit.at, unit.id));
+    }
+
     /// How far into the log it is.
     pub fn read_to(&self) -> Seq {
         self.read_to
@@ -361,13 +461,13 @@ fn items(
     page: &[Taken],
     fields: &BTreeSet<String>,
     threads: usize,
-) -> Result<Vec<(Taken, Facts)>, LibraryError> {
+) -> Result<Vec<(Taken, Facts)>, ReadError> {
     let share = page.len().div_ceil(threads.max(1)).max(64);
-    let read = |part: &[Taken]| -> Result<Vec<Facts>, LibraryError> {
+    let read = |part: &[Taken]| -> Result<Vec<Facts>, ReadError> {
         part.iter().map(|taken| item(log, taken.seq, fields)).collect()
     };
     let read = &read;
-    let parts: Vec<Result<Vec<Facts>, LibraryError>> = std::thread::scope(|scope| {
+    let parts: Vec<Result<Vec<Facts>, ReadError>> = std::thread::scope(|scope| {
         let running: Vec<_> =
             page.chunks(share).map(|part| scope.spawn(move || read(part))).collect();
         running.into_iter().map(join).collect()
@@ -385,9 +485,9 @@ pub(super) fn join<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-fn item(log: &Reader, seq: Seq, fields: &BTreeSet<String>) -> Result<Facts, LibraryError> {
-    let body = log.body(seq)?.ok_or(LibraryError::NoItem(seq))?;
-    facts(&body, fields).map_err(|source| LibraryError::Item { seq, source })
+fn item(log: &Reader, seq: Seq, fields: &BTreeSet<String>) -> Result<Facts, ReadError> {
+    let body = log.body(seq)?.ok_or(ReadError::no_body(seq))?;
+    facts(&body, fields).map_err(|error| ReadError::unexpected(seq, error))
 }
 
 fn facts(body: &[u8], fields: &BTreeSet<String>) -> serde_json::Result<Facts> {

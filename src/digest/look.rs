@@ -11,8 +11,9 @@ use super::build::{BuildError, read_item};
 use super::catalog::{Catalog, Entry};
 use super::choose::{Draft, Drop, Matcher};
 use super::library::Library;
-use super::publish::{DigestError, Digests};
+use super::publish::{DigestError, Digests, STAGING_DIR};
 use super::selector::Selector;
+use crate::export::run_record::RUN_RECORDS_DIR;
 use crate::log::Reader;
 
 /// Which bags a list wants.
@@ -53,6 +54,29 @@ pub fn list(catalog: &Catalog, wanted: &Wanted) -> Value {
         })
     };
     json!({"bags": entries.iter().map(row).collect::<Vec<Value>>()})
+}
+
+/// What there is: bags, the last build, and builds that failed with what they left staged.
+pub fn overview(digests: &Digests) -> Result<Value, DigestError> {
+    let catalog = digests.catalog();
+    let live = catalog.live().count();
+    let memos: usize = catalog.live().map(|entry| entry.facts.memos.len()).sum();
+    let staged = digests.staged()?;
+    let failed = staged.iter().filter(|run_id| catalog.failed().contains(*run_id));
+    let failed = failed.map(|run_id| {
+        json!({"run_id": run_id, "staged": format!("{STAGING_DIR}/{run_id}"),
+               "record": format!("{RUN_RECORDS_DIR}/{run_id}.run_record.json")})
+    });
+    Ok(json!({
+        "bags": live, "memos": memos, "retired": catalog.entries().len() - live,
+        "updated_at": catalog.change().map(|change| change.at.to_string()),
+        "last_build": catalog.last().map(|last| {
+            json!({"run_id": last.run_id, "ok": last.ok, "ended_at": last.at.to_string(),
+                   "record": format!("{RUN_RECORDS_DIR}/{}.run_record.json", last.run_id)})
+        }),
+        "building": catalog.open().map(|open| open.started.run_id.clone()),
+        "failed": failed.collect::<Vec<Value>>(),
+    }))
 }
 
 /// What a selector would select and drop in a window, and why; the newest window when none is

@@ -16,6 +16,7 @@ pub mod build;
 pub mod catalog;
 pub mod choose;
 pub mod index;
+pub mod kept;
 pub mod library;
 pub mod look;
 pub mod markdown;

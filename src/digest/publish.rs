@@ -16,13 +16,14 @@ use std::sync::Arc;
 use super::bag::{BagFacts, BagFiles, DIGESTS_DIR, LEVEL, bag_path};
 use super::catalog::Catalog;
 use super::index::{self, INDEX_DIR, LEGACY_FILE};
-use super::library::LibraryError;
+use super::kept::{InPlace, TraceMark};
 use super::selector::BagType;
 use crate::contract::hash::sha256;
 use crate::contract::ids::Seq;
 use crate::export::publish::{Fallback, PublishError, Publisher};
 use crate::export::run_record::RUN_RECORDS_DIR;
-use crate::log::Reader;
+use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
+use crate::log::{ReadError, Reader};
 use crate::os::{Disk, Open};
 
 /// Where builds are staged, relative to the bus home.
@@ -34,7 +35,7 @@ const MODE: u32 = 0o640;
 pub enum DigestError {
     /// The log.
     #[error(transparent)]
-    Log(#[from] LibraryError),
+    Log(#[from] ReadError),
     /// The disk.
     #[error("{operation} {path}")]
     Disk {
@@ -94,6 +95,8 @@ pub struct Digests {
     catalog: Catalog,
     /// Bag folders that are known to be there.
     present: BTreeSet<String>,
+    /// What their traces looked like, also from before this process.
+    in_place: InPlace,
     /// Run records that are known to be there.
     recorded: BTreeSet<String>,
     /// The change that the published indexes stand for.
@@ -110,9 +113,21 @@ impl Digests {
             index: None,
             catalog: Catalog::default(),
             present: BTreeSet::new(),
+            in_place: InPlace::new(),
             recorded: BTreeSet::new(),
             published: None,
         }
+    }
+
+    /// Goes on from what an earlier process knew.
+    pub fn go_on_from(&mut self, catalog: Catalog, in_place: InPlace) {
+        self.catalog = catalog;
+        self.in_place = in_place;
+    }
+
+    /// What the traces of the bags in place look like.
+    pub fn in_place(&self) -> &InPlace {
+        &self.in_place
     }
 
     fn index(&mut self) -> Result<&mut Publisher, DigestError> {
@@ -134,6 +149,21 @@ impl Digests {
     /// Reads what the log has more.
     pub fn read(&mut self, until: Option<Seq>) -> Result<(), DigestError> {
         Ok(self.catalog.read(&self.log, until)?)
+    }
+
+    /// Hash and sequence of the published manifest of a partition of the Summary Bus.
+    pub fn manifest(&self, key: PartitionKey) -> Result<Option<(String, u64)>, DigestError> {
+        #[derive(serde::Deserialize)]
+        struct Manifest {
+            #[serde(default)]
+            sequence: u64,
+        }
+        let path = self.buses.join(SUMMARIES_DIR).join(key.manifest_file());
+        let bytes = self.disk.read_if_present(&path).map_err(disk_error("read", &path))?;
+        Ok(bytes.map(|bytes| {
+            let manifest = serde_json::from_slice(&bytes);
+            (sha256(&bytes).hex(), manifest.map_or(0, |manifest: Manifest| manifest.sequence))
+        }))
     }
 
     /// Whether the folder of a bag is in place.
@@ -200,9 +230,18 @@ impl Digests {
             }
             // The trace speaks for the folder. Another one is of another log, whose bags are gone.
             let trace = self.buses.join(&path).join("meta/trace.json");
+            let stat = self.disk.stat(&trace).map_err(disk_error("inspect", &trace))?;
+            let mark = stat.map(TraceMark::from);
+            if mark.is_some() && mark.as_ref() == self.in_place.get(&path) {
+                self.present.insert(path);
+                continue;
+            }
             let found = self.disk.read_if_present(&trace).map_err(disk_error("read", &trace))?;
             match found.is_some_and(|bytes| sha256(bytes).hex() == entry.facts.trace_sha256) {
-                true => drop(self.present.insert(path)),
+                true => {
+                    self.in_place.extend(mark.map(|mark| (path.clone(), mark)));
+                    self.present.insert(path);
+                }
                 false => missing.push((entry.seq, entry.facts.clone())),
             }
         }
@@ -251,7 +290,12 @@ impl Digests {
         for parent in &parents {
             self.disk.sync_dir(parent).map_err(disk_error("sync", parent))?;
         }
-        self.present.extend(missing.iter().map(|(_, facts)| facts.path()));
+        for (_, facts) in &missing {
+            let trace = self.buses.join(facts.path()).join("meta/trace.json");
+            let stat = self.disk.stat(&trace).map_err(disk_error("inspect", &trace))?;
+            self.in_place.extend(stat.map(|stat| (facts.path(), TraceMark::from(stat))));
+            self.present.insert(facts.path());
+        }
         if rewritten {
             self.disk.remove_dir_all(&again).map_err(disk_error("remove", &again))?;
         }
@@ -260,7 +304,7 @@ impl Digests {
 
     /// The files of a bag as the log holds them.
     pub fn files_in_log(&self, seq: Seq, facts: &BagFacts) -> Result<BagFiles, DigestError> {
-        let body = self.log.body(seq).map_err(LibraryError::Log)?;
+        let body = self.log.body(seq).map_err(ReadError::Log)?;
         let body = body.ok_or_else(|| DigestError::NoFiles(facts.bag_id.clone()))?;
         Ok(serde_json::from_slice(&body)?)
     }
@@ -301,36 +345,67 @@ impl Digests {
         Ok(!different.is_empty() || stale)
     }
 
-    /// Folders of bags that were collected, taken away in one step each.
-    fn remove_collected(&mut self) -> Result<usize, DigestError> {
-        let mut removed = 0;
-        let trash = self.buses.join(STAGING_DIR).join("collected");
+    /// Every bag folder there is, relative to the bus home, with its type and the id it claims.
+    fn folders(&self) -> Result<Vec<(String, BagType, String)>, DigestError> {
+        let mut found = Vec::new();
         for bag_type in BagType::ALL {
             let folder = self.buses.join(DIGESTS_DIR).join(LEVEL).join(bag_type.as_str());
-            let names = match self.disk.list(&folder) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                other => other.map_err(disk_error("list", &folder))?,
-            };
-            let collected: Vec<&String> = names
-                .iter()
-                .filter(|name| self.catalog.removed().get(*name) == Some(&bag_type))
-                .collect();
-            for bag_id in &collected {
-                let (from, to) = (folder.join(bag_id), trash.join(bag_id));
-                self.make_dir(&trash)?;
-                self.disk.remove_dir_all(&to).map_err(disk_error("remove", &to))?;
-                self.disk.rename(&from, &to).map_err(disk_error("rename", &to))?;
-                self.present.remove(&bag_path(bag_type, bag_id));
-            }
-            if !collected.is_empty() {
-                self.disk.sync_dir(&folder).map_err(disk_error("sync", &folder))?;
-                removed += collected.len();
+            for name in self.list(&folder)? {
+                found.push((bag_path(bag_type, &name), bag_type, name));
             }
         }
-        if removed > 0 {
+        Ok(found)
+    }
+
+    fn list(&self, folder: &Path) -> Result<Vec<String>, DigestError> {
+        match self.disk.list(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            other => other.map_err(disk_error("list", folder)),
+        }
+    }
+
+    /// Folders of bags that were collected.
+    fn remove_collected(&mut self) -> Result<usize, DigestError> {
+        if self.catalog.removed().is_empty() {
+            return Ok(0);
+        }
+        let folders = self.folders()?.into_iter();
+        let collected: Vec<String> = folders
+            .filter(|(_, bag_type, name)| self.catalog.removed().get(name) == Some(bag_type))
+            .map(|(path, ..)| path)
+            .collect();
+        self.remove_folders(&collected)
+    }
+
+    /// Bag folders that no event of the log speaks of, by their path below the bus home.
+    pub fn orphans(&self) -> Result<Vec<String>, DigestError> {
+        let known: BTreeSet<String> =
+            self.catalog.entries().values().map(|entry| entry.facts.path()).collect();
+        let folders = self.folders()?.into_iter().map(|(path, ..)| path);
+        Ok(folders.filter(|path| !known.contains(path)).collect())
+    }
+
+    /// Takes bag folders away, each in one step.
+    pub(super) fn remove_folders(&mut self, paths: &[String]) -> Result<usize, DigestError> {
+        let trash = self.buses.join(STAGING_DIR).join("collected");
+        let mut parents = BTreeSet::new();
+        for path in paths {
+            let from = self.buses.join(path);
+            let to = trash.join(from.file_name().unwrap_or(from.as_os_str()));
+            self.make_dir(&trash)?;
+            self.disk.remove_dir_all(&to).map_err(disk_error("remove", &to))?;
+            self.disk.rename(&from, &to).map_err(disk_error("rename", &to))?;
+            self.present.remove(path);
+            self.in_place.remove(path);
+            parents.extend(from.parent().map(Path::to_owned));
+        }
+        for parent in &parents {
+            self.disk.sync_dir(parent).map_err(disk_error("sync", parent))?;
+        }
+        if !paths.is_empty() {
             self.disk.remove_dir_all(&trash).map_err(disk_error("remove", &trash))?;
         }
-        Ok(removed)
+        Ok(paths.len())
     }
 
     /// Writes the run records of builds, as the log holds them.
@@ -342,8 +417,8 @@ impl Digests {
             }
             let path = folder.join(format!("{run_id}.run_record.json"));
             if self.disk.stat(&path).map_err(disk_error("inspect", &path))?.is_none() {
-                let body = self.log.body(*seq).map_err(LibraryError::Log)?;
-                let body = body.ok_or(LibraryError::NoItem(*seq))?;
+                let body = self.log.body(*seq).map_err(ReadError::Log)?;
+                let body = body.ok_or(ReadError::no_body(*seq))?;
                 self.make_dir(&folder)?;
                 self.disk.replace(&path, &body, MODE).map_err(disk_error("write", &path))?;
             }
@@ -352,19 +427,19 @@ impl Digests {
         Ok(())
     }
 
+    /// What builds left staged, by run.
+    pub fn staged(&self) -> Result<Vec<String>, DigestError> {
+        self.list(&self.buses.join(STAGING_DIR))
+    }
+
     /// Removes what builds left staged; what a failed build staged is kept unless `all`.
     pub fn sweep_staging(&self, all: bool) -> Result<usize, DigestError> {
-        let folder = self.buses.join(STAGING_DIR);
-        let names = match self.disk.list(&folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-            other => other.map_err(disk_error("list", &folder))?,
-        };
         let mut removed = 0;
-        for name in names {
+        for name in self.staged()? {
             if !all && self.catalog.failed().contains(&name) {
                 continue;
             }
-            let path = folder.join(name);
+            let path = self.buses.join(STAGING_DIR).join(name);
             self.disk.remove_dir_all(&path).map_err(disk_error("remove", &path))?;
             removed += 1;
         }
@@ -373,10 +448,6 @@ impl Digests {
 
     pub(super) fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
-    }
-
-    pub(super) fn buses(&self) -> &Path {
-        &self.buses
     }
 }
 

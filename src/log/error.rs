@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::codec::CodecError;
 use crate::contract::ids::Seq;
 
 /// A failed operation on the log.
@@ -98,5 +99,42 @@ impl LogError {
     /// Wraps an I/O error with what was tried.
     pub(crate) fn io(doing: &'static str) -> impl FnOnce(io::Error) -> LogError {
         move |source| LogError::Io { doing, source }
+    }
+}
+
+/// What whoever reads facts back from the log can meet: the log itself, or a record that is not
+/// what it must be.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The store.
+    #[error("read the log")]
+    Log(#[from] LogError),
+    /// A record, row or document that does not decode.
+    #[error("read event {seq}")]
+    Event {
+        /// Which one.
+        seq: Seq,
+        /// Why.
+        source: CodecError,
+    },
+    /// A record that is there and is not what it should be, or lacks its body.
+    #[error("event {seq}: {what}")]
+    Unexpected {
+        /// Which one.
+        seq: Seq,
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+impl ReadError {
+    /// A record that is not what it should be.
+    pub fn unexpected(seq: Seq, what: impl ToString) -> ReadError {
+        ReadError::Unexpected { seq, what: what.to_string() }
+    }
+
+    /// A record whose body is not in the log any more.
+    pub fn no_body(seq: Seq) -> ReadError {
+        ReadError::unexpected(seq, "its body is missing")
     }
 }

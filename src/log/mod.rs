@@ -112,7 +112,7 @@ mod segment;
 mod store;
 
 pub use chain::{genesis, record_hash};
-pub use error::LogError;
+pub use error::{LogError, ReadError};
 pub(crate) use frame::Part;
 pub use frame::{Entry, NewRecord, Record};
 pub use store::{

@@ -14,14 +14,16 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-use crate::compaction::book::facts::{FactError, RunHeads};
+use crate::compaction::book::facts::RunHeads;
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::log::checkpoint::{identity, tables};
 use crate::log::codec::{self, CodecError};
 use crate::log::{ChainReport, record_hash};
-use crate::log::{Checkpoint, Commit, LogError, NewRecord, Options, Reader, Store, genesis};
+use crate::log::{
+    Checkpoint, Commit, LogError, NewRecord, Options, ReadError, Reader, Store, genesis,
+};
 use crate::os::Disk;
 use crate::state::event::Event;
 use crate::state::{Impossible, State};
@@ -52,7 +54,7 @@ pub enum CopyError {
     Impossible(#[from] Impossible),
     /// A fact about a run that does not read.
     #[error("read what is known of runs")]
-    Runs(#[from] FactError),
+    Runs(#[from] ReadError),
     /// A record that is not what it is said to be.
     #[error("event {seq} is not what its hash says")]
     Hash {

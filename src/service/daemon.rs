@@ -615,6 +615,7 @@ impl Sequencer {
             self.waiting.push((reply, Reply::Now(answer)));
             return Ok(());
         }
+        let asks_status = question == Question::Status;
         let queue = self.service.machine.disk.stat(&self.service.home.queue);
         let around = Surroundings {
             now,
@@ -631,6 +632,11 @@ impl Sequencer {
             && status.get("compaction").is_some()
         {
             status["compaction"]["set_aside"] = serde_json::json!(desk.all_set_aside());
+        }
+        if let (Reply::Now(Answer::Ok(status)), Some(desk)) = (&mut answer, &self.service.digests)
+            && asks_status
+        {
+            status["digests"] = desk.overview();
         }
         self.waiting.push((reply, answer));
         Ok(())

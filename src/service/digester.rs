@@ -7,7 +7,7 @@
 //!
 //! It decides nothing about bags; the digest room does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,15 +26,17 @@ use crate::config::Config;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::digest::build::{
-    self, BuildError, Journal, JournalError, Note, Order, Settings, close_crashed, collect,
+    self, BuildError, Collection, Journal, JournalError, Note, Order, Settings, close_crashed,
+    collect,
 };
-use crate::digest::library::{Library, LibraryError};
+use crate::digest::kept::Kept;
+use crate::digest::library::Library;
 use crate::digest::look;
 use crate::digest::publish::{DigestError, Digests};
 use crate::digest::selector::Selectors;
 use crate::digest::window::{Window, WindowType};
 use crate::export::run_record::Environment;
-use crate::log::Reader;
+use crate::log::{ReadError, Reader};
 use crate::os::Machine;
 
 /// Orders that may wait.
@@ -97,6 +99,12 @@ pub enum DigestOrder {
     Collect {
         /// The run.
         run_id: String,
+        /// Only say what would go.
+        #[serde(default)]
+        dry_run: bool,
+        /// Also folders that no event of the log speaks of.
+        #[serde(default)]
+        orphans: bool,
     },
 }
 
@@ -111,6 +119,8 @@ pub struct DigestSetup {
     pub buses: PathBuf,
     /// The log.
     pub log: Reader,
+    /// Where what follows from the log is kept; it may be deleted at any time.
+    pub kept: PathBuf,
     /// Settings.
     pub config: Config,
     /// Where it happens.
@@ -121,16 +131,21 @@ pub struct DigestSetup {
 pub struct Digester {
     setup: DigestSetup,
     digests: Digests,
-    library: Library,
+    kept: Kept,
+    /// Read when it is first needed.
+    library: Option<Library>,
     stop: Arc<AtomicBool>,
 }
 
 impl Digester {
     /// Takes charge of the digests of a home. Nothing is read yet.
     pub fn new(setup: DigestSetup) -> Digester {
-        let digests = Digests::open(&setup.machine.disk, &setup.buses, &setup.log);
-        let (library, stop) = (Library::default(), Arc::default());
-        Digester { setup, digests, library, stop }
+        let mut digests = Digests::open(&setup.machine.disk, &setup.buses, &setup.log);
+        let mut kept = Kept::open(&setup.machine.disk, &setup.kept, &setup.log);
+        if let Some((catalog, in_place)) = kept.catalog() {
+            digests.go_on_from(catalog, in_place);
+        }
+        Digester { setup, digests, kept, library: None, stop: Arc::default() }
     }
 
     /// What a start owes: files as the log says, and an end for a build that a crash cut short.
@@ -140,28 +155,53 @@ impl Digester {
             tracing::warn!(run_id, "a digest build had ended without a word");
         }
         self.digests.sweep_staging(false)?;
+        self.keep(false);
         Ok(())
     }
 
-    /// The selectors in force. Fields of `meta` that are new to them are read from the log again.
-    fn selectors(&mut self) -> Result<Selectors, String> {
+    fn selectors(&self) -> Result<Selectors, String> {
         let disk = self.setup.machine.disk.as_ref();
-        let selectors =
-            Selectors::of_home(disk, &self.setup.home).map_err(|error| chain(&error))?;
-        let fields = selectors.fields();
-        if !fields.is_subset(self.library.fields()) {
-            self.library = Library::with_fields(fields);
-        }
-        Ok(selectors)
+        Selectors::of_home(disk, &self.setup.home).map_err(|error| chain(&error))
     }
 
-    fn read(&mut self) -> Result<usize, LibraryError> {
+    /// Everything the log holds, for selectors that look at these fields of `meta`: as it was kept,
+    /// and what came since; fields that are new to it are read from the log again.
+    fn library(&mut self, fields: &BTreeSet<String>) -> Result<(&Library, usize), ReadError> {
         let threads = self.setup.config.workers.max(1);
-        self.library.read(&self.setup.log, None, threads, &mut |_| {})
+        let library = self.library.take().filter(|known| fields.is_subset(known.fields()));
+        let kept = || self.kept.library(fields, threads);
+        let library = library.or_else(kept);
+        let mut library = library.unwrap_or_else(|| Library::with_fields(fields.clone()));
+        let more = library.read(&self.setup.log, None, threads, &mut |_| {})?;
+        Ok((self.library.insert(library), more))
+    }
+
+    /// Takes in what is new; how many summaries that are.
+    fn read(&mut self) -> Result<usize, ReadError> {
+        let fields = match &self.library {
+            Some(library) => library.fields().clone(),
+            None => self.selectors().map(|selectors| selectors.fields()).unwrap_or_default(),
+        };
+        Ok(self.library(&fields)?.1)
+    }
+
+    /// Keeps what the next process would have to read again.
+    fn keep(&mut self, changed: bool) {
+        if let Some(library) = &self.library {
+            self.kept.keep_library(library);
+        }
+        self.kept.keep_catalog(self.digests.catalog(), self.digests.in_place(), changed);
+    }
+
+    /// What there is, for a status.
+    pub fn overview(&mut self) -> Result<Value, BuildError> {
+        self.digests.read(None)?;
+        Ok(look::overview(&self.digests)?)
     }
 
     /// Carries out an order.
     pub fn answer(&mut self, order: DigestOrder, journal: &mut dyn Journal) -> Answer {
+        let changes = matches!(order, DigestOrder::Build { .. } | DigestOrder::Collect { .. });
         let done = match order {
             DigestOrder::Build { run_id, selector, window, all } => {
                 let trigger = "summarizer digest build".to_owned();
@@ -183,9 +223,12 @@ impl Digester {
                     Ok(look::list(self.digests.catalog(), &wanted))
                 })
             }
-            DigestOrder::Collect { run_id } => collect(&mut self.digests, journal, &run_id)
-                .map(|removed| Ok(json!({"removed": removed}))),
+            DigestOrder::Collect { run_id, dry_run, orphans } => {
+                let wanted = Collection { run_id, dry_run, orphans };
+                collect(&mut self.digests, journal, &wanted).map(|collected| Ok(json!(collected)))
+            }
         };
+        self.keep(changes);
         match done {
             Ok(Ok(value)) => Answer::Ok(value),
             Ok(Err(unknown)) => Answer::NotFound(unknown),
@@ -203,19 +246,20 @@ impl Digester {
             Ok(selectors) => selectors,
             Err(why) => return Ok(Err(why)),
         };
-        self.read()?;
-        let config = &self.setup.config;
+        self.library(&selectors.fields())?;
+        let Digester { setup, digests, library, .. } = self;
+        let Some(library) = library else { return Ok(Err("there is no library".to_owned())) };
+        let config = &setup.config;
         let settings = Settings {
             selectors: &selectors,
             zone: config.timezone,
             threads: config.workers.max(1),
             legacy_rows: config.digest_legacy_rows,
             engine_version: env!("CARGO_PKG_VERSION"),
-            environment: self.setup.environment.clone(),
+            environment: setup.environment.clone(),
             stop: &self.stop,
         };
-        let (digests, library, log) = (&mut self.digests, &self.library, &self.setup.log);
-        match build::build(digests, library, log, &settings, journal, order) {
+        match build::build(digests, library, &setup.log, &settings, journal, order) {
             Ok(report) => Ok(Ok(json!(report))),
             Err(BuildError::UnknownSelector(name)) => {
                 Ok(Err(BuildError::UnknownSelector(name).to_string()))
@@ -237,11 +281,12 @@ impl Digester {
         let Some(selector) = selectors.find(selector) else {
             return Ok(Err(format!("there is no selector {selector}")));
         };
-        self.read()?;
         self.digests.read(None)?;
-        let zone = self.setup.config.timezone;
-        let (library, log) = (&self.library, &self.setup.log);
-        look::preview(library, log, self.digests.catalog(), selector, zone, window, limit)
+        self.library(&selectors.fields())?;
+        let Digester { setup, digests, library, .. } = self;
+        let Some(library) = library else { return Ok(Err("there is no library".to_owned())) };
+        let zone = setup.config.timezone;
+        look::preview(library, &setup.log, digests.catalog(), selector, zone, window, limit)
     }
 }
 
@@ -301,6 +346,8 @@ impl<N: Notary> Journal for NotaryJournal<N> {
 #[derive(Default)]
 struct Answers {
     ready: BTreeMap<u64, Answer>,
+    /// What there was to tell when the thread looked last.
+    overview: Value,
 }
 
 /// Where orders are left and answers fetched.
@@ -318,6 +365,11 @@ impl DigestDesk {
         let busy = |_| "too many digest orders are waiting".to_owned();
         self.orders.try_send((ticket, order)).map_err(busy)?;
         Ok(ticket)
+    }
+
+    /// What there is, as of the last look of the thread.
+    pub fn overview(&self) -> Value {
+        self.answers.0.lock().overview.clone()
     }
 
     /// Waits a while for an answer; without one, the ticket is good for another try.
@@ -398,6 +450,7 @@ impl Keeper {
         if let Err(error) = self.digester.recover(&mut self.journal) {
             tracing::warn!(error = chain(&error), "the digests are not what the log says yet");
         }
+        self.tell(answers);
         loop {
             if matches!(stopped.try_recv(), Err(crossbeam_channel::TryRecvError::Disconnected)) {
                 return;
@@ -405,6 +458,7 @@ impl Keeper {
             match orders.recv_timeout(LOOK_EVERY) {
                 Ok((ticket, order)) => {
                     let answer = self.digester.answer(order, &mut self.journal);
+                    self.tell(answers);
                     let (kept, ready) = answers;
                     let mut kept = kept.lock();
                     kept.ready.insert(ticket, answer);
@@ -416,14 +470,22 @@ impl Keeper {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            if self.digester.setup.config.digest_auto {
-                self.look();
+            if self.digester.setup.config.digest_auto && self.look() {
+                self.tell(answers);
             }
         }
     }
 
-    /// Builds when it is time to.
-    fn look(&mut self) {
+    /// Lets a status know what there is now.
+    fn tell(&mut self, answers: &(Mutex<Answers>, Condvar)) {
+        match self.digester.overview() {
+            Ok(overview) => answers.0.lock().overview = overview,
+            Err(error) => tracing::warn!(error = chain(&error), "cannot look at the digests"),
+        }
+    }
+
+    /// Builds when it is time to; whether it did.
+    fn look(&mut self) -> bool {
         let now = self.journal.now();
         let config = &self.digester.setup.config;
         let (debounce, max_delay, zone) =
@@ -441,12 +503,12 @@ impl Keeper {
             if now >= closes_at {
                 self.closes_at = None;
             }
-            return;
+            return false;
         };
         let closed = now >= closes_at;
         let quiet = now.ms_since(last) >= debounce || now.ms_since(since) >= max_delay;
         if !closed && !quiet {
-            return;
+            return false;
         }
         if closed {
             self.closes_at = None;
@@ -459,6 +521,7 @@ impl Keeper {
         match self.digester.build(&order, &mut self.journal) {
             Ok(Ok(report)) => {
                 self.changed = None;
+                self.digester.keep(report["unchanged"] == false);
                 tracing::info!(%report, "digests are built");
             }
             Ok(Err(why)) => {
@@ -471,6 +534,7 @@ impl Keeper {
                 self.changed = Some((now, now));
             }
         }
+        true
     }
 }
 

@@ -17,17 +17,17 @@ use std::sync::Arc;
 use crossbeam_channel::Receiver;
 use parking_lot::MutexGuard;
 
-use super::past::{PastError, PastView, Pending};
+use super::past::{PastView, Pending};
 use super::writer::{StartError, Writer, Written};
 use crate::compaction::book::MakeNotes;
-use crate::compaction::book::facts::{FactError, Note, RunHeads};
+use crate::compaction::book::facts::{Note, RunHeads};
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::export::Committed;
 use crate::log::checkpoint::{self, RestoreError, chain_digest, tables};
 use crate::log::codec::{self, CodecError, Cursor};
-use crate::log::{Checkpoint, LogError, Reader, Store};
+use crate::log::{Checkpoint, LogError, ReadError, Reader, Store};
 use crate::state::decide::{Arrival, FlowStanding, Outcome, Refused, Report, RetryPolicy};
 use crate::state::event::{BadLine, Event, PauseCause, RawLine, RunEnd, TakenRequest};
 use crate::state::{Impossible, State};
@@ -45,7 +45,7 @@ pub enum EngineError {
     Log(#[from] LogError),
     /// An earlier record could not be used.
     #[error("use an earlier record")]
-    Past(#[from] PastError),
+    Past(#[from] ReadError),
     /// A stored record that does not read.
     #[error("read event {seq}")]
     Event {
@@ -60,9 +60,6 @@ pub enum EngineError {
     /// A cursor that does not read.
     #[error("read a cursor")]
     Cursor(#[from] CodecError),
-    /// A fact about a run that does not read.
-    #[error("read what is known of runs")]
-    Runs(#[from] FactError),
     /// A fact that cannot follow: a damaged log or a bug.
     #[error("apply an event")]
     Impossible(#[from] Impossible),
@@ -79,7 +76,7 @@ pub enum EngineError {
 pub enum OperatorError {
     /// The wish.
     #[error(transparent)]
-    Refused(Refused<PastError>),
+    Refused(Refused<ReadError>),
     /// The engine.
     #[error(transparent)]
     Engine(#[from] EngineError),

@@ -48,6 +48,11 @@ impl Home {
         self.run().join("publisher-index.redb")
     }
 
+    /// What builds of digests need not read from the log again; it may be deleted at any time.
+    pub fn digest_index(&self) -> PathBuf {
+        self.run().join("digest-index.redb")
+    }
+
     /// Acks out.
     pub fn acks(&self) -> PathBuf {
         self.run().join("ack.jsonl")

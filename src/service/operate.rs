@@ -15,7 +15,7 @@ use super::engine::{Engine, EngineError, OperatorError};
 use super::explain::{Around, ExplainError, Wanted, explain};
 use super::home::Home;
 use super::mark::QueueMark;
-use super::past::{PastError, event_at};
+use super::past::event_at;
 use super::summaries::DAY_OPENED;
 use super::worker::SharedFlows;
 use crate::config::Config;
@@ -25,7 +25,7 @@ use crate::contract::time::{Day, Timestamp};
 use crate::export::{Committed, ack, quarantine};
 use crate::limits::QUERY_PAGE_ROWS;
 use crate::log::codec::{self, CodecError};
-use crate::log::{LogError, Reader, Record};
+use crate::log::{LogError, ReadError, Reader, Record};
 use crate::os::Machine;
 use crate::registry::Mutation;
 use crate::state::decide::Refused;
@@ -207,7 +207,7 @@ enum AnswerError {
     #[error(transparent)]
     Log(#[from] LogError),
     #[error(transparent)]
-    Past(#[from] PastError),
+    Past(#[from] ReadError),
     #[error("read event {seq}")]
     Event { seq: Seq, source: CodecError },
     #[error("read a row")]

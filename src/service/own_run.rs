@@ -13,8 +13,8 @@ use std::ops::ControlFlow;
 use serde::Deserialize;
 
 use crate::compaction::book::facts::{
-    COMPACTION_FAILED, Closed, CompactionFailed, FactError, Note, RunFact, SNAPSHOT_TAKEN,
-    SnapshotBody, SnapshotTaken, compared, overview_of, scan_facts, snapshot_at,
+    COMPACTION_FAILED, Closed, CompactionFailed, Note, RunFact, SNAPSHOT_TAKEN, SnapshotBody,
+    SnapshotTaken, compared, overview_of, scan_facts, snapshot_at,
 };
 use crate::compaction::book::{Notary, VerifyError};
 use crate::compaction::event::{Body, RunEvent};
@@ -28,8 +28,8 @@ use crate::compaction::trigger::Thresholds;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::{AckStatus, ErrorClass};
-use crate::log::Reader;
 use crate::log::codec;
+use crate::log::{ReadError, Reader};
 use crate::state::event::Event;
 
 /// Longest text of a failure that goes into a snapshot, in bytes.
@@ -42,7 +42,7 @@ const NEVER: Thresholds = Thresholds { event_threshold: u64::MAX, step_fallback:
 pub enum OwnRunError {
     /// The log does not hold what it should.
     #[error(transparent)]
-    Fact(#[from] FactError),
+    Fact(#[from] ReadError),
     /// A snapshot could not be committed.
     #[error("commit: {0}")]
     Commit(String),
@@ -151,7 +151,7 @@ impl OwnRun {
 
 impl Follow {
     /// From the end of the last closed segment.
-    fn open(log: &Reader) -> Result<Follow, FactError> {
+    fn open(log: &Reader) -> Result<Follow, ReadError> {
         let closed = overview_of(log)?.closed;
         let mut recorded = VecDeque::new();
         let from = closed.as_ref().map_or(Seq(1), |closed| Seq(closed.seq + 1));
@@ -189,14 +189,14 @@ impl Follow {
     }
 
     /// Reads on until something is due or the end of the log is reached.
-    fn read(&mut self, log: &Reader, thresholds: Thresholds) -> Result<Vec<Due>, FactError> {
+    fn read(&mut self, log: &Reader, thresholds: Thresholds) -> Result<Vec<Due>, ReadError> {
         let mut due = Vec::new();
         let mut failure = None;
         log.scan(self.read_to.next(), None, &mut |entry| {
             let event = match codec::decode(entry.tag, entry.version, entry.payload) {
                 Ok(event) => event,
                 Err(source) => {
-                    failure = Some(FactError::Event { seq: entry.seq, source });
+                    failure = Some(ReadError::Event { seq: entry.seq, source });
                     return ControlFlow::Break(());
                 }
             };
@@ -221,7 +221,7 @@ impl Follow {
         at: Timestamp,
         event: &Event,
         thresholds: Thresholds,
-    ) -> Result<Vec<Due>, FactError> {
+    ) -> Result<Vec<Due>, ReadError> {
         let mut emitted = Vec::new();
         if let Event::RunStarted { run_id, .. } = event {
             emitted.extend(self.apply(at, &Fact::Finished));
@@ -272,7 +272,7 @@ impl Follow {
     }
 
     /// The fact of an event; what ended before the last closed segment is only forgotten.
-    fn fact(&mut self, log: &Reader, seq: Seq, event: &Event) -> Result<Option<Fact>, FactError> {
+    fn fact(&mut self, log: &Reader, seq: Seq, event: &Event) -> Result<Option<Fact>, ReadError> {
         let Some((_, run)) = &self.run else { return Ok(None) };
         let Some(request) = event.request() else {
             return Ok(matches!(event, Event::RunFinished { .. }).then_some(Fact::Finished));
@@ -545,7 +545,7 @@ pub fn verify(
     let mut failure = None;
     let scanned = log.scan(begun.unwrap_or(Seq(1)), last, &mut |entry| {
         let stepped = codec::decode(entry.tag, entry.version, entry.payload)
-            .map_err(|source| FactError::Event { seq: entry.seq, source })
+            .map_err(|source| ReadError::Event { seq: entry.seq, source })
             .and_then(|event| follow.step(log, entry.seq, entry.at, &event, NEVER));
         match stepped {
             Ok(due) => {
@@ -562,7 +562,7 @@ pub fn verify(
             }
         }
     });
-    scanned.map_err(FactError::from)?;
+    scanned.map_err(ReadError::from)?;
     if let Some(error) = failure {
         return Err(error.into());
     }
@@ -582,7 +582,7 @@ fn scan_run(
     base: &str,
     begun: &mut Option<Seq>,
     recorded: &mut VecDeque<(Seq, SnapshotTaken)>,
-) -> Result<(), FactError> {
+) -> Result<(), ReadError> {
     let mut failure = None;
     log.scan(Seq(1), None, &mut |entry| {
         let starts = entry.tag == codec::RUN_STARTED && begun.is_none();
@@ -600,7 +600,7 @@ fn scan_run(
                 }
             }
             Err(source) => {
-                failure = Some(FactError::Event { seq: entry.seq, source });
+                failure = Some(ReadError::Event { seq: entry.seq, source });
                 return ControlFlow::Break(());
             }
         }

@@ -8,30 +8,6 @@ use crate::log::{LogError, Reader};
 use crate::state::event::{AckHead, Event, Output, TakenRequest};
 use crate::state::{Digest16, Past, Row};
 
-/// The past could not be read.
-#[derive(Debug, thiserror::Error)]
-pub enum PastError {
-    /// The log.
-    #[error("read the log")]
-    Log(#[from] LogError),
-    /// A record, row or document that does not read.
-    #[error("read event {seq}")]
-    Event {
-        /// Which one.
-        seq: Seq,
-        /// Why.
-        source: CodecError,
-    },
-    /// A row that points at a record which is something else.
-    #[error("event {seq} should be {expected}")]
-    Unexpected {
-        /// Which one.
-        seq: Seq,
-        /// What it should be.
-        expected: &'static str,
-    },
-}
-
 /// One event that is not committed yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pending {
@@ -61,8 +37,8 @@ impl<'a> PastView<'a> {
         seq: Seq,
         look: impl FnOnce(&Event) -> Option<T>,
         expected: &'static str,
-    ) -> Result<T, PastError> {
-        let unexpected = || PastError::Unexpected { seq, expected };
+    ) -> Result<T, ReadError> {
+        let unexpected = || ReadError::unexpected(seq, format!("it should be {expected}"));
         for batch in self.batches {
             let first = batch.first().map(|pending| pending.seq);
             if let Some(first) = first.filter(|first| seq >= *first) {
@@ -76,34 +52,34 @@ impl<'a> PastView<'a> {
 }
 
 /// A committed event.
-pub fn event_at(log: &Reader, seq: Seq) -> Result<Option<Event>, PastError> {
-    log.look(seq, codec::decode)?.transpose().map_err(|source| PastError::Event { seq, source })
+pub fn event_at(log: &Reader, seq: Seq) -> Result<Option<Event>, ReadError> {
+    log.look(seq, codec::decode)?.transpose().map_err(|source| ReadError::Event { seq, source })
 }
 
 impl Past for PastView<'_> {
-    type Error = PastError;
+    type Error = ReadError;
 
-    fn find(&self, index: KeyIndex, digest: &Digest16) -> Result<Option<Seq>, PastError> {
+    fn find(&self, index: KeyIndex, digest: &Digest16) -> Result<Option<Seq>, ReadError> {
         Ok(self.log.find(index, digest)?.map(Seq))
     }
 
-    fn row(&self, request: Seq) -> Result<Option<Row>, PastError> {
+    fn row(&self, request: Seq) -> Result<Option<Row>, ReadError> {
         let Some(bytes) = self.log.row(request)? else { return Ok(None) };
         codec::decode_row(&bytes)
             .map(Some)
-            .map_err(|source| PastError::Event { seq: request, source })
+            .map_err(|source| ReadError::Event { seq: request, source })
     }
 
-    fn taken(&self, request: Seq) -> Result<TakenRequest, PastError> {
+    fn taken(&self, request: Seq) -> Result<TakenRequest, ReadError> {
         self.with_event(request, |event| event.taken().cloned(), "a request")
     }
 
-    fn head(&self, request: Seq) -> Result<AckHead, PastError> {
+    fn head(&self, request: Seq) -> Result<AckHead, ReadError> {
         let head = |event: &Event| event.taken().map(|taken| taken.head.clone());
         self.with_event(request, head, "a request")
     }
 
-    fn output(&self, ended: Seq) -> Result<Output, PastError> {
+    fn output(&self, ended: Seq) -> Result<Output, ReadError> {
         self.with_event(ended, Event::output, "an ending with an output")
     }
 }

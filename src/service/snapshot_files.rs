@@ -13,12 +13,12 @@ use parking_lot::{Condvar, Mutex};
 use super::engine;
 use super::home::Home;
 use super::projector::ProjectorError;
-use crate::compaction::book::facts::{FactError, RunFact, SNAPSHOT_TAKEN, scan_facts, snapshot_at};
+use crate::compaction::book::facts::{RunFact, SNAPSHOT_TAKEN, scan_facts, snapshot_at};
 use crate::compaction::files::{SnapshotStore, StoreError};
 use crate::contract::ids::Seq;
 use crate::export::append_only::ProjectionError;
-use crate::log::Reader;
 use crate::log::codec::Cursor;
+use crate::log::{ReadError, Reader};
 use crate::os::Disk;
 use crate::state::event::Event;
 
@@ -129,11 +129,11 @@ impl Projected {
     }
 }
 
-fn fact_failed(error: FactError) -> ProjectionError {
+fn fact_failed(error: ReadError) -> ProjectionError {
     match error {
-        FactError::Log(error) => ProjectionError::Log(error),
-        FactError::Event { seq, source } => ProjectionError::Event { seq, source },
-        error @ FactError::Damaged { .. } => ProjectionError::File {
+        ReadError::Log(error) => ProjectionError::Log(error),
+        ReadError::Event { seq, source } => ProjectionError::Event { seq, source },
+        error @ ReadError::Unexpected { .. } => ProjectionError::File {
             doing: "project snapshots to",
             path: PathBuf::from("run/snapshots"),
             source: std::io::Error::other(error),

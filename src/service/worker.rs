@@ -20,12 +20,12 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use super::past::{PastError, event_at};
+use super::past::event_at;
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::ReasonCode;
-use crate::log::Reader;
+use crate::log::{ReadError, Reader};
 use crate::registry::Mutation;
 use crate::state::decide::{Again, Failed, FlowStanding, Outcome, Report};
 use crate::state::event::{Charge, Event, TakenRequest};
@@ -125,7 +125,7 @@ impl Desk<'_> {
     }
 
     /// The text of an answer that was paid for earlier.
-    pub fn reply(&self, job: &Job, call: &Digest) -> Result<Option<Vec<u8>>, PastError> {
+    pub fn reply(&self, job: &Job, call: &Digest) -> Result<Option<Vec<u8>>, ReadError> {
         match job.replies.get(call) {
             Some(seq) => Ok(self.log.body(*seq)?),
             None => Ok(None),
@@ -366,8 +366,8 @@ impl Bench {
         reports.all(|report| self.reports.send(report).is_ok())
     }
 
-    fn job(&self, ticket: &Ticket) -> Result<Job, PastError> {
-        let unexpected = || PastError::Unexpected { seq: ticket.request, expected: "a request" };
+    fn job(&self, ticket: &Ticket) -> Result<Job, ReadError> {
+        let unexpected = || ReadError::unexpected(ticket.request, "it should be a request");
         let event = event_at(&self.log, ticket.request)?.ok_or_else(unexpected)?;
         let taken = match event {
             Event::RequestAccepted(request) | Event::RequestParked { request, .. } => request,

@@ -42,8 +42,7 @@ fn work(disk: &SimDisk) -> Result<(), Box<dyn std::error::Error>> {
     let mut world = open(disk)?;
     world.builds = 10;
     world.build()?;
-    let mut digests = world.digests();
-    summarizer::digest::build::collect(&mut digests, &mut world.log, "run_gc")?;
+    world.collect(false, false)?;
     Ok(())
 }
 

@@ -11,8 +11,8 @@ use summarizer::contract::ids::Seq;
 use summarizer::contract::time::{Timestamp, parse_instant};
 use summarizer::contract::vocabulary::{Stream, Warnings};
 use summarizer::digest::build::{
-    BuildError, BuildReport, Journal, JournalError, Note, Order, Settings, build, close_crashed,
-    collect,
+    BuildError, BuildReport, Collected, Collection, Journal, JournalError, Note, Order, Settings,
+    build, close_crashed, collect,
 };
 use summarizer::digest::library::Library;
 use summarizer::digest::publish::{DigestError, Digests};
@@ -326,10 +326,14 @@ impl World {
     }
 
     pub fn gc(&mut self) -> Vec<String> {
+        self.collect(false, false).unwrap().removed
+    }
+
+    pub fn collect(&mut self, dry_run: bool, orphans: bool) -> Result<Collected, BuildError> {
         let mut digests = self.digests();
         self.builds += 1;
-        let run_id = format!("run_gc_{}", self.builds);
-        collect(&mut digests, &mut self.log, &run_id).unwrap()
+        let wanted = Collection { run_id: format!("run_gc_{}", self.builds), dry_run, orphans };
+        collect(&mut digests, &mut self.log, &wanted)
     }
 
     /// The log projected again somewhere else.

@@ -15,8 +15,8 @@ use super::super::run_log::Difference;
 use super::super::service_run::segment_of;
 use crate::contract::hash::sha256;
 use crate::contract::ids::Seq;
-use crate::log::codec::{self, CodecError};
-use crate::log::{Entry, LogError, Reader};
+use crate::log::codec;
+use crate::log::{Entry, ReadError, Reader};
 use crate::state::event::Event;
 
 /// The kind of a noted batch of run events; its body is their lines.
@@ -216,44 +216,14 @@ impl RunFact {
     }
 }
 
-/// Why a fact about a run cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum FactError {
-    /// The log.
-    #[error("read the log")]
-    Log(#[from] LogError),
-    /// A record that does not read.
-    #[error("read event {seq}")]
-    Event {
-        /// Which one.
-        seq: Seq,
-        /// Why.
-        source: CodecError,
-    },
-    /// A record that is not what the run's chain of facts says it is.
-    #[error("event {seq}: {what}")]
-    Damaged {
-        /// Which one.
-        seq: Seq,
-        /// What is wrong.
-        what: String,
-    },
-}
-
-impl FactError {
-    pub(super) fn damaged(seq: Seq, what: impl ToString) -> FactError {
-        FactError::Damaged { seq, what: what.to_string() }
-    }
-}
-
 /// Reads a scanned record as a fact about a run. Records of other kinds are not even decoded.
-pub fn fact_of(entry: &Entry<'_>) -> Result<Option<RunFact>, FactError> {
+pub fn fact_of(entry: &Entry<'_>) -> Result<Option<RunFact>, ReadError> {
     if entry.tag != codec::NOTED {
         return Ok(None);
     }
     let event = codec::decode(entry.tag, entry.version, entry.payload)
-        .map_err(|source| FactError::Event { seq: entry.seq, source })?;
-    RunFact::of(&event).map_err(|error| FactError::damaged(entry.seq, error))
+        .map_err(|source| ReadError::Event { seq: entry.seq, source })?;
+    RunFact::of(&event).map_err(|error| ReadError::unexpected(entry.seq, error))
 }
 
 /// Where a run stands in the log.
@@ -418,7 +388,7 @@ pub struct RunHeads {
 
 impl RunHeads {
     /// As of the last checkpoint.
-    pub fn open(log: &Reader) -> Result<RunHeads, FactError> {
+    pub fn open(log: &Reader) -> Result<RunHeads, ReadError> {
         Ok(RunHeads { overview: stored_overview(log)?, ..RunHeads::default() })
     }
 
@@ -428,8 +398,8 @@ impl RunHeads {
     }
 
     /// Takes in the next event.
-    pub fn apply(&mut self, log: &Reader, seq: Seq, event: &Event) -> Result<(), FactError> {
-        let fact = RunFact::of(event).map_err(|error| FactError::damaged(seq, error))?;
+    pub fn apply(&mut self, log: &Reader, seq: Seq, event: &Event) -> Result<(), ReadError> {
+        let fact = RunFact::of(event).map_err(|error| ReadError::unexpected(seq, error))?;
         let Some(fact) = fact else { return Ok(()) };
         self.overview.apply(seq, &fact);
         if !self.changed.contains_key(fact.run_id()) {
@@ -467,18 +437,18 @@ impl RunHeads {
     }
 }
 
-fn stored_head(log: &Reader, run_id: &str) -> Result<Option<RunHead>, FactError> {
+fn stored_head(log: &Reader, run_id: &str) -> Result<Option<RunHead>, ReadError> {
     let stored = log.document(&document(run_id))?;
     Ok(stored.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
 }
 
-fn stored_overview(log: &Reader) -> Result<Overview, FactError> {
+fn stored_overview(log: &Reader) -> Result<Overview, ReadError> {
     let stored = log.document(OVERVIEW)?;
     Ok(stored.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default())
 }
 
 /// The overview as of now; its counts may include facts twice that a checkpoint just took in.
-pub fn overview_of(log: &Reader) -> Result<Overview, FactError> {
+pub fn overview_of(log: &Reader) -> Result<Overview, ReadError> {
     let applied = log.applied();
     let mut overview = stored_overview(log)?;
     scan_facts(log, applied.next(), None, &mut |seq, _, fact| {
@@ -489,7 +459,7 @@ pub fn overview_of(log: &Reader) -> Result<Overview, FactError> {
 }
 
 /// Where a run stands now: its head as of the last checkpoint, and what was noted since.
-pub fn head_of(log: &Reader, run_id: &str) -> Result<RunHead, FactError> {
+pub fn head_of(log: &Reader, run_id: &str) -> Result<RunHead, ReadError> {
     // The position first: a checkpoint in between then shows twice, which changes nothing.
     let applied = log.applied();
     let mut head = stored_head(log, run_id)?.unwrap_or_default();
@@ -507,8 +477,8 @@ pub fn scan_facts(
     log: &Reader,
     from: Seq,
     until: Option<Seq>,
-    f: &mut dyn FnMut(Seq, &Entry<'_>, RunFact) -> Result<(), FactError>,
-) -> Result<(), FactError> {
+    f: &mut dyn FnMut(Seq, &Entry<'_>, RunFact) -> Result<(), ReadError>,
+) -> Result<(), ReadError> {
     use std::ops::ControlFlow;
     let mut failure = None;
     log.scan(from, until, &mut |entry| {
@@ -528,36 +498,37 @@ pub fn scan_facts(
 }
 
 /// The fact a record holds.
-pub(super) fn fact_at(log: &Reader, seq: Seq) -> Result<RunFact, FactError> {
-    let missing = || FactError::damaged(seq, "no fact about a run");
+pub(super) fn fact_at(log: &Reader, seq: Seq) -> Result<RunFact, ReadError> {
+    let missing = || ReadError::unexpected(seq, "no fact about a run");
     let record = log.get(seq)?.ok_or_else(missing)?;
     let event = codec::decode(record.tag, record.version, &record.payload)
-        .map_err(|source| FactError::Event { seq, source })?;
-    RunFact::of(&event).map_err(|error| FactError::damaged(seq, error))?.ok_or_else(missing)
+        .map_err(|source| ReadError::Event { seq, source })?;
+    RunFact::of(&event).map_err(|error| ReadError::unexpected(seq, error))?.ok_or_else(missing)
 }
 
 /// A snapshot's fact and body.
-pub fn snapshot_at(log: &Reader, seq: Seq) -> Result<(SnapshotTaken, SnapshotBody), FactError> {
+pub fn snapshot_at(log: &Reader, seq: Seq) -> Result<(SnapshotTaken, SnapshotBody), ReadError> {
     let RunFact::Taken(fact) = fact_at(log, seq)? else {
-        return Err(FactError::damaged(seq, "not a snapshot"));
+        return Err(ReadError::unexpected(seq, "not a snapshot"));
     };
-    let body = log.body(seq)?.ok_or_else(|| FactError::damaged(seq, "the snapshot is missing"))?;
+    let body =
+        log.body(seq)?.ok_or_else(|| ReadError::unexpected(seq, "the snapshot is missing"))?;
     let body: SnapshotBody =
-        serde_json::from_slice(&body).map_err(|error| FactError::damaged(seq, error))?;
+        serde_json::from_slice(&body).map_err(|error| ReadError::unexpected(seq, error))?;
     if sha256(&body.snapshot).hex() != fact.sha256 {
-        return Err(FactError::damaged(seq, "the snapshot is not the one the fact names"));
+        return Err(ReadError::unexpected(seq, "the snapshot is not the one the fact names"));
     }
     Ok((fact, body))
 }
 
 /// A batch's fact and lines.
-pub fn batch_at(log: &Reader, seq: Seq) -> Result<(EventsAppended, Vec<u8>), FactError> {
+pub fn batch_at(log: &Reader, seq: Seq) -> Result<(EventsAppended, Vec<u8>), ReadError> {
     let RunFact::Appended(fact) = fact_at(log, seq)? else {
-        return Err(FactError::damaged(seq, "not a batch of run events"));
+        return Err(ReadError::unexpected(seq, "not a batch of run events"));
     };
-    let body = log.body(seq)?.ok_or_else(|| FactError::damaged(seq, "the lines are missing"))?;
+    let body = log.body(seq)?.ok_or_else(|| ReadError::unexpected(seq, "the lines are missing"))?;
     if sha256(&body).hex() != fact.sha256 {
-        return Err(FactError::damaged(seq, "the lines are not those the fact names"));
+        return Err(ReadError::unexpected(seq, "the lines are not those the fact names"));
     }
     Ok((fact, body))
 }

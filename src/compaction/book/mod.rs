@@ -23,8 +23,8 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use self::facts::{
-    COMPACTION_FAILED, CompactionFailed, FactError, FileMark, Note, RunFact, SNAPSHOT_TAKEN,
-    SnapshotBody, batch_at, fact_at, snapshot_at,
+    COMPACTION_FAILED, CompactionFailed, FileMark, Note, RunFact, SNAPSHOT_TAKEN, SnapshotBody,
+    batch_at, fact_at, snapshot_at,
 };
 use self::run::Run;
 use super::build::{Attempt, Form};
@@ -35,7 +35,7 @@ use super::fold::InputError;
 use super::run_log::{Difference, Taken};
 use super::trigger::Thresholds;
 use crate::contract::ids::Seq;
-use crate::log::Reader;
+use crate::log::{ReadError, Reader};
 
 /// Runs kept ready to go on.
 const RUNS_READY_MAX: usize = 32;
@@ -108,7 +108,7 @@ pub enum AppendError {
     },
     /// The log does not hold what it should.
     #[error(transparent)]
-    Fact(#[from] FactError),
+    Fact(#[from] ReadError),
     /// The notes could not be committed.
     #[error("commit: {0}")]
     Commit(String),
@@ -126,7 +126,7 @@ impl AppendError {
 pub enum VerifyError {
     /// The log.
     #[error(transparent)]
-    Fact(#[from] FactError),
+    Fact(#[from] ReadError),
     /// The files.
     #[error(transparent)]
     Files(#[from] StoreError),

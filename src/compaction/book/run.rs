@@ -263,7 +263,9 @@ impl Run {
                 if self.compactor.due_before(&event) && !self.take(notary, &mut staged, done)? {
                     return Ok(());
                 }
-                self.compactor.fold(&event).map_err(|error| FactError::damaged(record, error))?;
+                self.compactor
+                    .fold(&event)
+                    .map_err(|error| ReadError::unexpected(record, error))?;
                 if self.compactor.due() && !self.take(notary, &mut staged, done)? {
                     return Ok(());
                 }
@@ -287,7 +289,9 @@ impl Run {
                     let earlier = parse_stored(record, &text)?;
                     if earlier.seq < event.seq {
                         let known = repeats.admit(earlier);
-                        known.map_err(|id| FactError::damaged(record, format!("id {id} twice")))?;
+                        known.map_err(|id| {
+                            ReadError::unexpected(record, format!("id {id} twice"))
+                        })?;
                     }
                 }
             }
@@ -375,7 +379,7 @@ impl Run {
     }
 
     /// The run again from the log: every event, and every snapshot in force.
-    fn reread(&self) -> Result<Compactor, FactError> {
+    fn reread(&self) -> Result<Compactor, ReadError> {
         let thresholds = self.compactor.thresholds();
         let until = self.compactor.fold_state().seq;
         let mut cuts = snapshots_of(&self.log, &self.head)?.into_iter().peekable();
@@ -446,21 +450,22 @@ impl Run {
 }
 
 /// A compactor right after a stored snapshot.
-fn restored(log: &Reader, at: Seq, thresholds: Thresholds) -> Result<Compactor, FactError> {
+fn restored(log: &Reader, at: Seq, thresholds: Thresholds) -> Result<Compactor, ReadError> {
     let (snapshot, fact, body) = stored_snapshot(log, at)?;
-    let missing = || FactError::damaged(at, "the snapshot has no sidecar");
+    let missing = || ReadError::unexpected(at, "the snapshot has no sidecar");
     let sidecar = body.sidecar.as_ref().ok_or_else(missing)?;
     let spilled = spilled_chunks(log, &fact, &snapshot, &body)?;
-    restore(&snapshot, sidecar, spilled, thresholds).map_err(|error| FactError::damaged(at, error))
+    restore(&snapshot, sidecar, spilled, thresholds)
+        .map_err(|error| ReadError::unexpected(at, error))
 }
 
 fn stored_snapshot(
     log: &Reader,
     at: Seq,
-) -> Result<(Snapshot, SnapshotTaken, SnapshotBody), FactError> {
+) -> Result<(Snapshot, SnapshotTaken, SnapshotBody), ReadError> {
     let (fact, body) = snapshot_at(log, at)?;
     let snapshot = serde_json::from_str(&body.snapshot);
-    Ok((snapshot.map_err(|error| FactError::damaged(at, error))?, fact, body))
+    Ok((snapshot.map_err(|error| ReadError::unexpected(at, error))?, fact, body))
 }
 
 /// The chunk ids of a chain of coverage artifacts, which lie with earlier snapshots of the run.
@@ -469,14 +474,14 @@ fn spilled_chunks(
     fact: &SnapshotTaken,
     snapshot: &Snapshot,
     body: &SnapshotBody,
-) -> Result<Vec<Text>, FactError> {
+) -> Result<Vec<Text>, ReadError> {
     let spill = snapshot.ext.as_ref().and_then(|ext| ext.coverage_spill.clone());
     let Some(spill) = spill else { return Ok(Vec::new()) };
     let mut chunks = Vec::new();
     let (mut wanted, mut file, mut earlier) = (Some(spill), body.coverage.clone(), fact.previous);
     while let Some(link) = wanted {
         let at = Seq(earlier);
-        let missing = || FactError::damaged(at, format!("{} is missing", link.artifact));
+        let missing = || ReadError::unexpected(at, format!("{} is missing", link.artifact));
         let found = loop {
             match file.take().filter(|file| file.name == link.artifact) {
                 Some(found) => break found,
@@ -488,10 +493,10 @@ fn spilled_chunks(
             }
         };
         if sha256(&found.text).hex() != link.sha256 {
-            return Err(FactError::damaged(at, format!("{} is another file", link.artifact)));
+            return Err(ReadError::unexpected(at, format!("{} is another file", link.artifact)));
         }
         let artifact: CoverageArtifact =
-            serde_json::from_str(&found.text).map_err(|error| FactError::damaged(at, error))?;
+            serde_json::from_str(&found.text).map_err(|error| ReadError::unexpected(at, error))?;
         chunks.extend(artifact.chunk_ids);
         wanted = artifact.previous;
     }
@@ -500,12 +505,12 @@ fn spilled_chunks(
 }
 
 /// The batches that hold events after a position, in order: first event and record.
-fn batches_after(log: &Reader, head: &RunHead, seq: u64) -> Result<Vec<(u64, Seq)>, FactError> {
+fn batches_after(log: &Reader, head: &RunHead, seq: u64) -> Result<Vec<(u64, Seq)>, ReadError> {
     let mut found = Vec::new();
     let (mut at, mut last) = (head.batch, head.last_seq);
     while at != 0 && last > seq {
         let RunFact::Appended(fact) = fact_at(log, Seq(at))? else {
-            return Err(FactError::damaged(Seq(at), "not a batch of run events"));
+            return Err(ReadError::unexpected(Seq(at), "not a batch of run events"));
         };
         found.push((fact.first_seq, Seq(at)));
         (at, last) = (fact.previous, fact.first_seq.saturating_sub(1));
@@ -515,12 +520,12 @@ fn batches_after(log: &Reader, head: &RunHead, seq: u64) -> Result<Vec<(u64, Seq
 }
 
 /// The snapshots in force, in order.
-fn snapshots_of(log: &Reader, head: &RunHead) -> Result<Vec<(Seq, SnapshotTaken)>, FactError> {
+fn snapshots_of(log: &Reader, head: &RunHead) -> Result<Vec<(Seq, SnapshotTaken)>, ReadError> {
     let mut found = Vec::new();
     let mut at = head.snapshot;
     while at != 0 {
         let RunFact::Taken(fact) = fact_at(log, Seq(at))? else {
-            return Err(FactError::damaged(Seq(at), "not a snapshot"));
+            return Err(ReadError::unexpected(Seq(at), "not a snapshot"));
         };
         let previous = fact.previous;
         found.push((Seq(at), fact));
@@ -530,14 +535,14 @@ fn snapshots_of(log: &Reader, head: &RunHead) -> Result<Vec<(Seq, SnapshotTaken)
     Ok(found)
 }
 
-fn lines_of(log: &Reader, record: Seq) -> Result<Vec<String>, FactError> {
+fn lines_of(log: &Reader, record: Seq) -> Result<Vec<String>, ReadError> {
     let (_, body) = batch_at(log, record)?;
-    let text = String::from_utf8(body).map_err(|error| FactError::damaged(record, error))?;
+    let text = String::from_utf8(body).map_err(|error| ReadError::unexpected(record, error))?;
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-fn parse_stored(record: Seq, text: &str) -> Result<RunEvent, FactError> {
-    RunEvent::parse(text.as_bytes()).map_err(|error| FactError::damaged(record, error))
+fn parse_stored(record: Seq, text: &str) -> Result<RunEvent, ReadError> {
+    RunEvent::parse(text.as_bytes()).map_err(|error| ReadError::unexpected(record, error))
 }
 
 /// Folds a run's events again from the first one on. `at` is asked before each event and at the
@@ -546,8 +551,8 @@ fn refold(
     log: &Reader,
     head: &RunHead,
     compactor: &mut Compactor,
-    at: &mut dyn FnMut(&mut Compactor) -> Result<bool, FactError>,
-) -> Result<(), FactError> {
+    at: &mut dyn FnMut(&mut Compactor) -> Result<bool, ReadError>,
+) -> Result<(), ReadError> {
     let mut repeats = Repeats::default();
     for (_, record) in batches_after(log, head, 0)? {
         for text in lines_of(log, record)? {
@@ -555,8 +560,9 @@ fn refold(
                 return Ok(());
             }
             let event = repeats.admit(parse_stored(record, &text)?);
-            let event = event.map_err(|id| FactError::damaged(record, format!("id {id} twice")))?;
-            compactor.fold(&event).map_err(|error| FactError::damaged(record, error))?;
+            let event =
+                event.map_err(|id| ReadError::unexpected(record, format!("id {id} twice")))?;
+            compactor.fold(&event).map_err(|error| ReadError::unexpected(record, error))?;
         }
     }
     at(compactor).map(|_| ())

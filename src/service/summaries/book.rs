@@ -21,7 +21,7 @@ use crate::export::summary_bus::{
 };
 use crate::log::Reader;
 use crate::service::flow_facts::stream_of;
-use crate::service::past::{PastError, event_at};
+use crate::service::past::event_at;
 use crate::state::event::Event;
 
 /// The kind of the note that opens a day.
@@ -369,7 +369,7 @@ impl Book {
         stamp: &Stamp,
     ) -> Result<(), SummariesError> {
         let Some(seq) = ended else { return Ok(()) };
-        let Some(event) = past(log, seq)? else { return Ok(()) };
+        let Some(event) = event_at(log, seq)? else { return Ok(()) };
         let Some((request, ending)) = ending_of(&event) else { return Ok(()) };
         let Some(key) = self.place(log, seq, request, &facts_of(&event))? else { return Ok(()) };
         let Some(day) = self.known(&key)? else { return Ok(()) };
@@ -541,14 +541,6 @@ fn key_of(name: &str) -> Option<PartitionKey> {
 
 fn items_of(key: &PartitionKey) -> String {
     format!("item/{}/{}/", key.stream, key.day)
-}
-
-fn past(log: &Reader, seq: Seq) -> Result<Option<Event>, SummariesError> {
-    event_at(log, seq).map_err(|error| match error {
-        PastError::Log(error) => SummariesError::Log(error),
-        PastError::Event { seq, source } => SummariesError::Event { seq, source },
-        PastError::Unexpected { seq, .. } => SummariesError::NoItem(seq),
-    })
 }
 
 fn selection_of(selection: SelectionFact) -> Option<SelectionInput> {

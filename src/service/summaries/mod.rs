@@ -33,8 +33,8 @@ use crate::export::run_record::Promotion;
 use crate::export::summary_bus::{
     PartitionKey, PartitionWriter, RenderError, SUMMARIES_DIR, Stamp,
 };
-use crate::log::codec::{self, CodecError};
-use crate::log::{LogError, Reader};
+use crate::log::codec;
+use crate::log::{LogError, ReadError, Reader};
 use crate::os::Disk;
 use crate::state::event::Event;
 use crate::verify::verify_summary_partition;
@@ -51,20 +51,9 @@ const RECORDS_MAX: u64 = if cfg!(test) { 100 } else { 1 << 18 };
 /// The bus could not be published.
 #[derive(Debug, thiserror::Error)]
 pub enum SummariesError {
-    /// The log.
-    #[error("read the log")]
-    Log(#[from] LogError),
-    /// A record that does not read.
-    #[error("read event {seq}")]
-    Event {
-        /// Which one.
-        seq: Seq,
-        /// Why.
-        source: CodecError,
-    },
-    /// An item that is not in the log any more.
-    #[error("find the item of event {0}")]
-    NoItem(Seq),
+    /// The log, or a record of it.
+    #[error(transparent)]
+    Read(#[from] ReadError),
     /// A day that does not add up.
     #[error(transparent)]
     Render(#[from] RenderError),
@@ -85,6 +74,12 @@ pub enum SummariesError {
     Ended,
 }
 
+impl From<LogError> for SummariesError {
+    fn from(error: LogError) -> SummariesError {
+        SummariesError::Read(error.into())
+    }
+}
+
 impl SummariesError {
     /// Whether what was to be published is wrong, rather than the disk.
     pub fn is_violation(&self) -> bool {
@@ -93,7 +88,7 @@ impl SummariesError {
             SummariesError::Render(RenderError::Order { .. } | RenderError::Unreconciled { .. })
                 | SummariesError::Render(RenderError::NotAnItem(_))
                 | SummariesError::Publish(PublishError::Invalid(_))
-                | SummariesError::NoItem(_)
+                | SummariesError::Read(ReadError::Unexpected { .. })
         )
     }
 }
@@ -327,7 +322,7 @@ impl Summaries {
             pushed?;
             items.whole()?;
             if let Some(seq) = missing {
-                return Err(SummariesError::NoItem(seq));
+                return Err(ReadError::no_body(seq).into());
             }
             let (data, manifest) = writer.finish(&facts)?;
             publication.finish(data)?;
@@ -389,7 +384,7 @@ fn fold(
     let mut failure = None;
     log.scan(from.next(), until, &mut |entry| {
         let taken = codec::decode(entry.tag, entry.version, entry.payload)
-            .map_err(|source| SummariesError::Event { seq: entry.seq, source })
+            .map_err(|source| ReadError::Event { seq: entry.seq, source }.into())
             .and_then(|event| {
                 let facts = book::facts_of(&event);
                 let stamp = Stamp {

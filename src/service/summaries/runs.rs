@@ -21,7 +21,7 @@ use crate::export::outcome_facts::OutcomeFacts;
 use crate::export::publish::{Fallback, Publisher};
 use crate::export::run_book::{FinishedRun, RunBook, skip_line, skip_report_path};
 use crate::export::run_record::render_day;
-use crate::log::{Reader, codec};
+use crate::log::{ReadError, Reader, codec};
 use crate::os::{Disk, DiskFile, Open};
 use crate::state::event::Event;
 
@@ -245,7 +245,7 @@ impl Runs {
         let mut failure = None;
         log.scan(run.events.0, Some(run.events.1), &mut |entry| {
             let line = codec::decode(entry.tag, entry.version, entry.payload)
-                .map_err(|source| SummariesError::Event { seq: entry.seq, source })
+                .map_err(|source| ReadError::Event { seq: entry.seq, source }.into())
                 .and_then(|event| {
                     let facts = facts_of(&event);
                     Ok(skip_line(entry.seq, entry.at, &event, &facts)?)

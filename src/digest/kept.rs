@@ -1,0 +1,242 @@
+//! What a build knows by heart: the library, the catalog and which bags are in place, in a file
+//! beside the log, so that the next process reads only what is new.
+//!
+//! Contract. All of it follows from the log and the disk and may be deleted at any time. It is
+//! believed only where the log holds, at the position it was kept for, the record it was kept with:
+//! beside another log, one that was lost and made again, or one that ends earlier, the log is read
+//! from its beginning. Every part is sealed with its hash, so a damaged part costs time and never
+//! makes a wrong bag. A bag counts as in place while its trace is the file that was looked at.
+//!
+//! The library is kept in segments that only grow: a new one for what came, merged with the ones
+//! before it when those are not much larger, so one new summary writes a few dozen bytes.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::build::in_parallel;
+use super::catalog::Catalog;
+use super::library::{Library, Share};
+use crate::contract::hash::{push_hex, sha256};
+use crate::contract::ids::Seq;
+use crate::log::{Cache, Reader};
+use crate::os::{Disk, Stat};
+
+/// Version of everything kept; another version is read from the log again.
+const LAYOUT: u32 = 1;
+/// The head of the library.
+const LIBRARY: &str = "digest.library";
+/// The catalog.
+const CATALOG: &str = "digest.catalog";
+/// Bytes of a hash before what it speaks for.
+const SEAL_BYTES: usize = 32;
+/// Events that are cheaper to read again than the catalog is to write.
+const READ_AGAIN: u64 = 4096;
+
+/// What the trace of a bag in place looked like when it was compared with the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceMark(u64, u64, i128);
+
+impl From<Stat> for TraceMark {
+    fn from(stat: Stat) -> TraceMark {
+        TraceMark(stat.len, stat.inode, stat.modified_ns)
+    }
+}
+
+/// Bags in place, by their folder.
+pub type InPlace = BTreeMap<String, TraceMark>;
+
+/// The position something was kept for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Mark {
+    layout: u32,
+    store: String,
+    seq: Seq,
+    hash: String,
+}
+
+impl Mark {
+    /// The mark of a position; none before the first record or where the log does not read.
+    fn of(log: &Reader, seq: Seq) -> Option<Mark> {
+        let mut store = String::new();
+        push_hex(&mut store, &log.store_id());
+        let record = log.get(seq).ok()??;
+        Some(Mark { layout: LAYOUT, store, seq, hash: record.hash.hex() })
+    }
+
+    fn holds(&self, log: &Reader) -> bool {
+        self.seq <= log.head().0 && Mark::of(log, self.seq).as_ref() == Some(self)
+    }
+}
+
+/// Some units in the order of the log, with the words that were new in them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Segment {
+    /// What came before it.
+    begin: Share,
+    units: usize,
+    sha256: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct LibraryHead {
+    mark: Mark,
+    fields: BTreeSet<String>,
+    malformed: Vec<Seq>,
+    segments: Vec<Segment>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct CatalogPart<'a> {
+    mark: Mark,
+    catalog: Cow<'a, Catalog>,
+    in_place: Cow<'a, InPlace>,
+}
+
+/// The file; without one nothing is kept and everything is read.
+pub struct Kept {
+    cache: Option<Cache>,
+    log: Reader,
+    segments: Vec<Segment>,
+    /// Where the library stood when it was kept last.
+    library_to: Share,
+    /// Where the catalog stood when it was kept last.
+    catalog_to: Seq,
+}
+
+impl Kept {
+    /// Opens the file beside a log. One that cannot be had is done without.
+    pub fn open(disk: &Arc<dyn Disk>, path: &Path, log: &Reader) -> Kept {
+        let cache = match Cache::open(disk, path) {
+            Ok(cache) => Some(cache),
+            Err(error) => {
+                tracing::info!(%error, "what digests are made of is read from the log each time");
+                None
+            }
+        };
+        let (library_to, catalog_to) = (Share::default(), Seq::ZERO);
+        Kept { cache, log: log.clone(), segments: Vec::new(), library_to, catalog_to }
+    }
+
+    /// The bytes under a key, when they are what was put there.
+    fn get(&self, key: &str, hash: &str) -> Option<Vec<u8>> {
+        let bytes = self.cache.as_ref()?.get(key).ok()??;
+        (sha256(&bytes).hex() == hash).then_some(bytes)
+    }
+
+    /// The same for what nothing else speaks for: it begins with its own hash.
+    fn get_sealed(&self, key: &str) -> Option<Vec<u8>> {
+        let mut seal = self.cache.as_ref()?.get(key).ok()??;
+        if seal.len() < SEAL_BYTES {
+            return None;
+        }
+        let content = seal.split_off(SEAL_BYTES);
+        (sha256(&content).0[..] == seal[..]).then_some(content)
+    }
+
+    fn put(&self, key: &str, bytes: &[u8]) -> bool {
+        let Some(cache) = &self.cache else { return false };
+        let put = cache.put(key, bytes);
+        if let Err(error) = &put {
+            tracing::warn!(%error, "what digests are made of will be read from the log again");
+        }
+        put.is_ok()
+    }
+
+    fn put_sealed(&self, key: &str, content: &[u8]) -> bool {
+        self.put(key, &[&sha256(content).0[..], content].concat())
+    }
+
+    /// The library as it was kept, when it knows these fields of `meta`.
+    pub fn library(&mut self, fields: &BTreeSet<String>, threads: usize) -> Option<Library> {
+        self.segments.clear();
+        self.library_to = Share::default();
+        let head = self.get_sealed(LIBRARY)?;
+        let head: LibraryHead = serde_json::from_slice(&head).ok()?;
+        if !fields.is_subset(&head.fields) || !head.mark.holds(&self.log) {
+            return None;
+        }
+        let places: Vec<(usize, &Segment)> = head.segments.iter().enumerate().collect();
+        let parts = in_parallel(&places, threads, |(place, segment)| {
+            self.get(&segment_key(*place), &segment.sha256)
+        });
+        let mut library = Library::with_fields(head.fields);
+        for (segment, part) in head.segments.iter().zip(parts) {
+            if library.restore(&segment.begin, &part?)? != segment.units {
+                return None;
+            }
+        }
+        library.restored(head.mark.seq, head.malformed);
+        self.library_to = library.share();
+        self.segments = head.segments;
+        Some(library)
+    }
+
+    /// Keeps what the library has more than what was kept.
+    pub fn keep_library(&mut self, library: &Library) {
+        let to = library.share();
+        if to.seq == self.library_to.seq || self.cache.is_none() {
+            return;
+        }
+        let known: usize = self.segments.iter().map(|segment| segment.units).sum();
+        let mut units = library.units().len().saturating_sub(known);
+        let mut segments = std::mem::take(&mut self.segments);
+        if units > 0 {
+            let mut begin = std::mem::take(&mut self.library_to);
+            // Segments that are not much larger than what comes are written again with it.
+            while let Some(last) = segments.pop_if(|last| last.units <= 2 * units) {
+                units += last.units;
+                begin = last.begin;
+            }
+            let bytes = library.since(&begin);
+            let key = segment_key(segments.len());
+            segments.push(Segment { begin, units, sha256: sha256(&bytes).hex() });
+            if !self.put(&key, &bytes) {
+                return;
+            }
+        }
+        let Some(mark) = Mark::of(&self.log, to.seq) else { return };
+        let (fields, malformed) = (library.fields().clone(), library.malformed().to_vec());
+        let head = LibraryHead { mark, fields, malformed, segments };
+        let kept = serde_json::to_vec(&head).is_ok_and(|text| self.put_sealed(LIBRARY, &text));
+        if kept {
+            self.library_to = to;
+            self.segments = head.segments;
+        }
+    }
+
+    /// The catalog as it was kept, and the bags that were in place then.
+    pub fn catalog(&mut self) -> Option<(Catalog, InPlace)> {
+        let part = self.get_sealed(CATALOG)?;
+        let part: CatalogPart<'_> = serde_json::from_slice(&part).ok()?;
+        if !part.mark.holds(&self.log) || part.mark.seq != part.catalog.read_to() {
+            return None;
+        }
+        self.catalog_to = part.mark.seq;
+        let mut catalog = part.catalog.into_owned();
+        catalog.restored();
+        Some((catalog, part.in_place.into_owned()))
+    }
+
+    /// Keeps the catalog. One that hardly moved is only kept when bags `changed`.
+    pub fn keep_catalog(&mut self, catalog: &Catalog, in_place: &InPlace, changed: bool) {
+        let to = catalog.read_to();
+        let moved = to.0.saturating_sub(self.catalog_to.0);
+        if self.cache.is_none() || (!changed && moved < READ_AGAIN) {
+            return;
+        }
+        let Some(mark) = Mark::of(&self.log, to) else { return };
+        let (catalog, in_place) = (Cow::Borrowed(catalog), Cow::Borrowed(in_place));
+        let part = CatalogPart { mark, catalog, in_place };
+        if serde_json::to_vec(&part).is_ok_and(|text| self.put_sealed(CATALOG, &text)) {
+            self.catalog_to = to;
+        }
+    }
+}
+
+fn segment_key(place: usize) -> String {
+    format!("digest.library.{place}")
+}
