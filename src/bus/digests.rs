@@ -22,7 +22,7 @@
 //! published bag never changes; it can only leave the registry and be removed later, and then the
 //! reader says that it is gone and the caller asks for the indexes again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -126,6 +126,16 @@ impl DigestBus {
 
     /// A bag that an index names; [`BusError::Missing`] when it was removed meanwhile.
     pub fn bag(&self, entry: &Entry) -> Result<Bag, BusError> {
+        let read = self.read_bag(entry);
+        if !matches!(read, Err(BusError::Mismatch { .. })) {
+            return read;
+        }
+        // A folder that is taken away loses its place first and its files then, and one that is put
+        // right is exchanged: whoever has it open may have seen it fall apart.
+        self.read_bag(entry)
+    }
+
+    fn read_bag(&self, entry: &Entry) -> Result<Bag, BusError> {
         let missing = || BusError::Missing { path: entry.path.clone() };
         if entry.path.split('/').any(|part| part.is_empty() || part.starts_with('.')) {
             return Err(missing());
@@ -194,9 +204,9 @@ impl Indexes {
     /// The bags of one window.
     pub fn window(&self, label: &str) -> Vec<Entry> {
         let refs = self.files[BY_WINDOW_FILE]["windows"][label]["bag_refs"].as_array();
-        let named: Vec<&str> =
+        let named: BTreeSet<&str> =
             refs.into_iter().flatten().filter_map(|one| one["bag_id"].as_str()).collect();
-        self.entries().into_iter().filter(|one| named.contains(&one.bag_id.as_str())).collect()
+        self.entries().into_iter().filter(|one| named.contains(one.bag_id.as_str())).collect()
     }
 }
 

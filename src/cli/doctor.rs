@@ -1,5 +1,6 @@
 //! `doctor`: finds what goes wrong in practice, and says the command that fixes it.
 
+mod digests;
 mod surroundings;
 
 use std::ops::ControlFlow;
@@ -164,6 +165,7 @@ impl DoctorArgs {
             findings.fine("requests", what);
         }
         self.look_at_queue(context, &held, findings);
+        digests::look_at_digests(context, &held, findings);
         if self.deep {
             let verified = log.verify(Seq(1), None, &mut |_| {});
             match verified {
@@ -177,6 +179,7 @@ impl DoctorArgs {
                 Err(error) => findings.wrong("hash chain", error.to_string(), "try again"),
             }
             look_at_projections(context, &held, findings);
+            digests::compare_digests(context, &held, findings);
         }
         if let Err(failure) = held.close() {
             findings.wrong("log", said(&failure), "check the disk");

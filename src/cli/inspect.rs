@@ -161,6 +161,21 @@ fn status_lines(status: &Value) -> Vec<String> {
     for (file, why) in runs["set_aside"].as_object().into_iter().flatten() {
         line("set aside", ui::yellow(&format!("{file}: {}", text(why))));
     }
+    let digests = &status["digests"];
+    if let Some(updated) = digests["updated_at"].as_str() {
+        let (bags, memos) = (&digests["bags"], &digests["memos"]);
+        line("digests", format!("{bags} bags with {memos} memos, as of {updated}"));
+    }
+    if digests["retired"].as_u64().is_some_and(|retired| retired > 0) {
+        line("", format!("{} retired bags wait for `digest gc`", digests["retired"]));
+    }
+    if digests["last_build"]["ok"] == false {
+        let (run, record) = (&digests["last_build"]["run_id"], &digests["last_build"]["record"]);
+        line("", ui::red(&format!("build {} failed: see {}", text(run), text(record))));
+    }
+    for failed in digests["failed"].as_array().into_iter().flatten() {
+        line("", ui::yellow(&format!("a failed build left {}", text(&failed["staged"]))));
+    }
     let log = &status["log"];
     line(
         "log",

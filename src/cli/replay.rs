@@ -13,7 +13,8 @@ use super::{Context, ui};
 use crate::contract::ids::Seq;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
-use crate::digest::publish::Digests;
+use crate::digest::compare;
+use crate::digest::publish::{DigestError, Digests};
 use crate::export::append_only::{AppendOnly, Project, Range};
 use crate::export::{ack, quarantine};
 use crate::log::LogError;
@@ -48,7 +49,8 @@ pub struct ExportArgs {
     /// Only the summaries of this stream, and nothing else of the home
     #[arg(long, value_name = "STREAM", value_parser = parse_stream)]
     stream: Option<Stream>,
-    /// Publish every summary of the home again, in place, whatever its files say now
+    /// Publish every summary of the home again, in place, whatever its files say now, and every digest
+    /// file that is not what the log says
     #[arg(long, conflicts_with_all = ["to", "until", "day", "stream"])]
     repair: bool,
 }
@@ -81,6 +83,18 @@ impl ReplayArgs {
             let (acks, quarantined) = (held.home.acks(), held.home.quarantine());
             let files = compare_files(&log, &context.machine.disk, &acks, &quarantined, false);
             replayed.differences.extend(files.map_err(|error| replay_failed(&error))?);
+            let disk = &context.machine.disk;
+            let digests = compare::with_log(disk, &held.home.buses, &log).map_err(|error| {
+                Failure::new(Exit::Storage, "the digests cannot be compared").because(&error)
+            })?;
+            let told = digests.differences.iter().map(|one| format!("{} {}", one.path, one.what));
+            replayed.differences.extend(told);
+            if let Some(run_id) = digests.cut_short {
+                context.ui.talk(format!(
+                    "the digest build {run_id} was cut short: the next start finishes it, and until \
+                     then digests are not compared"
+                ));
+            }
         }
         held.close()?;
         show(context, &replayed, self.verify);
@@ -124,7 +138,7 @@ fn show(context: &Context, replayed: &Replayed, verified: bool) {
         context.ui.out(format!("{} {difference}", ui::red("differs:")));
     }
     if verified && replayed.differences.is_empty() {
-        context.ui.out(ui::green("tables, acks and quarantine are what the log leads to"));
+        context.ui.out(ui::green("tables, acks, quarantine and digests are what the log leads to"));
     }
 }
 
@@ -245,11 +259,20 @@ fn repair(context: &Context) -> Result<Exit, Failure> {
     SnapshotFiles::open(disk, snapshots, held.engine.log(), Cursor::default(), None).map_err(
         |error| Failure::new(Exit::Storage, "cannot write run/snapshots again").because(&error),
     )?;
+    let failed = |error: DigestError| {
+        Failure::new(Exit::Storage, "the digests cannot be written again").because(&error)
+    };
+    let buses = &held.home.buses;
+    let found = compare::with_log(disk, buses, held.engine.log()).map_err(failed)?;
+    let digests =
+        Digests::open(disk, buses, held.engine.log()).repair(&found.differences).map_err(failed)?;
     held.close()?;
     if context.ui.json {
-        context.ui.json(&json!({"published": published}));
+        context.ui.json(&json!({"published": published, "digests": digests}));
     } else {
-        context.ui.out(format!("{published} days of streams published again"));
+        context.ui.out(format!(
+            "{published} days of streams published again, {digests} digest files and folders"
+        ));
     }
     Ok(Exit::Done)
 }

@@ -6,6 +6,7 @@
 pub mod hash;
 pub mod ids;
 pub mod json;
+pub mod publish;
 pub mod query;
 pub mod request;
 pub mod schema;

@@ -16,6 +16,14 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
+    /// Hour and minute of the local clock in a time zone.
+    pub fn clock_in(self, zone: Tz) -> String {
+        match DateTime::from_timestamp_millis(self.0) {
+            Some(at) => at.with_timezone(&zone).format("%H:%M").to_string(),
+            None => "--:--".to_owned(),
+        }
+    }
+
     /// Milliseconds later, saturating at the ends of time.
     pub fn plus_ms(self, ms: i64) -> Timestamp {
         Timestamp(self.0.saturating_add(ms))

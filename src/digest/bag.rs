@@ -401,6 +401,13 @@ impl NewBag<'_> {
             if !rule.audience.is_empty() {
                 sidecar["audience"] = json!(rule.audience);
             }
+            let topics = memo::topics(&told);
+            if !topics.is_empty() {
+                sidecar["topics"] = json!(topics);
+            }
+            if let Some(notes) = &self.selector.description {
+                sidecar["notes"] = one_line(notes).into();
+            }
             files.insert(meta_path.clone(), to_file(&sidecar)?);
             files.insert(path.clone(), text);
             memos.push(json!({

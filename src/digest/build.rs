@@ -22,7 +22,7 @@ use super::catalog::{self, Catalog, Changes, Reason, Retirement};
 use super::choose::{Draft, Matcher};
 use super::library::{Library, Unit, join};
 use super::publish::{DigestError, Digests, disk_error, write_files};
-use super::run::{Account, Failing};
+use super::run::{self, Account, Failing};
 use super::selector::{Selector, Selectors};
 use super::window::Window;
 use crate::contract::ids::Seq;
@@ -257,6 +257,8 @@ pub struct Build<'a> {
     stage: &'static str,
     /// When the log was told that it began.
     noted: Option<Timestamp>,
+    /// Whether the log was told that its bags count.
+    counts: bool,
     stamp: Option<BuildStamp>,
     manifests: BTreeMap<(Stream, Day), (String, u64)>,
     new: Vec<(Seq, BagFacts)>,
@@ -284,6 +286,7 @@ pub fn build(
         account,
         stage: "input_resolution",
         noted: None,
+        counts: false,
         stamp: None,
         manifests: BTreeMap::new(),
         new: Vec::new(),
@@ -584,6 +587,7 @@ impl Build<'_> {
             body: Some(to_json(&changes)?.into_bytes()),
         };
         self.journal.note(vec![note])?;
+        self.counts = true;
         self.reach("promotion");
         self.digests.publish(None, Some(&staging))?;
         self.reach("index_update");
@@ -673,7 +677,12 @@ impl Build<'_> {
             return error;
         }
         let staged = format!("{}/{}", super::publish::STAGING_DIR, self.order.run_id);
-        let failing = error.failing(self.stage, &staged);
+        let mut failing = error.failing(self.stage, &staged);
+        if self.counts {
+            // From its note on a bag is published, whatever becomes of this process.
+            failing.details[run::PROMOTION_FOLLOWS] = true.into();
+            failing.hint = "the log holds these bags: the next start or build puts them in place";
+        }
         self.account.reach(failing.stage, self.journal.now());
         if self.begin().is_err() && self.noted.is_none() {
             return error;

@@ -492,6 +492,7 @@ fn combinations<'w>(
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::{Just, Strategy as _, prop_assert_eq};
     use serde_json::{Value, json};
 
     use super::*;
@@ -641,5 +642,68 @@ mod tests {
         let west = selector(json!({"window": {"type": "day", "tz": "America/Lima"}}));
         let matcher = Matcher::new(&library, &west, chrono_tz::UTC);
         assert_eq!(matcher.windows(library.units()[..1].iter())[0].label(), "1969-12-31");
+    }
+
+    /// A summary of no particular kind: when, which tags, which project, how sure, how many tasks.
+    type Any = (i64, Vec<usize>, Option<usize>, Option<u8>, usize);
+
+    fn anything() -> impl proptest::strategy::Strategy<Value = Vec<Any>> {
+        use proptest::collection::vec;
+        use proptest::option::of;
+        // Few times, so that many are equal and only the ids decide.
+        vec((0..5_i64, vec(0..7_usize, 0..5), of(0..3_usize), of(0..4_u8), 0..3_usize), 1..25)
+    }
+
+    fn numbered(any: &[Any]) -> Vec<(u64, Value)> {
+        const WORDS: [&str; 7] = ["a", "B", "CI/CD", "topics:AI", "zz:x", "é", "done"];
+        let item = |(ms, tags, project, sure, tasks): &Any| {
+            let tags: Vec<&str> = tags.iter().map(|tag| WORDS[*tag]).collect();
+            let more = json!({
+                "outputs": {"confidence": sure.map(|sure| f64::from(sure) / 4.0),
+                            "actions": vec!["x"; *tasks]},
+                "meta": {"project": project.map(|project| format!("P{project}"))},
+            });
+            item(*ms, &tags, more)
+        };
+        (1..).zip(any.iter().map(item)).collect()
+    }
+
+    /// What a selector makes of a library, in words that do not depend on its numbers.
+    fn told(library: &Library, selector: &Selector) -> Vec<String> {
+        let choice = choose(library, selector);
+        let bag = |draft: &Draft| {
+            let id = |place: &u32| library.units()[*place as usize].summary_id();
+            let ids: Vec<String> = draft.units.iter().map(id).collect();
+            format!("{:?} {ids:?} {:?}", draft.group, draft.dropped)
+        };
+        let bags = choice.drafts.iter().map(bag);
+        bags.chain([format!("{} {:?}", choice.matched, choice.dropped)]).collect()
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(150))]
+        #[test]
+        fn any_order_of_arrival_makes_the_same_bags(
+            (any, turned) in anything().prop_flat_map(|any| {
+                let numbers: Vec<usize> = (0..any.len()).collect();
+                (Just(any), Just(numbers).prop_shuffle())
+            }),
+        ) {
+            let items = numbered(&any);
+            let mixed: Vec<(u64, Value)> = turned.iter().map(|at| items[*at].clone()).collect();
+            let (straight, mixed) = (library(&items), library(&mixed));
+            for change in [
+                json!({"order": ["-confidence", "tasks"], "caps": {"total": 6, "per_tag": 2}}),
+                json!({"group": {"by": "project"}, "caps": {"total": 3}, "order": ["-time"]}),
+                json!({"group": {"by": "combo", "top": 3}}),
+                json!({"bag_type": "tagbag", "group": {"by": "tag", "top": 3}}),
+                json!({"bag_type": "pairbag", "group": {"by": "pair", "top": 3},
+                       "pairs": {"min_count": 1, "min_npmi": -1.0}}),
+                json!({"match": {"tags_any": ["ai", "b"]}, "group": {"by": "meta", "field": "k"}}),
+            ] {
+                let selector = selector(change);
+                prop_assert_eq!(told(&straight, &selector), told(&mixed, &selector));
+            }
+        }
     }
 }

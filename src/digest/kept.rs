@@ -139,7 +139,7 @@ impl Kept {
 
     fn put(&self, key: &str, bytes: &[u8]) -> bool {
         let Some(cache) = &self.cache else { return false };
-        let put = cache.put(key, bytes);
+        let put = cache.change([(key, Some(bytes))]);
         if let Err(error) = &put {
             tracing::warn!(%error, "what digests are made of will be read from the log again");
         }

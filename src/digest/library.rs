@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 
 use super::tags;
 use crate::contract::ids::Seq;
+use crate::contract::publish;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::Stream;
 use crate::log::codec;
@@ -520,7 +521,7 @@ fn facts(body: &[u8], fields: &BTreeSet<String>) -> serde_json::Result<Facts> {
         project: project.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()),
         confidence: outputs.confidence,
         tasks: outputs.actions.len(),
-        publish: publish(meta.get("publish")),
+        publish: shown(meta.get("publish")),
         at: line.ts_abs_ms,
     })
 }
@@ -535,17 +536,12 @@ pub(super) fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// What does not clearly say yes or nothing is private.
-fn publish(flag: Option<&Value>) -> Publish {
-    match flag {
-        None | Some(Value::Null) => Publish::Unsaid,
-        Some(Value::Bool(true)) => Publish::Yes,
-        Some(Value::String(text)) => match text.trim().to_ascii_lowercase().as_str() {
-            "" => Publish::Unsaid,
-            "true" | "yes" | "1" => Publish::Yes,
-            _ => Publish::No,
-        },
-        Some(_) => Publish::No,
+/// Whether a summary may be shown.
+fn shown(flag: Option<&Value>) -> Publish {
+    match publish::said(flag) {
+        None => Publish::Unsaid,
+        Some(true) => Publish::Yes,
+        Some(false) => Publish::No,
     }
 }
 
@@ -599,19 +595,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn only_a_clear_word_publishes() {
-        for (flag, expected) in [
-            (json!(null), Publish::Unsaid),
-            (json!(true), Publish::Yes),
-            (json!("Yes"), Publish::Yes),
-            (json!(false), Publish::No),
-            (json!("false"), Publish::No),
-            (json!("maybe"), Publish::No),
-            (json!(0), Publish::No),
-        ] {
-            assert_eq!(publish(Some(&flag)), expected, "{flag}");
-        }
-        assert_eq!(publish(None), Publish::Unsaid);
+    fn units_are_small() {
         assert!(size_of::<Unit>() <= 64, "{}", size_of::<Unit>());
     }
 }

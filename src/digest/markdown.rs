@@ -46,7 +46,12 @@ pub fn inline(text: &str) -> String {
             '>' => safe.push_str("&gt;"),
             '{' => safe.push_str("&#123;"),
             '}' => safe.push_str("&#125;"),
-            '\\' | '`' | '*' | '_' | '[' | ']' | '#' | '|' | '~' | '!' | '$' => {
+            '\\' | '`' | '*' | '[' | ']' | '|' | '~' | '$' => {
+                safe.push('\\');
+                safe.push(c);
+            }
+            // Inside a word, neither emphasis nor a heading nor a tag.
+            '_' | '#' if !is_inside_word(&line, at) => {
                 safe.push('\\');
                 safe.push(c);
             }
@@ -62,6 +67,15 @@ pub fn inline(text: &str) -> String {
         }
     }
     safe
+}
+
+/// Whether the character at a place stands after a letter and, unless it ends the word, before one.
+fn is_inside_word(line: &str, at: usize) -> bool {
+    let mut after = line[at..].chars();
+    let c = after.next();
+    let before = line[..at].chars().next_back().is_some_and(char::is_alphanumeric);
+    let after = after.next().is_some_and(char::is_alphanumeric);
+    before && (after || c == Some('#'))
 }
 
 /// A text in a cell or a link: never empty.
@@ -108,7 +122,8 @@ mod tests {
             ("- x", "\\- x"),
             ("12. x", "12\\. x"),
             ("1.5 x", "1\\.5 x"),
-            ("[a](b) ![c](d)", "\\[a\\](b) \\!\\[c\\](d)"),
+            ("[a](b) ![c](d)", "\\[a\\](b) !\\[c\\](d)"),
+            ("C# in snake_case_2, _x_ #tag a#b!", "C# in snake_case_2, \\_x\\_ \\#tag a#b!"),
             ("`x` ~~y~~ *z* _u_ a|b", "\\`x\\` \\~\\~y\\~\\~ \\*z\\* \\_u\\_ a\\|b"),
             (":::danger", "\\:::danger"),
             ("a\u{0}b\u{202e}c\r\n\td", "abc d"),

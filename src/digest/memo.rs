@@ -23,6 +23,10 @@ use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
 const TOLD_CHARS: usize = 300;
 /// Characters of a title or a task.
 const LABEL_CHARS: usize = 160;
+/// Characters of a text that stand for a title that is missing.
+const FIRST_WORDS_CHARS: usize = 60;
+/// Tags that front matter names when the bag itself is about none.
+const FRONT_TAGS: usize = 8;
 /// Tasks and achievements taken from one summary.
 const PER_ITEM_MAX: usize = 50;
 /// From the folder of memos to the bus home.
@@ -88,12 +92,17 @@ pub fn words(
     outputs: &OutputWords<'_>,
     tags: &[String],
 ) -> (String, String, Vec<String>, Vec<String>) {
-    let title = shorten(&one_line(title), LABEL_CHARS);
+    let mut title = shorten(&one_line(title), LABEL_CHARS);
     let short = one_line(outputs.rendered_short.as_deref().unwrap_or_default());
     let told = match short.is_empty() {
         true => plain(&shorten(&outputs.summary_text, 8 * TOLD_CHARS)),
         false => short,
     };
+    let told = shorten(&told, TOLD_CHARS);
+    if title.is_empty() {
+        // Somebody has to recognize it: its first words are better than no name.
+        title = shorten(&told, FIRST_WORDS_CHARS);
+    }
     // Whatever a flow gave; only what has these members, and in this form, says something here.
     let structured = outputs.structured.map(RawValue::get);
     let structured: Structured =
@@ -107,7 +116,7 @@ pub fn words(
     if achievements.is_empty() && tags.iter().any(finished) && !title.is_empty() {
         achievements.push(title.clone());
     }
-    (title, shorten(&told, TOLD_CHARS), tasks, achievements)
+    (title, told, tasks, achievements)
 }
 
 fn members(value: &Value) -> &[Value] {
@@ -148,7 +157,7 @@ pub struct Frame<'a> {
 
 /// The memo of one channel. `items` are those it tells, in the order of time.
 pub fn render(frame: &Frame<'_>, items: &[&Told]) -> String {
-    let mut memo = head(frame, items.len());
+    let mut memo = head(frame, items);
     overview(&mut memo, frame, items);
     match frame.channel {
         Channel::Digest => {
@@ -172,11 +181,15 @@ macro_rules! line {
     }};
 }
 
-fn head(frame: &Frame<'_>, told: usize) -> String {
+fn head(frame: &Frame<'_>, items: &[&Told]) -> String {
     let mut memo = String::with_capacity(4096);
     line!(memo, "---");
     line!(memo, "title: {}", front(frame.title));
-    let tags: Vec<String> = frame.tags.iter().map(|tag| front(tag)).collect();
+    let frequent = counted(items.iter().flat_map(|told| told.tags.iter().map(String::as_str)));
+    let tags: Vec<String> = match frame.tags {
+        [] => frequent.iter().take(FRONT_TAGS).map(|(tag, _)| front(tag)).collect(),
+        tags => tags.iter().map(|tag| front(tag)).collect(),
+    };
     line!(memo, "tags: [{}]", tags.join(", "));
     line!(memo, "created: {}", front(frame.created_at));
     line!(memo, "publish: {}", frame.publish);
@@ -185,7 +198,7 @@ fn head(frame: &Frame<'_>, told: usize) -> String {
     line!(memo, "window_label: {}", front(frame.window_label));
     line!(memo, "selector_id: {}", front(frame.selector_id));
     line!(memo, "channel: {}", front(frame.channel.as_str()));
-    line!(memo, "summary_ids_count: {told}");
+    line!(memo, "summary_ids_count: {}", items.len());
     line!(memo, "---");
     line!(memo);
     line!(memo, "# {}", label(frame.title, 2 * LABEL_CHARS));
@@ -201,8 +214,11 @@ fn overview(memo: &mut String, frame: &Frame<'_>, items: &[&Told]) {
         line!(memo);
     }
     line!(memo, "- Window: {}", inline(frame.window_title));
-    let plural = if frame.selected == 1 { "summary" } else { "summaries" };
-    line!(memo, "- {} {plural}, of {} in the window", frame.selected, frame.candidates);
+    let selected = numbered(frame.selected, "summary", "summaries");
+    match frame.candidates == frame.selected as u64 {
+        true => line!(memo, "- {selected}, everything in the window"),
+        false => line!(memo, "- {selected}, of {} in the window", frame.candidates),
+    }
     if items.len() < frame.selected {
         line!(memo, "- Told here: {}; the others are listed in `meta/trace.json`", items.len());
     }
@@ -213,14 +229,42 @@ fn overview(memo: &mut String, frame: &Frame<'_>, items: &[&Told]) {
             false => line!(memo, "- From {} to {}", day(first), day(last)),
         }
     }
+    if frame.channel == Channel::Digest {
+        let achieved = numbered(achieved(items).len(), "achievement", "achievements");
+        let pending = numbered(pending(items).len(), "pending task", "pending tasks");
+        line!(memo, "- {achieved}, {pending}");
+    }
     let projects = counted(items.iter().filter_map(|told| told.project.as_deref()));
     if !projects.is_empty() {
-        line!(memo, "- Projects: {}", spelled(&projects, 20));
+        line!(memo, "- Projects: {}", spelled(&projects, 20, str::to_owned));
     }
     let tags = counted(items.iter().flat_map(|told| told.tags.iter().map(String::as_str)));
     if !tags.is_empty() {
-        line!(memo, "- Tags: {}", spelled(&tags, 12));
+        line!(memo, "- Tags: {}", spelled(&tags, 12, plain_tag));
     }
+}
+
+/// What some summaries are about, the most frequent first.
+pub fn topics(items: &[&Told]) -> Vec<String> {
+    let tags = items.iter().flat_map(|told| told.tags.iter());
+    let topics = counted(tags.filter_map(|tag| tag.strip_prefix("topic:")));
+    topics.into_iter().take(FRONT_TAGS).map(|(topic, _)| topic.to_owned()).collect()
+}
+
+/// A number of things, as people write it.
+fn numbered(count: usize, one: &str, many: &str) -> String {
+    match count {
+        0 => format!("no {many}"),
+        1 => format!("1 {one}"),
+        count => format!("{count} {many}"),
+    }
+}
+
+/// A tag as people say it: a plain word without its namespace.
+fn plain_tag(tag: &str) -> String {
+    let (namespace, value) = tag.split_once(':').unwrap_or(("free", tag));
+    let value = value.replace('_', " ");
+    if namespace == "free" { value } else { format!("{namespace}: {value}") }
 }
 
 /// Words by how often they occur, then by themselves.
@@ -234,11 +278,11 @@ fn counted<'a>(words: impl Iterator<Item = &'a str>) -> Vec<(&'a str, u64)> {
     counts
 }
 
-fn spelled(counts: &[(&str, u64)], most: usize) -> String {
+fn spelled(counts: &[(&str, u64)], most: usize, say: fn(&str) -> String) -> String {
     let mut words: Vec<String> = counts
         .iter()
         .take(most)
-        .map(|(word, count)| format!("{} ({count})", label(word, LABEL_CHARS)))
+        .map(|(word, count)| format!("{} ({count})", label(&say(word), LABEL_CHARS)))
         .collect();
     if counts.len() > most {
         words.push(format!("and {} more", counts.len() - most));
@@ -249,45 +293,64 @@ fn spelled(counts: &[(&str, u64)], most: usize) -> String {
 fn timeline(memo: &mut String, frame: &Frame<'_>, items: &[&Told]) {
     line!(memo);
     line!(memo, "## Timeline");
-    let mut last = None;
-    for told in items {
-        let day = told.at.day_in(frame.zone);
-        if last != Some(day) {
-            line!(memo);
-            line!(memo, "### {}", day.0.format("%Y-%m-%d, %A"));
-            line!(memo);
-            last = Some(day);
-        }
-        let _ = write!(memo, "- **{}**", link(told));
-        if let Some(project) = &told.project {
-            let _ = write!(memo, " · {}", label(project, LABEL_CHARS));
-        }
-        if !told.text.is_empty() && told.text != told.title {
-            let _ = write!(memo, ": {}", inline(&told.text));
-        }
+    let several = several_projects(items);
+    for day in items.chunk_by(|a, b| a.at.day_in(frame.zone) == b.at.day_in(frame.zone)) {
+        let Some(first) = day.first() else { continue };
         line!(memo);
+        line!(memo, "### {}", first.at.day_in(frame.zone).0.format("%Y-%m-%d, %A"));
+        line!(memo);
+        for told in day {
+            let _ = write!(memo, "- {} **{}**", told.at.clock_in(frame.zone), link(told));
+            if let Some(project) = told.project.as_ref().filter(|_| several) {
+                let _ = write!(memo, " · {}", label(project, LABEL_CHARS));
+            }
+            // A title made of the first words would say them twice.
+            let rest = told.title.strip_suffix('…').map_or(told.title.as_str(), str::trim_end);
+            match told.text.strip_prefix(rest) {
+                Some(rest) if rest.trim().is_empty() => {}
+                _ if told.text.is_empty() => {}
+                _ => drop(write!(memo, ": {}", inline(&told.text))),
+            }
+            line!(memo);
+        }
     }
+}
+
+/// Whether it has to be said which project something belongs to.
+fn several_projects(items: &[&Told]) -> bool {
+    items.windows(2).any(|pair| pair[0].project != pair[1].project)
 }
 
 fn link(told: &Told) -> String {
     format!("[{}](#{})", label(&told.title, LABEL_CHARS), told.summary_id)
 }
 
-fn achievements(memo: &mut String, items: &[&Told]) {
-    let done: Vec<(&Told, &String)> = items
+/// What tells two wordings of one thing apart: neither case nor what stands at the end.
+fn folded(text: &str) -> String {
+    text.to_lowercase().trim_end_matches(['.', '!', ' ']).to_owned()
+}
+
+/// What was finished, each once, with the first that says so.
+fn achieved<'a>(items: &[&'a Told]) -> Vec<(&'a Told, &'a str)> {
+    let mut seen = std::collections::BTreeSet::new();
+    let done = items
         .iter()
-        .flat_map(|told| told.achievements.iter().map(move |done| (*told, done)))
-        .collect();
+        .flat_map(|told| told.achievements.iter().map(move |done| (*told, done.as_str())));
+    done.filter(|(_, done)| seen.insert(folded(done))).collect()
+}
+
+fn achievements(memo: &mut String, items: &[&Told]) {
     line!(memo);
     line!(memo, "## Achievements");
     line!(memo);
+    let done = achieved(items);
     if done.is_empty() {
-        line!(memo, "None recorded.");
+        line!(memo, "Nothing was marked as finished.");
     }
-    let mut seen = std::collections::BTreeSet::new();
     for (told, done) in done {
-        if seen.insert(done.to_lowercase()) {
-            line!(memo, "- {} ({})", inline(done), link(told));
+        match done == told.title {
+            true => line!(memo, "- {}", link(told)),
+            false => line!(memo, "- {} ({})", inline(done), link(told)),
         }
     }
 }
@@ -299,32 +362,38 @@ struct Task<'a> {
     again: usize,
 }
 
-fn tasks(memo: &mut String, frame: &Frame<'_>, items: &[&Told]) {
+/// What is left to do, oldest first, each once.
+fn pending<'a>(items: &[&'a Told]) -> Vec<Task<'a>> {
     let mut found: Vec<Task<'_>> = Vec::new();
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
     for told in items {
         for text in &told.tasks {
-            let folded = text.to_lowercase();
-            let folded = folded.trim_end_matches(['.', ' ']);
-            match places.get(folded) {
+            let folded = folded(text);
+            match places.get(&folded) {
                 Some(place) => found[*place].again += 1,
                 None => {
-                    places.insert(folded.to_owned(), found.len());
+                    places.insert(folded, found.len());
                     found.push(Task { text, first: told, again: 0 });
                 }
             }
         }
     }
+    found
+}
+
+fn tasks(memo: &mut String, frame: &Frame<'_>, items: &[&Told]) {
     line!(memo);
     line!(memo, "## Pending tasks");
     line!(memo);
+    let found = pending(items);
     if found.is_empty() {
-        line!(memo, "None recorded.");
+        line!(memo, "Nothing is left to do.");
     }
+    let several = several_projects(items);
     for task in found {
         let day = task.first.at.day_in(frame.zone);
         let _ = write!(memo, "- [ ] {} ({day}, {}", inline(task.text), link(task.first));
-        if let Some(project) = &task.first.project {
+        if let Some(project) = task.first.project.as_ref().filter(|_| several) {
             let _ = write!(memo, ", {}", label(project, LABEL_CHARS));
         }
         if task.again > 0 {
@@ -342,8 +411,8 @@ fn portfolio(memo: &mut String, frame: &Frame<'_>, items: &[&Told]) {
     for (project, mut items) in projects {
         line!(memo);
         match project {
-            "" => line!(memo, "## Without a project"),
-            project => line!(memo, "## {}", label(project, LABEL_CHARS)),
+            "" => line!(memo, "## Without a project ({})", items.len()),
+            project => line!(memo, "## {} ({})", label(project, LABEL_CHARS), items.len()),
         }
         line!(memo);
         items.reverse();
@@ -358,8 +427,8 @@ fn sources(memo: &mut String, frame: &Frame<'_>, items: &[&Told]) {
     line!(memo, "## Sources");
     line!(memo);
     line!(memo, "<details>");
-    let plural = if items.len() == 1 { "summary" } else { "summaries" };
-    line!(memo, "<summary>{} {plural} of bag {}</summary>", items.len(), frame.bag_id);
+    let told = numbered(items.len(), "summary", "summaries");
+    line!(memo, "<summary>{told} of bag {}</summary>", frame.bag_id);
     line!(memo);
     for told in items {
         let (id, stream) = (&told.summary_id, told.stream);
@@ -425,7 +494,7 @@ mod tests {
         let memo = render(&frame(Channel::Digest), &[&items[0], &items[1]]);
         let expected = r##"---
 title: "Site, week 7 of 2026"
-tags: []
+tags: ["free:web"]
 created: "2026-02-16T03:00:00.000Z"
 publish: true
 bag_id: "bag_515cf20752d7a7550c1d2e3f4a5b6c7d"
@@ -443,18 +512,19 @@ summary_ids_count: 2
 - Window: week 7 of 2026
 - 2 summaries, of 9 in the window
 - From 2026-02-10 to 2026-02-11
+- 1 achievement, 2 pending tasks
 - Projects: Site &amp; &#123;shop&#125; (2)
-- Tags: free:web (2)
+- Tags: web (2)
 
 ## Timeline
 
 ### 2026-02-10, Tuesday
 
-- **[Fix &lt;b&gt;login&lt;/b&gt;](#sum_01010101010101010101010101010101)** · Site &amp; &#123;shop&#125;: Make &#123;login&#125; work. done
+- 00:00 **[Fix &lt;b&gt;login&lt;/b&gt;](#sum_01010101010101010101010101010101)**: Make &#123;login&#125; work. done
 
 ### 2026-02-11, Wednesday
 
-- **[Plan](#sum_02020202020202020202020202020202)** · Site &amp; &#123;shop&#125;: A plan.
+- 00:00 **[Plan](#sum_02020202020202020202020202020202)**: A plan.
 
 ## Achievements
 
@@ -462,8 +532,8 @@ summary_ids_count: 2
 
 ## Pending tasks
 
-- [ ] Write tests. (2026-02-10, [Fix &lt;b&gt;login&lt;/b&gt;](#sum_01010101010101010101010101010101), Site &amp; &#123;shop&#125;; named 2 times)
-- [ ] 1\. ship (2026-02-10, [Fix &lt;b&gt;login&lt;/b&gt;](#sum_01010101010101010101010101010101), Site &amp; &#123;shop&#125;)
+- [ ] Write tests. (2026-02-10, [Fix &lt;b&gt;login&lt;/b&gt;](#sum_01010101010101010101010101010101); named 2 times)
+- [ ] 1\. ship (2026-02-10, [Fix &lt;b&gt;login&lt;/b&gt;](#sum_01010101010101010101010101010101))
 
 ## Sources
 
@@ -479,6 +549,58 @@ summary_ids_count: 2
     }
 
     #[test]
+    fn one_spanish_summary_with_nothing_to_do_reads_well() {
+        let item = json!({"title": "", "outputs": {
+            "summary_text": "Se revisó la migración de la base de datos. ¡Quedó lista!"}});
+        let mut item = told(4, 1_770_719_400_000, item);
+        item.project = None;
+        item.tags = vec!["topic:gestion_agil".to_owned()];
+        let mut frame = frame(Channel::Digest);
+        (frame.selected, frame.candidates) = (1, 1);
+        let memo = render(&frame, &[&item]);
+        for line in [
+            "- 1 summary, everything in the window",
+            "- On 2026-02-10",
+            "- no achievements, no pending tasks",
+            "- Tags: topic: gestion agil (1)",
+            "- 10:30 **[Se revisó la migración de la base de datos. ¡Quedó lista!](#sum_04040404040404040404040404040404)**",
+            "Nothing was marked as finished.",
+            "Nothing is left to do.",
+            "<summary>1 summary of bag bag_515cf20752d7a7550c1d2e3f4a5b6c7d</summary>",
+        ] {
+            assert!(memo.lines().any(|one| one == line), "{line}\n{memo}");
+        }
+        assert!(!memo.contains("Projects:") && !memo.contains("untitled"), "{memo}");
+    }
+
+    #[test]
+    fn three_hundred_summaries_stay_readable() {
+        let items: Vec<Told> = (0..300)
+            .map(|number| {
+                let text = format!("Step {number}. {}", "It went on and on. ".repeat(60));
+                let outputs =
+                    json!({"summary_text": text, "actions": [format!("task {}", number % 40)]});
+                let item = json!({"title": format!("Item {number}"), "outputs": outputs});
+                let mut item =
+                    told((number % 200) as u8, 1_770_681_600_000 + number * 3_600_000, item);
+                item.project = Some(format!("P{}", number % 3));
+                item
+            })
+            .collect();
+        let told: Vec<&Told> = items.iter().collect();
+        let mut frame = frame(Channel::Digest);
+        (frame.selected, frame.candidates) = (500, 900);
+        let memo = render(&frame, &told);
+        assert!(memo.contains("- 500 summaries, of 900 in the window\n"), "{memo}");
+        assert!(memo.contains("- Told here: 300; the others are listed"), "{memo}");
+        assert!(memo.contains("- Projects: P0 (100), P1 (100), P2 (100)\n"), "{memo}");
+        assert_eq!(memo.matches("\n- [ ] task ").count(), 40, "each task once");
+        assert_eq!(memo.matches("\n### ").count(), 13, "one heading a day");
+        let longest = memo.lines().map(str::len).max().unwrap();
+        assert!(longest < 700 && memo.len() < 300 * 700, "{longest} {}", memo.len());
+    }
+
+    #[test]
     fn every_channel_names_its_sources() {
         let item = told(3, 1_770_681_600_000, json!({"title": null, "outputs": {}}));
         for channel in [Channel::Digest, Channel::Tasks, Channel::Achievements, Channel::Portfolio]
@@ -486,6 +608,7 @@ summary_ids_count: 2
             let memo = render(&frame(channel), &[&item]);
             assert!(memo.contains(&format!("<a id=\"{}\">", item.summary_id)), "{memo}");
             assert!(memo.contains("Told here: 1"), "{memo}");
+            assert!(memo.contains("\n# Site, week 7 of 2026\n\n## Overview\n"), "{memo}");
         }
     }
 }

@@ -7,7 +7,8 @@
 //!
 //! [`build`] stages, validates and notes what is new; from then on the log is the truth.
 //! [`catalog`] folds the notes, [`index`] renders what readers may know, [`publish`] keeps the files
-//! true to both, and [`run`] is the account of each build. [`look`] only looks.
+//! true to both, and [`run`] is the account of each build. [`kept`] is what the next process need
+//! not read again. [`look`] only looks, and [`compare`] tells whether the files are the log's.
 //!
 //! It deliberately does not know how summaries are made, and no model ever writes here.
 
@@ -15,6 +16,7 @@ pub mod bag;
 pub mod build;
 pub mod catalog;
 pub mod choose;
+pub mod compare;
 pub mod index;
 pub mod kept;
 pub mod library;

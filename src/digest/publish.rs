@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use super::bag::{BagFacts, BagFiles, DIGESTS_DIR, LEVEL, bag_path};
 use super::catalog::Catalog;
+use super::compare::Difference;
 use super::index::{self, INDEX_DIR, LEGACY_FILE};
 use super::kept::{InPlace, TraceMark};
 use super::selector::BagType;
@@ -97,6 +98,8 @@ pub struct Digests {
     present: BTreeSet<String>,
     /// What their traces looked like, also from before this process.
     in_place: InPlace,
+    /// Bag folders that were found to differ, whatever their traces say.
+    suspect: BTreeSet<String>,
     /// Run records that are known to be there.
     recorded: BTreeSet<String>,
     /// The change that the published indexes stand for.
@@ -114,6 +117,7 @@ impl Digests {
             catalog: Catalog::default(),
             present: BTreeSet::new(),
             in_place: InPlace::new(),
+            suspect: BTreeSet::new(),
             recorded: BTreeSet::new(),
             published: None,
         }
@@ -206,6 +210,29 @@ impl Digests {
         }
     }
 
+    /// Writes again what was found to differ from the log, each bag in one step; how many files and
+    /// folders that concerned.
+    pub fn repair(&mut self, differences: &[Difference]) -> Result<usize, DigestError> {
+        self.read(None)?;
+        for difference in differences {
+            if let Some(entry) =
+                difference.bag_id.as_ref().and_then(|bag_id| self.catalog.entries().get(bag_id))
+            {
+                let path = entry.facts.path();
+                self.present.remove(&path);
+                self.in_place.remove(&path);
+                self.suspect.insert(path);
+            }
+            if let Some(name) = difference.path.strip_prefix(&format!("{RUN_RECORDS_DIR}/")) {
+                let path = self.buses.join(RUN_RECORDS_DIR).join(name);
+                self.disk.remove_file(&path).map_err(disk_error("remove", &path))?;
+                self.recorded.remove(name.trim_end_matches(".run_record.json"));
+            }
+        }
+        self.publish(None, None)?;
+        Ok(differences.len())
+    }
+
     /// Brings the tree up to the log, up to an event. Folders that a build staged are moved; what
     /// is missing is written again from the log.
     pub fn publish(
@@ -237,7 +264,8 @@ impl Digests {
                 continue;
             }
             let found = self.disk.read_if_present(&trace).map_err(disk_error("read", &trace))?;
-            match found.is_some_and(|bytes| sha256(bytes).hex() == entry.facts.trace_sha256) {
+            let same = found.is_some_and(|bytes| sha256(bytes).hex() == entry.facts.trace_sha256);
+            match same && !self.suspect.contains(&path) {
                 true => {
                     self.in_place.extend(mark.map(|mark| (path.clone(), mark)));
                     self.present.insert(path);
@@ -276,14 +304,18 @@ impl Digests {
             let target = self.buses.join(facts.path());
             let parent = target.parent().unwrap_or(&self.buses).to_owned();
             self.make_dir(&parent)?;
-            // Only a folder that is not whole can be in the way: a whole one would be present.
-            self.disk.remove_dir_all(&target).map_err(disk_error("remove", &target))?;
             let sources = staged.into_iter().chain([again.as_path()]);
             for from in sources.map(|root| root.join(facts.path())) {
-                if self.disk.stat(&from).map_err(disk_error("inspect", &from))?.is_some() {
-                    self.disk.rename(&from, &target).map_err(disk_error("rename", &target))?;
-                    break;
+                if self.disk.stat(&from).map_err(disk_error("inspect", &from))?.is_none() {
+                    continue;
                 }
+                // What is in the way is not what it should be, and goes with what was staged.
+                match self.disk.stat(&target).map_err(disk_error("inspect", &target))? {
+                    None => self.disk.rename(&from, &target),
+                    Some(_) => self.disk.exchange(&from, &target),
+                }
+                .map_err(disk_error("rename", &target))?;
+                break;
             }
             parents.insert(parent);
         }
@@ -295,6 +327,7 @@ impl Digests {
             let stat = self.disk.stat(&trace).map_err(disk_error("inspect", &trace))?;
             self.in_place.extend(stat.map(|stat| (facts.path(), TraceMark::from(stat))));
             self.present.insert(facts.path());
+            self.suspect.remove(&facts.path());
         }
         if rewritten {
             self.disk.remove_dir_all(&again).map_err(disk_error("remove", &again))?;
@@ -383,6 +416,12 @@ impl Digests {
             self.catalog.entries().values().map(|entry| entry.facts.path()).collect();
         let folders = self.folders()?.into_iter().map(|(path, ..)| path);
         Ok(folders.filter(|path| !known.contains(path)).collect())
+    }
+
+    /// Whether a folder is of a bag that `gc` removed.
+    pub(super) fn was_removed(&self, path: &str) -> bool {
+        let mut removed = self.catalog.removed().iter();
+        removed.any(|(bag_id, bag_type)| bag_path(*bag_type, bag_id) == path)
     }
 
     /// Takes bag folders away, each in one step.

@@ -18,6 +18,9 @@ use crate::export::summary_bus::SUMMARIES_DIR;
 pub const STAGES: [&str; 6] =
     ["input_resolution", "selection", "staging", "validation", "promotion", "index_update"];
 
+/// The detail of a failure after which the bags are published all the same, by the next start.
+pub const PROMOTION_FOLLOWS: &str = "promotion_follows";
+
 /// Bags that a record lists one by one; all of them are counted, and the registry names them.
 const OUTPUTS_LISTED_MAX: usize = 1000;
 const INDEX_FAMILY: &str = "digest_index";

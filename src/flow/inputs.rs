@@ -14,8 +14,9 @@ use super::pack::LoadedPack;
 use super::pyvalue;
 use crate::model::SourceText;
 
-/// Parameters every flow understands: limits of the model calls, and the day of the summary.
-pub const COMMON_PARAMS: [&str; 4] = ["max_tokens", "temperature", "seed", "day"];
+/// Parameters every flow understands: limits of the model calls, the day of the summary, and whether
+/// it may be shown.
+pub const COMMON_PARAMS: [&str; 5] = ["max_tokens", "temperature", "seed", "day", "publish"];
 
 /// Inputs ready for the flow.
 #[derive(Debug, Clone, PartialEq)]

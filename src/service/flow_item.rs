@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::flow_worker::{Prepared, object};
 use crate::compaction::evidence::{Span, SpanUnit, evidence_id};
 use crate::contract::hash::sha256;
+use crate::contract::publish;
 use crate::contract::schema;
 use crate::contract::time::Timestamp;
 use crate::export::item::{ModelIdentity, PromptIdentity, SummaryItem};
@@ -143,5 +144,10 @@ fn meta(prepared: &Prepared, made: &FlowOutcome) -> Map<String, Value> {
             meta.insert(name.to_owned(), value.into());
         }
     }
+    // Whoever marked it private, upstream, the request or the flow: it stays private.
+    let flags = [publish::said(meta.get("publish")), common.publish];
+    let flags = flags.into_iter().chain([publish::said(work.params.get("publish"))]);
+    meta.remove("publish");
+    meta.extend(publish::together(flags).map(|flag| ("publish".to_owned(), flag.into())));
     meta
 }

@@ -253,6 +253,11 @@ fn refusal(request: &Request) -> Option<(ReasonCode, String)> {
         let message = format!("{} takes no input from {bus}", request.work.kind);
         return Some((ReasonCode::KindBusMismatch, message));
     }
+    let publish = request.work.params.get("publish");
+    if let Some(flag) = publish.filter(|flag| !flag.is_boolean()) {
+        let message = format!("params.publish must be true or false, not {flag}");
+        return Some((ReasonCode::InvalidParams, message));
+    }
     let day = request.work.params.get("day")?;
     let is_day = day.as_str().is_some_and(|text| text.parse::<Day>().is_ok());
     (!is_day).then(|| {

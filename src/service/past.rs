@@ -3,8 +3,8 @@
 
 use crate::contract::ids::{KeyIndex, Seq};
 use crate::contract::time::Timestamp;
-use crate::log::codec::{self, CodecError};
-use crate::log::{LogError, Reader};
+use crate::log::codec;
+use crate::log::{ReadError, Reader};
 use crate::state::event::{AckHead, Event, Output, TakenRequest};
 use crate::state::{Digest16, Past, Row};
 

@@ -30,6 +30,28 @@ pub fn markdown_title(text: &str) -> Option<String> {
     (!heading.is_empty()).then(|| heading.to_owned())
 }
 
+/// A plain value of the front matter of a Markdown document: what stands after its name on one line.
+pub fn front_matter<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let mut lines = text.strip_prefix('\u{feff}').unwrap_or(text).lines();
+    if lines.next()?.trim_end() != "---" {
+        return None;
+    }
+    let mut found = None;
+    for line in lines {
+        if matches!(line.trim_end(), "---" | "...") {
+            return found;
+        }
+        let value = line.strip_prefix(name).and_then(|rest| rest.trim_start().strip_prefix(':'));
+        if let Some(value) = value {
+            // What follows a sign of comment is none of the value.
+            let value = value.split(" #").next().unwrap_or_default();
+            found = Some(value.trim().trim_matches(['"', '\'']));
+        }
+    }
+    // Front matter that never ends is none.
+    None
+}
+
 /// Level and title of an ATX heading line.
 pub fn markdown_heading(line: &str) -> Option<(usize, &str)> {
     let level = line.bytes().take_while(|byte| *byte == b'#').count();
@@ -152,6 +174,18 @@ fn addresses(list: &Address<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn front_matter_is_what_stands_between_the_rules() {
+        let note = "---\ntitle: \"A\"\npublish: false # private\ntags: [a]\n---\npublish: true\n";
+        assert_eq!(front_matter(note, "publish"), Some("false"));
+        assert_eq!(front_matter(note, "title"), Some("A"));
+        assert_eq!(front_matter(note, "pub"), None);
+        for none in ["publish: false\n", "---\npublish: false\n", "# T\n---\npublish: false\n---\n"]
+        {
+            assert_eq!(front_matter(none, "publish"), None, "{none}");
+        }
+    }
 
     #[test]
     fn markup_that_never_closes_is_dropped_to_the_end() {

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::defect::Defect;
 use super::markup;
 use crate::contract::hash::{Digest, sha256};
+use crate::contract::publish;
 use crate::contract::vocabulary::{ErrorClass, ReasonCode};
 use crate::os::Disk;
 
@@ -29,6 +30,8 @@ pub struct OtherFile {
     pub text: String,
     /// A title found in it, else none.
     pub title: Option<String>,
+    /// What it says about being shown: the front matter of Markdown, a member of a JSON object.
+    pub publish: Option<bool>,
 }
 
 /// Reads one file by its id, the path relative to `other/`.
@@ -47,7 +50,35 @@ pub fn read(disk: &dyn Disk, root: &Path, id: &str) -> Result<OtherFile, Defect>
     }
     let bytes = disk.read(&path).map_err(storage)?;
     let (text, title) = text_of(id, &bytes).map_err(|why| unreadable(&relative, why))?;
-    Ok(OtherFile { path: relative, bytes: bytes.len() as u64, sha256: sha256(&bytes), text, title })
+    let publish = publish_of(id, &text);
+    let (length, sha256) = (bytes.len() as u64, sha256(&bytes));
+    Ok(OtherFile { path: relative, bytes: length, sha256, text, title, publish })
+}
+
+fn publish_of(id: &str, text: &str) -> Option<bool> {
+    #[derive(serde::Deserialize)]
+    struct Flagged {
+        #[serde(default)]
+        publish: serde_json::Value,
+    }
+    match extension(id).as_str() {
+        "md" => publish::said_by_word(markup::front_matter(text, "publish")?),
+        "json" => {
+            let flagged: Flagged = serde_json::from_str(text).ok()?;
+            publish::said(Some(&flagged.publish))
+        }
+        "jsonl" => {
+            let flagged =
+                text.lines().filter_map(|line| serde_json::from_str::<Flagged>(line).ok());
+            publish::together(flagged.map(|flagged| publish::said(Some(&flagged.publish))))
+        }
+        _ => None,
+    }
+}
+
+fn extension(id: &str) -> String {
+    let extension = Path::new(id).extension().and_then(|extension| extension.to_str());
+    extension.unwrap_or_default().to_ascii_lowercase()
 }
 
 /// A relative path without any way out.
@@ -98,12 +129,11 @@ fn unreadable(path: &str, why: String) -> Defect {
 }
 
 fn text_of(id: &str, bytes: &[u8]) -> Result<(String, Option<String>), String> {
-    let extension = Path::new(id).extension().and_then(|ext| ext.to_str()).unwrap_or_default();
     let utf8 = || {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         std::str::from_utf8(bytes).map_err(|error| format!("not UTF-8: {error}"))
     };
-    match extension.to_ascii_lowercase().as_str() {
+    match extension(id).as_str() {
         "txt" | "json" | "jsonl" => Ok((utf8()?.to_owned(), None)),
         "md" => Ok((utf8()?.to_owned(), markup::markdown_title(utf8()?))),
         "html" | "htm" => Ok((markup::html_to_text(utf8()?), markup::html_title(utf8()?))),
@@ -157,6 +187,20 @@ mod tests {
             "{}",
             mail.text
         );
+    }
+
+    #[test]
+    fn files_may_say_that_they_are_private() {
+        let home = home(&[
+            ("other/a.md", b"---\ntitle: A\npublish: false\n---\n# A\n"),
+            ("other/b.md", b"publish: false\n"),
+            ("other/c.json", br#"{"publish": true, "text": "x"}"#),
+            ("other/d.jsonl", b"{\"publish\": true}\n{\"publish\": \"no\"}\n"),
+            ("other/e.txt", b"publish: false"),
+        ]);
+        let says = |id| read(&HostDisk, home.path(), id).unwrap().publish;
+        let all = ["a.md", "b.md", "c.json", "d.jsonl", "e.txt"].map(says);
+        assert_eq!(all, [Some(false), None, Some(true), Some(false), None]);
     }
 
     #[test]

@@ -98,7 +98,7 @@ pub fn text_at(upstream: &Upstream, at: &Place<'_>) -> Result<Found, Defect> {
                 EventRecord::parse(&record).map_err(|error| another(format!("{error:?}")))?;
             let text = match event.own_text(at.title_as_text) {
                 Some(text) => text,
-                None => Gathered::default().pointed_text(upstream, &event)?,
+                None => Gathered::default().pointed_text(upstream, &event)?.0,
             };
             (event.event_id.0.into_owned(), text)
         }

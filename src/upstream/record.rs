@@ -14,6 +14,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::text::normalize;
+use crate::contract::publish;
 
 /// First millisecond after the plausible window of source times: the year 2200.
 const TIME_MS_END: i64 = 7_258_118_400_000;
@@ -202,6 +203,8 @@ pub struct SessionRecord<'a> {
     #[serde(default)]
     project_name: Value,
     #[serde(default)]
+    publish: Value,
+    #[serde(default)]
     summary: Value,
 }
 
@@ -273,6 +276,14 @@ impl<'a> SessionRecord<'a> {
             .filter(|project| !project.is_empty())
     }
 
+    /// What it says about being shown.
+    pub fn publish(&self) -> Option<bool> {
+        publish::together([
+            publish::said(Some(&self.publish)),
+            publish::said(self.summary.get("publish")),
+        ])
+    }
+
     /// Labels, as given.
     pub fn labels(&self) -> Vec<String> {
         let own = self.labels.as_array();
@@ -304,6 +315,8 @@ pub struct ChunkRecord<'a> {
     metadata: Value,
     #[serde(default)]
     chunk_index: Value,
+    #[serde(default)]
+    publish: Value,
     /// The index it is embedded in, where upstream names one.
     #[serde(default)]
     embedding_ref: Value,
@@ -362,6 +375,14 @@ impl<'a> ChunkRecord<'a> {
     /// The title of its document.
     pub fn title(&self) -> Option<&str> {
         self.metadata.get("title").and_then(Value::as_str).filter(|title| !title.is_empty())
+    }
+
+    /// What it says about being shown.
+    pub fn publish(&self) -> Option<bool> {
+        publish::together([
+            publish::said(Some(&self.publish)),
+            publish::said(self.metadata.get("publish")),
+        ])
     }
 
     /// The index it is embedded in, where upstream names one.
@@ -426,6 +447,8 @@ pub struct EventRecord<'a> {
     chunk_id: Option<&'a RawValue>,
     #[serde(borrow)]
     refs: Option<&'a RawValue>,
+    #[serde(default)]
+    publish: Value,
 }
 
 impl<'a> EventRecord<'a> {
@@ -483,6 +506,11 @@ impl<'a> EventRecord<'a> {
     /// The title, as given.
     pub fn title(&self) -> Option<String> {
         string(self.title).filter(|title| !title.is_empty())
+    }
+
+    /// What it says about being shown.
+    pub fn publish(&self) -> Option<bool> {
+        publish::said(Some(&self.publish))
     }
 
     /// The conversation, as given.
@@ -552,6 +580,29 @@ mod tests {
             event[key] = value.clone();
         }
         event.to_string()
+    }
+
+    #[test]
+    fn each_kind_of_record_may_say_that_it_is_private() {
+        let line = event(json!({"content": "a", "publish": false}));
+        assert_eq!(EventRecord::parse(line.as_bytes()).unwrap().publish(), Some(false));
+        let line = event(json!({"content": "a"}));
+        assert_eq!(EventRecord::parse(line.as_bytes()).unwrap().publish(), None);
+        let session = json!({
+            "schema_version": "session.v1", "session_id": "s", "day": "2026-02-10",
+            "window": {"start_ts_ms": 1, "end_ts_ms": 2}, "event_ids": [], "event_count": 0,
+            "publish": true, "summary": {"publish": "no"},
+        })
+        .to_string();
+        let session = SessionRecord::parse_any(session.as_bytes()).unwrap();
+        assert_eq!(session.publish(), Some(false), "one no decides");
+        let chunk = json!({
+            "schema_version": "chunks.v1", "chunk_id": "c", "document_id": "d", "text": "t",
+            "provenance": {"source_uri": "u", "source_checksum": null},
+            "metadata": {"publish": "yes"},
+        })
+        .to_string();
+        assert_eq!(ChunkRecord::parse(chunk.as_bytes()).unwrap().publish(), Some(true));
     }
 
     #[test]

@@ -21,6 +21,7 @@ use super::sources::{Gathered, Session, by_time, found, order_chunks};
 use super::text::{NORMALIZATION_NAME, NORMALIZATION_VERSION, SourceTextHasher};
 use super::view::{CHANGED_WHILE_READ, Hit, Upstream};
 use crate::contract::hash::Digest;
+use crate::contract::publish;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::{
     AckStatus, Bus, ErrorClass, ReasonCode, Stream, SummaryKind, Warning, Warnings,
@@ -100,6 +101,8 @@ pub struct Source {
     pub time_ms: Option<i64>,
     /// The index upstream says it is in.
     pub index_id: Option<String>,
+    /// What upstream says about showing it.
+    pub publish: Option<bool>,
 }
 
 /// A partition or file that was read.
@@ -148,6 +151,8 @@ pub struct Common {
     pub project: Option<String>,
     /// Labels of the sessions, in order, each once.
     pub labels: Vec<String>,
+    /// What upstream says about showing it; one no decides.
+    pub publish: Option<bool>,
     /// Earliest source time.
     pub start_ms: Option<i64>,
     /// Latest source time.
@@ -637,6 +642,7 @@ fn common(sources: &[Source]) -> Common {
         conversation_id: only(sources.iter().map(|source| source.conversation_id.as_deref())),
         project: None,
         labels: Vec::new(),
+        publish: publish::together(sources.iter().map(|source| source.publish)),
         start_ms: times().min(),
         end_ms: times().max(),
     }
@@ -652,6 +658,7 @@ fn common_of_sessions(sessions: &[Session], sources: &[Source]) -> Common {
         conversation_id: conversation.or(events.conversation_id),
         project: only(sessions.iter().map(|session| session.project.as_deref())),
         labels: distinct(sessions.iter().flat_map(|session| &session.labels).map(String::as_str)),
+        publish: publish::together(sessions.iter().map(|one| one.publish).chain([events.publish])),
         start_ms: sessions.iter().filter_map(|one| known(one.start_ms)).min().or(events.start_ms),
         end_ms: sessions.iter().filter_map(|one| known(one.end_ms)).max().or(events.end_ms),
     }

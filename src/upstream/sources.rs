@@ -13,6 +13,7 @@ use super::resolve::{Source, UpstreamRef};
 use super::text::normalize;
 use super::view::{Hit, Partition, Upstream};
 use crate::contract::hash::Digest;
+use crate::contract::publish;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::{Bus, ReasonCode};
 use crate::os::DiskFile;
@@ -37,6 +38,7 @@ pub(super) struct Session {
     pub conversation_id: Option<String>,
     pub project: Option<String>,
     pub labels: Vec<String>,
+    pub publish: Option<bool>,
     input_day: Option<String>,
     input_anchor: Option<String>,
 }
@@ -85,6 +87,7 @@ impl<'a> Reader<'a> {
             document_id: None,
             time_ms: None,
             index_id: None,
+            publish: None,
         })
     }
 
@@ -129,11 +132,12 @@ impl Gathered {
             let line = reader.read(&hit.partition, at)?;
             let event = EventRecord::parse(&line)
                 .map_err(|error| bad_record(&hit.partition.manifest, u64::from(at.line), error))?;
-            let text = match event.own_text(title_allowed) {
-                Some(text) => text,
+            let (text, pointed) = match event.own_text(title_allowed) {
+                Some(text) => (text, None),
                 None => self.pointed_text(upstream, &event)?,
             };
             let mut source = reader.source(&hit.partition, at)?;
+            source.publish = publish::together([event.publish(), pointed]);
             source.id = event.event_id.0.clone().into_owned();
             source.text = text;
             source.label = event.label();
@@ -147,26 +151,29 @@ impl Gathered {
         Ok(sources.into_iter().map(|(_, source)| source).collect())
     }
 
-    /// The text of the chunks an event points to, one blank line between them.
+    /// The text of the chunks an event points to, one blank line between them, and what they say
+    /// about being shown.
     pub fn pointed_text(
         &mut self,
         upstream: &Upstream,
         event: &EventRecord<'_>,
-    ) -> Result<String, Defect> {
+    ) -> Result<(String, Option<bool>), Defect> {
         let pointers = event.chunk_pointers();
         if pointers.is_empty() {
-            return Ok(String::new());
+            return Ok((String::new(), None));
         }
         let ids: Vec<&str> = pointers.iter().map(String::as_str).collect();
         let hits = found(upstream, Family::Chunks, Section::Records, &ids, &[])?;
         let mut reader = Reader::new(upstream);
-        let mut texts = Vec::new();
+        let (mut texts, mut flags) = (Vec::new(), Vec::new());
         for hit in &hits {
             let line = reader.read(&hit.partition, hit.places[0])?;
-            texts.push(chunk(&hit.partition, hit.places[0], &line)?.text.0.into_owned());
+            let chunk = chunk(&hit.partition, hit.places[0], &line)?;
+            flags.push(chunk.publish());
+            texts.push(chunk.text.0.into_owned());
             self.note(&hit.partition);
         }
-        Ok(normalize(&texts.join("\n\n")).into_owned())
+        Ok((normalize(&texts.join("\n\n")).into_owned(), publish::together(flags)))
     }
 
     /// Sessions by id, in canonical order: by start, then id.
@@ -193,6 +200,7 @@ impl Gathered {
                 conversation_id: session.conversation_id().map(str::to_owned),
                 project: session.project().map(str::to_owned),
                 labels: session.labels(),
+                publish: session.publish(),
                 input_day: session.input_day().map(str::to_owned),
                 input_anchor: session.input_anchor().map(str::to_owned),
                 event_ids: session.event_ids,
@@ -251,6 +259,7 @@ impl Gathered {
                 source.title = record.title().map(str::to_owned);
                 source.document_id = Some(record.document_id.0.clone().into_owned());
                 source.index_id = record.index_id().map(str::to_owned);
+                source.publish = record.publish();
                 chunks.push(Chunk { positions: record.positions(), source });
             }
             self.note(&hit.partition);
@@ -295,6 +304,7 @@ impl Gathered {
                 conversation_id: None,
                 time_ms: None,
                 index_id: None,
+                publish: file.publish,
             });
         }
         Ok(sources)

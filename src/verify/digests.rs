@@ -14,6 +14,7 @@ use crate::contract::schema;
 use crate::contract::vocabulary::Stream;
 use crate::digest::bag::DIGESTS_DIR;
 use crate::digest::index::{BY_WINDOW_FILE, INDEX_DIR, REGISTRY_FILE, SHA256_FILE, VERSIONS};
+use crate::digest::run::PROMOTION_FOLLOWS;
 use crate::export::run_record::RUN_RECORDS_DIR;
 use crate::export::summary_bus::SUMMARIES_DIR;
 use crate::os::{Disk, Open};
@@ -318,7 +319,11 @@ fn check_runs(tree: &Tree<'_>, bags: &[Expected], report: &mut Report) -> io::Re
         let at = |name: &str| stages.iter().position(|stage| *stage == name);
         let ordered = at("staging").is_some() && at("staging") < at("promotion");
         let mut outputs = record["outputs"].as_array().into_iter().flatten();
-        if !ordered || !outputs.any(|output| output["promotion_status"] == "promoted") {
+        let promoted = outputs.any(|output| output["promotion_status"] == "promoted");
+        // A build may fail after the log took its bags; then it says that others put them in place.
+        let mut errors = record["errors"].as_array().into_iter().flatten();
+        let follows = errors.any(|error| error["details"][PROMOTION_FOLLOWS] == true);
+        if !ordered || !(promoted || (record["status"] == "error" && follows)) {
             let message = format!("it published {bag} and does not say how");
             report.break_rule(&rules::DIGEST_RUN, &file, None, "/stages", message);
         }

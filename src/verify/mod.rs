@@ -196,6 +196,17 @@ pub fn verify_tree(
 pub use bags::{Expected, verify_bag};
 pub use digests::verify_indexes;
 
+/// Every file below a folder, by its path in it; hidden ones are not there yet.
+pub fn read_files(
+    disk: &dyn Disk,
+    folder: &Path,
+    bytes_max: u64,
+) -> io::Result<std::collections::BTreeMap<String, Vec<u8>>> {
+    let mut found = std::collections::BTreeMap::new();
+    digests::read_files(disk, folder, "", bytes_max, &mut found)?;
+    Ok(found)
+}
+
 /// Checks one partition of a `summaries` tree that need not be the live one. This is the gate
 /// before anything is published.
 pub fn verify_summary_partition(

@@ -72,7 +72,7 @@ rules! {
     MEMO_SIDECAR = "T004.sidecar" PublishFailure "a memo has a sidecar, a sidecar a memo, and the memo index names both";
     MEMO_HASH = "T004.memo_hash" IntegrityMismatch "the hashes of a memo are that of its text";
     MEMO_TRACE = "T004.memo_trace" IntegrityMismatch "the summaries of a memo are those of its bag";
-    DIGEST_RUN = "T004.run_record" PublishFailure "the run that published a bag has a record that says it was staged, then promoted";
+    DIGEST_RUN = "T004.run_record" PublishFailure "the run that published a bag has a record that says it was staged, then promoted, or why its promotion had to follow";
     UPSTREAM_NO_MANIFEST = "T006.upstream_manifest_missing" InputMissing "upstream data has a manifest";
     UPSTREAM_NO_DATA = "T006.upstream_data_missing" InputMissing "the data of an upstream manifest exists";
     NO_MANIFEST = "T006.manifest_missing" PublishFailure "a published data file has a manifest";

@@ -1,7 +1,9 @@
 //! The commands as people meet them: in process, beside a running service, and killed.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -155,21 +157,181 @@ fn a_service_builds_by_itself_and_when_asked() {
     run(&home, 0, &["verify"]);
 }
 
+/// Reads everything again and again, by the rule that readers are given, while a closure works.
+fn read_while(buses: &Path, work: impl FnOnce()) -> (u64, usize) {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let (mut bags, mut publications) = (0, BTreeSet::new());
+            while !stop.load(Ordering::Acquire) {
+                let (read, sums) = read_all(buses);
+                bags += read;
+                publications.insert(sums);
+            }
+            (bags, publications.len())
+        });
+        // A panic of the work must not leave the reader behind.
+        let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        stop.store(true, Ordering::Release);
+        let read = reader.join().unwrap();
+        worked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        read
+    })
+}
+
 #[test]
-fn builds_that_are_killed_leave_whole_indexes() {
+fn a_reader_never_meets_a_mismatch_while_builds_are_killed() {
     let root = tempfile::tempdir().unwrap();
     let home = home(root.path());
-    for round in 0..4_u64 {
-        more(&home, 10 + round as usize);
-        run(&home, 0, &["drain"]);
-        let mut build = command(&home, &["digest", "build"]);
-        let mut build = build.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(15 * (round + 1)));
-        let _ = build.kill();
-        build.wait().unwrap();
-        read_all(&home.join("buses"));
-    }
+    more(&home, 9);
+    run(&home, 0, &["drain"]);
+    let started = Instant::now();
     run(&home, 0, &["digest", "build"]);
+    let whole = started.elapsed();
+    let deep = std::env::var_os("SUMMARIZER_TEST_DEEP").is_some();
+    let rounds = if deep { 40 } else { 5 };
+    let (bags, publications) = read_while(&home.join("buses"), || {
+        for round in 0..rounds {
+            more(&home, 10 + round as usize);
+            run(&home, 0, &["drain"]);
+            let mut build = command(&home, &["digest", "build"]);
+            let mut build = build.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            // Spread over the time that a build takes when it is left alone.
+            std::thread::sleep(whole * (round * 2 + 1) / (rounds * 2));
+            let _ = build.kill();
+            build.wait().unwrap();
+            if round % 2 == 1 {
+                run(&home, 0, &["digest", "gc"]);
+            }
+        }
+        run(&home, 0, &["digest", "build"]);
+    });
+    assert!(bags > 0 && publications > 0, "{bags} {publications}");
     run(&home, 0, &["verify"]);
+    run(&home, 0, &["replay", "--verify"]);
     assert!(read_all(&home.join("buses")).0 > 0);
+}
+
+/// The summary of a note, as it stands on the bus.
+fn summary_of(home: &Path, note: &str) -> Value {
+    let folder = home.join("buses/summaries/documents");
+    let files = std::fs::read_dir(folder).unwrap();
+    let lines: String =
+        files.map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap()).collect();
+    let mut lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.find(|line| line["source_ids"][0] == format!("other:{note}").as_str()).unwrap()
+}
+
+/// Whether any file of a digest speaks of something.
+fn digests_tell(home: &Path, what: &str) -> bool {
+    let files = tree(&summarizer::os::real::HostDisk, &home.join("buses"));
+    let mut told = files.iter().filter(|(path, _)| path.starts_with("digests/"));
+    told.any(|(_, bytes)| String::from_utf8_lossy(bytes).contains(what))
+}
+
+#[test]
+fn what_anybody_marked_private_enters_no_bag_until_a_selector_asks_for_it() {
+    let root = tempfile::tempdir().unwrap();
+    let home = home(root.path());
+    let other = home.join("buses/other");
+    let body = "We spoke of the move. It was decided to leave in spring. The lease is to be ended.";
+    let note = |name: &str, flag: &str| {
+        std::fs::write(other.join(name), format!("---\ntitle: T\n{flag}---\n# {name}\n\n{body}\n"))
+            .unwrap();
+    };
+    note("private.md", "publish: false\n");
+    note("open.md", "publish: true\n");
+    note("asked.md", "publish: true\n");
+    let flow = "docs.chunk_set.summarize.brief.v1";
+    for (id, params) in
+        [("private.md", "publish=true"), ("open.md", "seed=1"), ("asked.md", "publish=false")]
+    {
+        let kind = ["submit", "--flow", flow, "--bus", "other", "--id", id, "--param", params];
+        run(&home, 0, &kind);
+    }
+    run(&home, 0, &["drain"]);
+    run(&home, 0, &["digest", "build"]);
+    for (id, flag) in [("private.md", false), ("open.md", true), ("asked.md", false)] {
+        let summary = summary_of(&home, id);
+        assert_eq!(summary["meta"]["publish"], flag, "{id}");
+        assert_eq!(digests_tell(&home, summary["summary_id"].as_str().unwrap()), flag, "{id}");
+    }
+    let refused =
+        ["submit", "--flow", flow, "--bus", "other", "--id", "open.md", "--param", "publish=7"];
+    run(&home, 0, &refused);
+    run(&home, 0, &["drain"]);
+    let acks = std::fs::read_to_string(home.join("run/ack.jsonl")).unwrap();
+    assert!(acks.contains("params.publish must be true or false, not 7"), "{acks}");
+    // A selector that asks for private items gets them, and its memo says what it is.
+    run(&home, 0, &["init", "--with-registry"]);
+    let selectors = home.join("flow_registry/registry.selectors.v1.jsonl");
+    let mine = serde_json::json!({
+        "schema_version": "selector.v1", "selector_id": "mine", "selector_version": "1",
+        "bag_type": "cohort", "window": {"type": "all"}, "match": {"publish": "private"},
+        "caps": {"total": 10}, "memo": {"max_items": 10},
+    });
+    let known = std::fs::read_to_string(&selectors).unwrap();
+    std::fs::write(&selectors, format!("{known}{mine}\n")).unwrap();
+    run(&home, 0, &["digest", "build"]);
+    for id in ["private.md", "asked.md"] {
+        let summary_id = summary_of(&home, id)["summary_id"].as_str().unwrap().to_owned();
+        assert!(digests_tell(&home, &summary_id), "{id}");
+    }
+    let bags = json(&home, &["digest", "list", "--selector", "mine"]);
+    let path = bags["bags"][0]["path"].as_str().unwrap();
+    let memo = std::fs::read_to_string(home.join("buses").join(path).join("memo/cohort__mine.md"));
+    assert!(memo.unwrap().contains("\npublish: false\n"));
+    run(&home, 0, &["verify"]);
+}
+
+#[test]
+fn status_doctor_and_replay_know_digests() {
+    let root = tempfile::tempdir().unwrap();
+    let home = home(root.path());
+    let status = json(&home, &["status"]);
+    let digests = &status["digests"];
+    assert!(digests["bags"].as_u64().unwrap() > 0 && digests["last_build"]["ok"] == true);
+    assert_eq!((&digests["failed"], &digests["building"]), (&serde_json::json!([]), &Value::Null));
+    assert!(run(&home, 0, &["status"]).contains(" bags with "));
+    run(&home, 0, &["replay", "--verify"]);
+    let sound = run(&home, 0, &["doctor", "--deep"]);
+    assert!(sound.contains("bags are what the log says"), "{sound}");
+    // A memo that somebody edited, one that went, and a folder that nobody made.
+    let bags = json(&home, &["digest", "list"]);
+    let path = |n: usize| home.join("buses").join(bags["bags"][n]["path"].as_str().unwrap());
+    let memo = |n: usize| {
+        let mut names: Vec<_> =
+            std::fs::read_dir(path(n).join("memo")).unwrap().map(|e| e.unwrap().path()).collect();
+        names.sort();
+        names.into_iter().find(|name| name.extension().is_some_and(|e| e == "md")).unwrap()
+    };
+    let (edited, gone) = (memo(0), memo(1));
+    let original = std::fs::read(&edited).unwrap();
+    std::fs::write(&edited, "mine now\n").unwrap();
+    std::fs::remove_file(&gone).unwrap();
+    let stray = home.join("buses/digests/L2/cohort/bag_of_another_log/meta");
+    std::fs::create_dir_all(&stray).unwrap();
+    std::fs::write(stray.join("bag.json"), "{}\n").unwrap();
+    let differs = run(&home, 1, &["replay", "--verify"]);
+    for what in
+        ["differs from the log", "is missing", "bag_of_another_log no bag of the log is there"]
+    {
+        assert!(differs.contains(what), "{what}\n{differs}");
+    }
+    let sick = run(&home, 1, &["doctor", "--deep"]);
+    assert!(sick.contains("summarizer export --repair"), "{sick}");
+    // Orphans are shown before they go, and go only when that is said.
+    let plan = json(&home, &["digest", "gc", "--orphans"]);
+    assert_eq!(plan["orphans"], serde_json::json!(["digests/L2/cohort/bag_of_another_log"]));
+    assert_eq!(plan["dry_run"], true);
+    assert!(stray.exists());
+    run(&home, 2, &["digest", "gc", "--yes"]);
+    let told = run(&home, 0, &["digest", "gc", "--orphans", "--yes"]);
+    assert!(told.contains("1 orphans removed") && !stray.exists(), "{told}");
+    run(&home, 0, &["export", "--repair"]);
+    assert_eq!(std::fs::read(&edited).unwrap(), original);
+    assert!(gone.exists());
+    run(&home, 0, &["replay", "--verify"]);
+    run(&home, 0, &["doctor", "--deep"]);
+    run(&home, 0, &["verify"]);
 }

@@ -10,6 +10,7 @@ mod commands;
 mod crash;
 mod fixtures;
 mod hostile;
+mod kept;
 mod publishing;
 mod readers;
 mod world;

@@ -15,6 +15,7 @@ use summarizer::digest::build::{
     build, close_crashed, collect,
 };
 use summarizer::digest::library::Library;
+use summarizer::digest::look;
 use summarizer::digest::publish::{DigestError, Digests};
 use summarizer::digest::selector::Selectors;
 use summarizer::export::item::{ModelIdentity, PromptIdentity, SummaryItem};
@@ -300,10 +301,18 @@ impl World {
     }
 
     pub fn build_order(&mut self, order: &Order) -> Result<BuildReport, BuildError> {
+        let mut digests = self.digests();
+        self.build_with(&mut digests, order)
+    }
+
+    pub fn build_with(
+        &mut self,
+        digests: &mut Digests,
+        order: &Order,
+    ) -> Result<BuildReport, BuildError> {
         let reader = self.reader();
         let mut library = Library::with_fields(self.selectors.fields());
         library.read(&reader, None, self.threads, &mut |_| {})?;
-        let mut digests = self.digests();
         let settings = Settings {
             selectors: &self.selectors,
             zone: self.zone,
@@ -313,7 +322,7 @@ impl World {
             environment: environment(),
             stop: &self.stop,
         };
-        build(&mut digests, &library, &reader, &settings, &mut self.log, order)
+        build(digests, &library, &reader, &settings, &mut self.log, order)
     }
 
     /// What a start does: brings the files up to the log and closes what a crash left open.
@@ -334,6 +343,13 @@ impl World {
         self.builds += 1;
         let wanted = Collection { run_id: format!("run_gc_{}", self.builds), dry_run, orphans };
         collect(&mut digests, &mut self.log, &wanted)
+    }
+
+    /// What a status tells.
+    pub fn overview(&self) -> Value {
+        let mut digests = self.digests();
+        digests.read(None).unwrap();
+        look::overview(&digests).unwrap()
     }
 
     /// The log projected again somewhere else.

@@ -353,7 +353,7 @@ impl Book {
         if let Some(key) = placed(facts) {
             return Ok(Some(key));
         }
-        let Some(asked) = past(log, request)? else { return Ok(None) };
+        let Some(asked) = event_at(log, request)? else { return Ok(None) };
         let Some(taken) = asked.taken() else { return Ok(None) };
         let known = self.zones.iter().rev().find(|(from, _)| *from <= seq);
         let zone = known.and_then(|(_, zone)| *zone).unwrap_or(chrono_tz::UTC);

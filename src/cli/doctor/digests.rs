@@ -1,0 +1,82 @@
+//! What goes wrong with digests: selectors that do not read, builds that fail, what they left, and
+//! files that are not what the log says.
+
+use serde_json::Value;
+
+use super::{Findings, Held, Verdict, said};
+use crate::cli::Context;
+use crate::digest::compare;
+use crate::digest::selector::Selectors;
+
+/// What the log tells of builds.
+pub(super) fn look_at_digests(context: &Context, held: &Held, findings: &mut Findings) {
+    let disk = context.machine.disk.as_ref();
+    if let Err(error) = Selectors::of_home(disk, &held.home.root) {
+        let what = format!("the selectors do not read: {error}");
+        return findings.wrong("digests", what, "summarizer registry check");
+    }
+    let overview = match held.digest_overview(context) {
+        Ok(overview) => overview,
+        Err(failure) => return findings.wrong("digests", said(&failure), "summarizer recover"),
+    };
+    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    let last = &overview["last_build"];
+    match (last["ok"].as_bool(), overview["updated_at"].as_str()) {
+        (Some(false), _) => {
+            let what = format!(
+                "the last build, {}, failed at {}: {} says why",
+                text(&last["run_id"]),
+                text(&last["ended_at"]),
+                text(&last["record"]),
+            );
+            findings.wrong("digests", what, "correct it, then summarizer digest build");
+        }
+        (_, Some(updated)) => {
+            findings.fine("digests", format!("{} bags, as of {updated}", overview["bags"]));
+        }
+        (_, None) => {
+            let fix = "summarizer digest build, or leave it to summarizer serve";
+            findings.add("digests", Verdict::Notice, "none were built yet", fix);
+        }
+    }
+    if let Some(run_id) = overview["building"].as_str() {
+        let what = format!("the build {run_id} was cut short; nothing of it counts");
+        findings.add("digests", Verdict::Notice, what, "summarizer digest build");
+    }
+    for failed in overview["failed"].as_array().into_iter().flatten() {
+        let what = format!(
+            "a build that failed left {}; {} says why",
+            text(&failed["staged"]),
+            text(&failed["record"]),
+        );
+        findings.add(
+            "digests",
+            Verdict::Notice,
+            what,
+            "summarizer digest gc, once it is clear why",
+        );
+    }
+}
+
+/// Every digest file against the log.
+pub(super) fn compare_digests(context: &Context, held: &Held, findings: &mut Findings) {
+    let compared = compare::with_log(&context.machine.disk, &held.home.buses, held.engine.log());
+    let compared = match compared {
+        Ok(compared) => compared,
+        Err(error) => return findings.wrong("digest files", error.to_string(), "try again"),
+    };
+    let Some(first) = compared.differences.first() else {
+        if compared.cut_short.is_none() {
+            findings.fine("digest files", format!("{} bags are what the log says", compared.bags));
+        }
+        return;
+    };
+    let count = compared.differences.len();
+    let what = format!("{count} differ from the log, the first: {} {}", first.path, first.what);
+    let strange = compared.differences.iter().all(|one| one.bag_id.is_none());
+    let fix = match strange && first.path.starts_with("digests/") {
+        true => "summarizer digest gc --orphans",
+        false => "summarizer export --repair",
+    };
+    findings.wrong("digest files", what, fix);
+}
