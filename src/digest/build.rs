@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use super::bag::{BagFacts, BagFiles, BagItem, BuildStamp, NewBag, WindowFacts, draft_id};
 use super::catalog::{self, Catalog, Changes, Reason, Retirement};
 use super::choose::{Draft, Matcher};
+use super::index::{INDEX_DIR, REGISTRY_FILE};
 use super::library::{Library, Unit, join};
 use super::publish::{DigestError, Digests, disk_error, write_files};
 use super::run::{self, Account, Failing};
@@ -606,7 +607,7 @@ impl Build<'_> {
         next.apply(self.new.clone(), changes.clone(), self.settings.legacy_rows, change);
         let files = super::index::render(&next).map_err(DigestError::Record)?;
         let staging = self.digests.staging(&self.order.run_id);
-        let folder = staging.join(super::index::INDEX_DIR);
+        let folder = staging.join(INDEX_DIR);
         let disk = self.digests.disk();
         disk.make_dirs(&folder).map_err(disk_error("create", &folder))?;
         for (name, bytes) in &files {
@@ -626,10 +627,12 @@ impl Build<'_> {
             let there = self.digests.is_there(&path)?
                 || disk.stat(&staged).map_err(disk_error("inspect", &staged))?.is_some();
             if !there {
-                let first = format!("{path} would be named by the indexes and is not there");
-                return Err(BuildError::Invalid { first, violations: Vec::new() });
+                let file = format!("{INDEX_DIR}/{REGISTRY_FILE}");
+                let message = format!("{path} would be named and is not there");
+                report.break_rule(&verify::rules::DIGEST_DANGLING, &file, None, "", message);
             }
         }
+        valid(&report)?;
         disk.remove_dir_all(&folder).map_err(disk_error("remove", &folder))?;
         Ok(())
     }

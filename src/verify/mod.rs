@@ -75,7 +75,8 @@ impl Report {
         self.bytes += bytes;
     }
 
-    fn break_rule(
+    /// Adds a violation of a rule.
+    pub fn break_rule(
         &mut self,
         rule: &'static Rule,
         file: &str,

@@ -7,7 +7,9 @@
 )]
 
 mod commands;
+mod contract;
 mod crash;
+mod faulty;
 mod fixtures;
 mod hostile;
 mod kept;

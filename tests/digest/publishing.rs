@@ -1,17 +1,14 @@
 //! What a build publishes, when it changes nothing, how bags retire, and what a failure leaves.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use summarizer::contract::schema;
 use summarizer::digest::build::BuildError;
 use summarizer::digest::publish::DigestError;
-use summarizer::os::real::HostDisk;
-use summarizer::os::{Disk, DiskFile, Open, Stat};
 
+use crate::faulty::{Faulty, failing, record_of, without_records};
 use crate::world::{World, a_month, made, tree};
 
 fn world() -> (tempfile::TempDir, World) {
@@ -22,7 +19,7 @@ fn world() -> (tempfile::TempDir, World) {
 }
 
 /// A few days and a few selectors of every kind, for what is done many times.
-fn small_world() -> (tempfile::TempDir, World) {
+pub fn small_world() -> (tempfile::TempDir, World) {
     let home = tempfile::tempdir().unwrap();
     let mut world = World::new(home.path());
     world.select(&small_selectors());
@@ -342,165 +339,6 @@ fn what_is_private_stays_out_unless_it_is_asked_for() {
     assert_eq!(world.members(&bags[0].2), [private]);
     let memo = world.disk.read(&world.buses.join(&bags[0].2).join("memo/cohort__p.md")).unwrap();
     assert!(String::from_utf8(memo).unwrap().contains("\npublish: false\n"));
-}
-
-/// The host's disk with a fault: bytes that change on their way, or names that cannot be swapped.
-struct Faulty {
-    inner: HostDisk,
-    corrupts: Option<&'static str>,
-    can_swap: bool,
-    fails_rename_of: Option<&'static str>,
-}
-
-impl Faulty {
-    fn sound() -> Faulty {
-        Faulty { inner: HostDisk, corrupts: None, can_swap: true, fails_rename_of: None }
-    }
-}
-
-struct Flipping(Arc<dyn DiskFile>);
-
-impl DiskFile for Flipping {
-    fn stat(&self) -> io::Result<Stat> {
-        self.0.stat()
-    }
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.0.read_at(buffer, offset)
-    }
-    fn write_all_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
-        let mut data = data.to_vec();
-        let middle = data.len() / 2;
-        data[middle] ^= 1;
-        self.0.write_all_at(&data, offset)
-    }
-    fn append(&self, data: &[u8]) -> io::Result<()> {
-        self.0.append(data)
-    }
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.0.sync()
-    }
-    fn try_lock(&self) -> io::Result<bool> {
-        self.0.try_lock()
-    }
-    fn lock(&self) -> io::Result<()> {
-        self.0.lock()
-    }
-    fn unlock(&self) -> io::Result<()> {
-        self.0.unlock()
-    }
-}
-
-impl Disk for Faulty {
-    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
-        let file = self.inner.open(path, how)?;
-        let name = path.to_string_lossy();
-        let hit = self.corrupts.is_some_and(|part| name.contains(part));
-        Ok(if hit && how != Open::Read { Arc::new(Flipping(file)) } else { file })
-    }
-    fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
-        self.inner.stat(path)
-    }
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.inner.list(dir)
-    }
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.inner.create_dir_all(dir)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let part = self.fails_rename_of;
-        if part.is_some_and(|part| to.to_string_lossy().contains(part)) {
-            return Err(io::ErrorKind::CrossesDevices.into());
-        }
-        self.inner.rename(from, to)
-    }
-    fn exchange(&self, a: &Path, b: &Path) -> io::Result<()> {
-        match self.can_swap || !a.to_string_lossy().contains("index") {
-            true => self.inner.exchange(a, b),
-            false => Err(io::ErrorKind::Unsupported.into()),
-        }
-    }
-    fn hard_link(&self, existing: &Path, new: &Path) -> io::Result<()> {
-        self.inner.hard_link(existing, new)
-    }
-    fn remove_file(&self, path: &Path) -> io::Result<()> {
-        self.inner.remove_file(path)
-    }
-    fn remove_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.inner.remove_dir_all(dir)
-    }
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.inner.sync_dir(dir)
-    }
-    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
-        self.inner.free_bytes(path)
-    }
-}
-
-/// A build on a faulty disk, over what a sound one had published.
-fn failing(fault: Faulty) -> (tempfile::TempDir, World, BTreeMap<String, Vec<u8>>, BuildError) {
-    let (home, mut world) = small_world();
-    world.build().unwrap();
-    let before = world.tree();
-    world.produce(&[made("late", "2026-02-10T10:00:00Z", &["automation"], "site")]);
-    let sound = std::mem::replace(&mut world.disk, Arc::new(fault));
-    let error = world.build().unwrap_err();
-    world.disk = sound;
-    (home, world, before, error)
-}
-
-fn record_of(world: &World) -> Value {
-    world.json(&format!("artifacts/run_records/run_build_{}.run_record.json", world.builds))
-}
-
-fn without_records(mut tree: BTreeMap<String, Vec<u8>>) -> BTreeMap<String, Vec<u8>> {
-    tree.retain(|path, _| !path.starts_with("artifacts/"));
-    tree
-}
-
-#[test]
-fn what_does_not_validate_is_not_published() {
-    for (corrupts, rule) in [
-        ("meta/bag.json", "T004"),
-        ("meta/trace.json", "T004"),
-        ("memo/index.json", "T004"),
-        (".meta.json", "T004"),
-        (".md", "T004"),
-        ("digest_registry.json", "T004"),
-    ] {
-        let fault = Faulty { corrupts: Some(corrupts), ..Faulty::sound() };
-        let (_home, mut world, before, error) = failing(fault);
-        assert!(matches!(error, BuildError::Invalid { .. }), "{corrupts}: {error}");
-        assert_eq!(without_records(world.tree()), without_records(before), "{corrupts}");
-        let record = record_of(&world);
-        assert_eq!(schema::check("run_record.v1", &record), []);
-        assert_eq!(record["status"], "error");
-        let failed = &record["errors"][0];
-        assert_eq!(failed["type"], "PUBLISH_FAILURE");
-        assert_eq!(failed["subtype"], "VALIDATION_FAILED");
-        let listed = failed["details"]["violations"].as_array().unwrap();
-        assert!(listed[0]["rule"].as_str().unwrap().starts_with(rule), "{listed:?}");
-        let staged = failed["details"]["staged"].as_str().unwrap();
-        assert!(world.buses.join(staged).exists(), "what was staged is kept");
-        assert!(world.recover().unwrap().is_none(), "the failed build has ended");
-        assert!(world.buses.join(staged).exists(), "and a start keeps it too");
-        let told = world.overview();
-        let run_id = record["run_id"].as_str().unwrap();
-        assert_eq!(told["failed"][0]["run_id"], run_id, "and a status tells of it: {told}");
-        assert_eq!(told["failed"][0]["staged"], staged);
-        assert_eq!((&told["last_build"]["ok"], &told["building"]), (&json!(false), &Value::Null));
-        let report = world.build().unwrap();
-        assert!(report.published > 0);
-        assert_eq!(world.verify().violations, []);
-        let plan = world.collect(true, false).unwrap();
-        assert_eq!((plan.dry_run, plan.staged), (true, vec![run_id.to_owned()]));
-        assert!(world.buses.join(staged).exists(), "a dry run touches nothing");
-        world.gc();
-        assert!(!world.buses.join(staged).exists(), "until gc");
-        assert_eq!(world.overview()["failed"], json!([]));
-    }
 }
 
 #[test]
