@@ -3,8 +3,9 @@
 //!
 //! Most selectors ask for one tag or one project of a week, the others for its most frequent tags,
 //! its projects and its pairs. A cold library from the log, a build of everything, a build that finds
-//! nothing to do, and a build after one new summary; then how long a reader parses the index. Bags,
-//! notes and indexes are synced as in the service; the Summary Bus is not part of it.
+//! nothing to do, and a build after one new summary, both in a process that goes on and in one that
+//! begins with what the last one kept; then how long a reader parses the index. Bags, notes and
+//! indexes are synced as in the service; the Summary Bus and opening the log are not part of it.
 //!
 //! Without `--bench` it runs once over a tiny load.
 
@@ -31,6 +32,7 @@ use summarizer::contract::ids::Seq;
 use summarizer::contract::time::{Day, Timestamp};
 use summarizer::contract::vocabulary::{Stream, Warnings};
 use summarizer::digest::build::{BuildReport, Journal, JournalError, Note, Order, Settings, build};
+use summarizer::digest::kept::Kept;
 use summarizer::digest::library::Library;
 use summarizer::digest::publish::Digests;
 use summarizer::digest::selector::Selectors;
@@ -250,6 +252,40 @@ fn main() {
         let (took, report) = bench.build(false);
         let (windows, bags) = (report.windows, report.published);
         println!("after one new summary     {took:>10.2?}   {windows} windows, {bags} bags");
+    }
+    let place = dir.join("kept.redb");
+    let keep = |kept: &mut Kept, bench: &Bench| {
+        kept.keep_library(&bench.library);
+        kept.keep_catalog(bench.digests.catalog(), bench.digests.in_place(), true);
+    };
+    let started = Instant::now();
+    let mut kept = Kept::open(&disk, &place, &bench.log.store.reader());
+    keep(&mut kept, &bench);
+    drop(kept);
+    let bytes = std::fs::metadata(&place).map_or(0, |meta| meta.len());
+    println!("keep all of it            {:>10.2?}   {} MB", started.elapsed(), bytes >> 20);
+    for number in summaries + 3..summaries + 6 {
+        let record = summary(number, weeks, &mut random);
+        bench.log.append(&[record]);
+        let reader = bench.log.store.reader();
+        let started = Instant::now();
+        let mut kept = Kept::open(&disk, &place, &reader);
+        let (catalog, in_place) = kept.catalog().unwrap();
+        bench.digests = Digests::open(&disk, &buses, &reader);
+        bench.digests.go_on_from(catalog, in_place);
+        bench.library = kept.library(&bench.selectors.fields(), 2).unwrap();
+        let begun = started.elapsed();
+        bench.digests.publish(None, None).unwrap();
+        let (took, report) = bench.build(false);
+        let built = started.elapsed();
+        keep(&mut kept, &bench);
+        drop(kept);
+        let (whole, bags) = (started.elapsed(), report.published);
+        println!(
+            "one new, from a cold start {whole:>9.2?}   {bags} bags; {begun:.2?} to begin, {took:.2?} \
+             to build, {:.2?} to keep",
+            whole - built
+        );
     }
     let bytes = std::fs::read(buses.join("index/l2_by_window.json")).unwrap();
     let started = Instant::now();
