@@ -183,6 +183,7 @@ impl Bench {
                 timezone: "UTC".to_owned(),
             },
             stop: &stop,
+            progress: &|_, _| {},
         };
         let reader = self.log.store.reader();
         let started = Instant::now();

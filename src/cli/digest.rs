@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::failure::{Exit, Failure};
 use super::session::{Session, run_id};
 use super::{Context, ui};
+use crate::digest::window::Window;
 use crate::service::control::Question;
 use crate::service::digester::DigestOrder;
 
@@ -86,17 +87,20 @@ impl DigestArgs {
         let now = context.machine.clock.now();
         match &self.action {
             Action::Build { selector, window, all } => {
+                check_label(window.as_deref())?;
                 let (selector, window) = (selector.clone(), window.clone());
                 let order =
                     DigestOrder::Build { run_id: run_id(now)?, selector, window, all: *all };
                 ask(context, order, show_build)
             }
             Action::List { selector, window, retired } => {
+                check_label(window.as_deref())?;
                 let (selector, window) = (selector.clone(), window.clone());
                 let order = DigestOrder::List { selector, window, retired: *retired };
                 ask(context, order, show_list)
             }
             Action::Preview { selector, window, limit } => {
+                check_label(window.as_deref())?;
                 let (selector, window) = (selector.clone(), window.clone());
                 let order = DigestOrder::Preview { selector, window, limit: *limit };
                 ask(context, order, show_preview)
@@ -113,6 +117,15 @@ impl DigestArgs {
                 ask(context, order, show_gc)
             }
         }
+    }
+}
+
+/// A label that no window can have is a slip of the hand, not a window without summaries.
+fn check_label(label: Option<&str>) -> Result<(), Failure> {
+    match label.filter(|label| !Window::is_label(label)) {
+        None => Ok(()),
+        Some(label) => Err(Failure::new(Exit::Usage, format!("{label:?} is no label of a window"))
+            .hint("labels look like 2026-02-11, 2026-W07, 2026-W07_W08, 2026-02 or all")),
     }
 }
 
@@ -137,11 +150,18 @@ fn ask(context: &Context, order: DigestOrder, show: fn(&Context, &Value)) -> Res
 fn carry_out(context: &Context, order: DigestOrder) -> Result<Value, Failure> {
     let mut session = Session::open(context)?;
     let mut answer = session.ask(context, &Question::Digest { order });
+    let bar = context.ui.progress("digests", 1);
     while let Ok(value) = &answer
         && let Some(ticket) = value["ticket"].as_u64()
     {
+        let doing = &value["doing"];
+        if let Some(of) = doing["of"].as_u64() {
+            bar.set_length(of);
+            bar.set_position(doing["done"].as_u64().unwrap_or_default());
+        }
         answer = session.ask(context, &Question::DigestAnswer { ticket });
     }
+    bar.finish_and_clear();
     session.close()?;
     let answer = answer?;
     match answer["failed"].as_str() {
@@ -160,6 +180,12 @@ fn text(value: &Value) -> &str {
 
 fn show_build(context: &Context, report: &Value) {
     let count = |name: &str| report[name].as_u64().unwrap_or_default();
+    if report["unchanged"] == true && count("windows") == 0 {
+        context
+            .ui
+            .out("unchanged: no summary came since the last build, or none is in that window");
+        return;
+    }
     if report["unchanged"] == true {
         context.ui.out(format!("unchanged: {} windows looked at", count("windows")));
         return;

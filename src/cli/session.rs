@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use indicatif::ProgressBar;
 use parking_lot::RwLock;
 use serde_json::{Value, json};
 
@@ -217,7 +218,11 @@ impl Held {
         let failed = |error: SummariesError| super::serve::not_published(&error);
         let disk = &context.machine.disk;
         let setup = digest_setup(context, &self.home, &self.config, self.engine.log());
-        let (log, mut digester) = (setup.log.clone(), Digester::new(setup));
+        let log = setup.log.clone();
+        let bar = Arc::new(context.ui.progress("digests", 1));
+        let shown = Arc::clone(&bar);
+        let mut digester = Digester::new(setup)
+            .watched(Arc::new(move |what, done, of| show(&shown, what, done, of)));
         let mut summaries = None;
         if matches!(order, DigestOrder::Build { .. }) {
             let remember = self.home.publisher_index();
@@ -235,6 +240,7 @@ impl Held {
             summaries.publish(None).map_err(failed)?;
             summaries.close().map_err(failed)?;
         }
+        bar.finish_and_clear();
         Ok(answer)
     }
 
@@ -279,6 +285,13 @@ impl Held {
         drop(lock);
         Ok(())
     }
+}
+
+/// Shows how far something is that says it in two numbers.
+pub fn show(bar: &ProgressBar, what: &'static str, done: u64, of: u64) {
+    bar.set_message(what);
+    bar.set_length(of);
+    bar.set_position(done);
 }
 
 fn digests_failed(error: &BuildError) -> Failure {

@@ -101,6 +101,8 @@ pub struct Settings<'a> {
     pub environment: Environment,
     /// Set when the build should give up.
     pub stop: &'a AtomicBool,
+    /// Told how many of the windows were looked at.
+    pub progress: &'a (dyn Fn(u64, u64) + Sync),
 }
 
 /// What a build did.
@@ -343,10 +345,14 @@ impl Build<'_> {
         self.reach("selection");
         let mut produced = BTreeSet::new();
         let mut changes = Changes::default();
+        let mut done = 0;
         for part in jobs.chunks(JOBS_AT_ONCE) {
             self.give_up_if_told()?;
+            (settings.progress)(done, self.report.windows);
             self.some(library, part, &mut produced, &mut changes)?;
+            done += part.len() as u64;
         }
+        (settings.progress)(done, self.report.windows);
         self.retire(&jobs, &whole, &produced, &mut changes);
         self.report.retired = changes.retired.len() as u64;
         self.report.restored = changes.restored.len() as u64;

@@ -248,7 +248,7 @@ impl Library {
         log: &Reader,
         until: Option<Seq>,
         threads: usize,
-        progress: &mut dyn FnMut(usize),
+        progress: &mut dyn FnMut(Seq),
     ) -> Result<usize, ReadError> {
         let before = self.units.len();
         let (head, _) = log.head();
@@ -258,7 +258,7 @@ impl Library {
             for (taken, facts) in items(log, &page, &self.fields, threads)? {
                 self.add(&taken, &facts);
             }
-            progress(self.units.len());
+            progress(self.read_to);
         }
         if self.units.len() > before {
             // Stable, because that is one pass over what is in order already.

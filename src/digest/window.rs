@@ -76,6 +76,26 @@ impl Window {
         Window { kind, start: Some(Day(start)), end: Some(Day(start + Days::new(length - 1))) }
     }
 
+    /// Whether a text could be the label of some window.
+    pub fn is_label(text: &str) -> bool {
+        let first = match text.as_bytes() {
+            b"all" => return true,
+            [b'0'..=b'9', b'0'..=b'9', b'0'..=b'9', b'0'..=b'9', b'-', b'W', ..] => {
+                let (year, week) = (text.get(..4), text.get(6..8));
+                let number = |part: Option<&str>| part.and_then(|part| part.parse::<u32>().ok());
+                let (Some(year), Some(week)) = (number(year), number(week)) else { return false };
+                NaiveDate::from_isoywd_opt(year as i32, week, chrono::Weekday::Mon)
+            }
+            _ if text.len() == 7 => format!("{text}-01").parse::<Day>().ok().map(|day| day.0),
+            _ => text.parse::<Day>().ok().map(|day| day.0),
+        };
+        let kinds =
+            [WindowType::Day, WindowType::IsoWeek, WindowType::Fortnight, WindowType::Month];
+        first.is_some_and(|first| {
+            kinds.iter().any(|kind| Window::of(*kind, Day(first)).label() == text)
+        })
+    }
+
     /// Its name, the same for every reader.
     pub fn label(&self) -> String {
         let (Some(start), Some(end)) = (self.start, self.end) else { return "all".to_owned() };
@@ -166,6 +186,30 @@ mod tests {
         assert_eq!(window(Fortnight, "2025-12-29"), w("2026-W01_W02", "2025-12-29", "2026-01-11"));
         assert_eq!(window(Month, "2024-02-29"), w("2024-02", "2024-02-01", "2024-02-29"));
         assert_eq!(window(All, "2024-02-29"), w("all", "-", "-"));
+    }
+
+    #[test]
+    fn labels_are_told_from_other_words() {
+        for good in ["all", "2026-02-11", "2026-W07", "2026-W53", "2026-W07_W08", "2024-02"] {
+            assert!(Window::is_label(good), "{good}");
+        }
+        for bad in [
+            "",
+            "2026",
+            "2026-W7",
+            "2026-W54",
+            "2025-W53",
+            "2026-W08_W09",
+            "2026-13",
+            "2026-02-30",
+            "2026-W07_",
+            "week 7",
+            "2026-Wé",
+            "é2026-0",
+            "ALL",
+        ] {
+            assert!(!Window::is_label(bad), "{bad}");
+        }
     }
 
     #[test]

@@ -41,8 +41,8 @@ use crate::os::Machine;
 
 /// Orders that may wait.
 const WAITING_MAX: usize = 16;
-/// How long one question waits for the answer to an order.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long one question waits for the answer to an order before it tells how far that is.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Answers nobody fetched that are kept.
 const ANSWERS_KEPT: usize = 64;
 /// How often the thread looks whether something changed.
@@ -127,6 +127,9 @@ pub struct DigestSetup {
     pub environment: Environment,
 }
 
+/// Told what is being done, how far it is and how far it goes.
+pub type Watch = Arc<dyn Fn(&'static str, u64, u64) + Send + Sync>;
+
 /// The digests of a home.
 pub struct Digester {
     setup: DigestSetup,
@@ -135,6 +138,7 @@ pub struct Digester {
     /// Read when it is first needed.
     library: Option<Library>,
     stop: Arc<AtomicBool>,
+    watch: Watch,
 }
 
 impl Digester {
@@ -145,7 +149,13 @@ impl Digester {
         if let Some((catalog, in_place)) = kept.catalog() {
             digests.go_on_from(catalog, in_place);
         }
-        Digester { setup, digests, kept, library: None, stop: Arc::default() }
+        let watch: Watch = Arc::new(|_, _, _| {});
+        Digester { setup, digests, kept, library: None, stop: Arc::default(), watch }
+    }
+
+    /// The same, told of what takes long.
+    pub fn watched(self, watch: Watch) -> Digester {
+        Digester { watch, ..self }
     }
 
     /// What a start owes: files as the log says, and an end for a build that a crash cut short.
@@ -172,7 +182,10 @@ impl Digester {
         let kept = || self.kept.library(fields, threads);
         let library = library.or_else(kept);
         let mut library = library.unwrap_or_else(|| Library::with_fields(fields.clone()));
-        let more = library.read(&self.setup.log, None, threads, &mut |_| {})?;
+        let head = self.setup.log.head().0.0;
+        let watch = Arc::clone(&self.watch);
+        let mut progress = |at: Seq| watch("reading the log", at.0, head);
+        let more = library.read(&self.setup.log, None, threads, &mut progress)?;
         Ok((self.library.insert(library), more))
     }
 
@@ -250,6 +263,7 @@ impl Digester {
         let Digester { setup, digests, library, .. } = self;
         let Some(library) = library else { return Ok(Err("there is no library".to_owned())) };
         let config = &setup.config;
+        let watch = &self.watch;
         let settings = Settings {
             selectors: &selectors,
             zone: config.timezone,
@@ -258,6 +272,7 @@ impl Digester {
             engine_version: env!("CARGO_PKG_VERSION"),
             environment: setup.environment.clone(),
             stop: &self.stop,
+            progress: &|done, all| watch("windows", done, all),
         };
         match build::build(digests, library, &setup.log, &settings, journal, order) {
             Ok(report) => Ok(Ok(json!(report))),
@@ -348,6 +363,8 @@ struct Answers {
     ready: BTreeMap<u64, Answer>,
     /// What there was to tell when the thread looked last.
     overview: Value,
+    /// What an order under way is doing, how far it is, and how far it goes.
+    progress: (&'static str, u64, u64),
 }
 
 /// Where orders are left and answers fetched.
@@ -382,7 +399,10 @@ impl DigestDesk {
                 return answer;
             }
             if ready.wait_until(&mut answers, deadline).timed_out() {
-                return Answer::Ok(json!({"ticket": ticket}));
+                let (what, done, all) = answers.progress;
+                return Answer::Ok(json!({
+                    "ticket": ticket, "doing": {"what": what, "done": done, "of": all},
+                }));
             }
         }
     }
@@ -410,7 +430,10 @@ impl DigestThread {
         let desk =
             DigestDesk { orders, answers: Arc::clone(&answers), next: Arc::new(AtomicU64::new(1)) };
         let journal = NotaryJournal::new(notary, &setup.log, &setup.machine);
-        let digester = Digester::new(setup);
+        let watched = Arc::clone(&answers);
+        let digester = Digester::new(setup).watched(Arc::new(move |what, done, all| {
+            watched.0.lock().progress = (what, done, all);
+        }));
         let stop = Arc::clone(&digester.stop);
         let keeper = Keeper { digester, journal, new_run, changed: None, closes_at: None };
         let thread = std::thread::Builder::new().name("digests".to_owned());
@@ -506,8 +529,7 @@ impl Keeper {
             return false;
         };
         let closed = now >= closes_at;
-        let quiet = now.ms_since(last) >= debounce || now.ms_since(since) >= max_delay;
-        if !closed && !quiet {
+        if !closed && !is_due(now, since, last, debounce, max_delay) {
             return false;
         }
         if closed {
@@ -538,8 +560,47 @@ impl Keeper {
     }
 }
 
+/// Whether summaries stopped coming for long enough, or have waited for too long.
+fn is_due(
+    now: Timestamp,
+    since: Timestamp,
+    last: Timestamp,
+    debounce_ms: i64,
+    max_delay_ms: i64,
+) -> bool {
+    now.ms_since(last) >= debounce_ms || now.ms_since(since) >= max_delay_ms
+}
+
 /// When the local day ends, with which every longer window ends too.
 fn next_close(now: Timestamp, zone: chrono_tz::Tz) -> Timestamp {
     let (_, end) = Window::of(WindowType::Day, now.day_in(zone)).instants(zone);
     end.unwrap_or(now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::time::parse_instant;
+
+    fn at(text: &str) -> Timestamp {
+        parse_instant(text).unwrap().at
+    }
+
+    #[test]
+    fn a_build_waits_for_quiet_and_never_too_long() {
+        let since = at("2026-02-10T10:00:00Z");
+        let (debounce, max_delay) = (30_000, 600_000);
+        let due = |now: &str, last: &str| is_due(at(now), since, at(last), debounce, max_delay);
+        assert!(!due("2026-02-10T10:00:29.999Z", "2026-02-10T10:00:00Z"));
+        assert!(due("2026-02-10T10:00:30Z", "2026-02-10T10:00:00Z"), "nothing came for a while");
+        assert!(!due("2026-02-10T10:05:00Z", "2026-02-10T10:04:59Z"), "they still come");
+        assert!(due("2026-02-10T10:10:00Z", "2026-02-10T10:09:59Z"), "but not for ever");
+    }
+
+    #[test]
+    fn windows_close_at_local_midnight() {
+        let zone = "America/Argentina/Buenos_Aires".parse().unwrap();
+        assert_eq!(next_close(at("2026-02-11T02:59:59Z"), zone), at("2026-02-11T03:00:00Z"));
+        assert_eq!(next_close(at("2026-02-11T03:00:00Z"), zone), at("2026-02-12T03:00:00Z"));
+    }
 }

@@ -98,6 +98,8 @@ fn commands_tell_what_there_is() {
     run(&home, 5, &["digest", "build", "--selector", "nobody"]);
     run(&home, 5, &["digest", "preview", "--selector", "overview.daily", "--window", "1999-01-01"]);
     run(&home, 2, &["digest", "preview"]);
+    run(&home, 2, &["digest", "build", "--window", "2026-W7"]);
+    run(&home, 0, &["digest", "build", "--window", "1999-W07"]);
     let rows = std::fs::read_dir(home.join("buses/run_records/daily")).unwrap();
     let rows: String =
         rows.map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap()).collect();

@@ -128,7 +128,7 @@ fn damage_costs_a_reading_of_the_log() {
         let mut bytes = cache.get(key).unwrap().unwrap();
         let middle = bytes.len() / 2;
         bytes[middle] ^= 1;
-        cache.put(key, &bytes).unwrap();
+        cache.change([(key, Some(bytes.as_slice()))]).unwrap();
         drop(cache);
         let (library, more) = next_process(&world, root);
         assert_eq!((more, seen(&library)), (9, from_the_log(&world)), "{key}");

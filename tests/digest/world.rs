@@ -321,6 +321,7 @@ impl World {
             engine_version: "0.1.0",
             environment: environment(),
             stop: &self.stop,
+            progress: &|_, _| {},
         };
         build(digests, &library, &reader, &settings, &mut self.log, order)
     }
