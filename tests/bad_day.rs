@@ -373,6 +373,101 @@ fn an_archived_segment_is_gone() {
 }
 
 #[test]
+fn the_log_is_gone_and_runs_are_known_by_their_logs_and_snapshots() {
+    const LOG: &str = include_str!("fixtures/compaction/worked_example.jsonl");
+    let home = lived_in();
+    let before = published(&home);
+    let watched = LOG.replace("run_demo_01", "watched_run");
+    let elsewhere = LOG.replace("run_demo_01", "elsewhere");
+    let other = LOG.replace("run_demo_01", "sparse_run");
+    std::fs::create_dir_all(home.path("run/run_logs")).unwrap();
+    let settings = "[compaction]\nevent_threshold = 6\n";
+    std::fs::write(home.path("summarizer.toml"), settings).unwrap();
+    std::fs::write(home.path("run/run_logs/watched.jsonl"), &watched).unwrap();
+    let (elsewhere_log, other_log) =
+        (home.path("elsewhere.jsonl"), home.path("run/run_logs/other.jsonl"));
+    std::fs::write(&elsewhere_log, &elsewhere).unwrap();
+    std::fs::write(home.path("run/run_logs/bad.jsonl"), "{}\n").unwrap();
+    std::fs::write(&other_log, &other).unwrap();
+    let elsewhere_log = elsewhere_log.display().to_string();
+    home.expect(0, &["compact", &other_log.display().to_string(), "--event-threshold", "3"]);
+    home.expect(0, &["compact", &elsewhere_log]);
+    let drained = home.expect(0, &["--json", "drain"]).json();
+    assert!(drained["run_logs_set_aside"]["bad.jsonl"].as_str().unwrap().contains("line 1"));
+    home.expect(1, &["drain", "--fail-on-error"]).says(&["bad.jsonl was set aside"]);
+    let mut snapshots = BTreeMap::new();
+    collect(&home.path("run/snapshots"), &mut snapshots);
+    let of = |run: &str| -> BTreeMap<PathBuf, Vec<u8>> {
+        let dir = home.path("run/snapshots").join(run);
+        let all = snapshots.iter().filter(|(path, _)| path.starts_with(&dir));
+        all.map(|(path, bytes)| (path.clone(), bytes.clone())).collect()
+    };
+    assert_eq!(of("watched_run").len(), 2, "drain takes in what is in the folder");
+    assert_eq!(of("sparse_run").len(), 4);
+    std::fs::remove_file(home.path(STORE)).unwrap();
+
+    let report = home.expect(0, &["recover", "--json"]).json();
+    let (report, aside) = (&report["report"], PathBuf::from(report["set_aside"].as_str().unwrap()));
+    assert_eq!((&report["run_logs"], &report["snapshots"]), (&json!(2), &json!(1)), "{report}");
+    let lost = |kind: &str| report["unknown"][kind]["examples"].to_string();
+    assert!(lost("run_logs").contains("bad.jsonl: line 1"), "{report}");
+    assert_eq!(lost("runs"), "[\"elsewhere/1.snapshot.json\"]");
+    let sparse = "[\"sparse_run/1.snapshot.json\",\"sparse_run/2.snapshot.json\"]";
+    assert_eq!(lost("snapshots"), sparse);
+    let unread = &report["unknown"]["runs"]["means"];
+    assert!(unread.as_str().unwrap().contains("compact RUN_LOG"), "{unread}");
+    let own = lost("service_runs");
+    assert!(own.contains(".1/1.snapshot.json"), "{report}");
+    is_sound(&home);
+    // Everything as it was is among the old files, what nobody can vouch for only there.
+    for (path, bytes) in &snapshots {
+        let name = path.strip_prefix(home.path("run/snapshots")).unwrap();
+        assert_eq!(std::fs::read(aside.join("snapshots").join(name)).unwrap(), *bytes);
+    }
+    assert!(!home.path("run/snapshots/elsewhere").exists());
+    let mut now = BTreeMap::new();
+    collect(&home.path("run/snapshots/watched_run"), &mut now);
+    assert_eq!(now, of("watched_run"));
+    home.expect(0, &["compact", &elsewhere_log]);
+    now.clear();
+    collect(&home.path("run/snapshots/elsewhere"), &mut now);
+    assert_eq!(now, of("elsewhere"), "taken again, byte for byte");
+    is_sound(&home);
+    assert_eq!(published(&home), before);
+    home.expect(0, &["recover"]).says(&["nothing to recover"]);
+
+    // A file that is not what the log says is found, and so is one that the log knows nothing of.
+    // Those of records since the last checkpoint are put right by whoever opens the home.
+    home.expect(0, &["drain"]);
+    let narrative = home.path("run/snapshots/watched_run/1.md");
+    let good = std::fs::read(&narrative).unwrap();
+    std::fs::write(&narrative, "# changed\n").unwrap();
+    home.expect(1, &["replay", "--verify"]).says(&["1.md: its bytes are not what the log holds"]);
+    std::fs::write(&narrative, good).unwrap();
+    let stray = home.path("run/snapshots/watched_run/2.snapshot.json");
+    std::fs::copy(home.path("run/snapshots/watched_run/1.snapshot.json"), &stray).unwrap();
+    home.expect(1, &["replay", "--verify"]).says(&["2.snapshot.json: the log knows no such"]);
+    std::fs::remove_file(stray).unwrap();
+    std::fs::remove_file(narrative).unwrap();
+    home.expect(1, &["replay", "--verify"]).says(&["1.md: it is missing"]);
+    home.expect(0, &["export", "--repair"]);
+    is_sound(&home);
+}
+
+#[test]
+fn only_run_snapshots_tell_of_a_log() {
+    const LOG: &str = include_str!("fixtures/compaction/worked_example.jsonl");
+    let home = ProcessHome::new();
+    std::fs::write(home.path("run.jsonl"), LOG).unwrap();
+    let log = home.path("run.jsonl").display().to_string();
+    home.expect(0, &["compact", &log, "--event-threshold", "6"]);
+    std::fs::remove_file(home.path(STORE)).unwrap();
+    home.expect(6, &["status"]).says(&["run/snapshots tells of runs", "summarizer recover"]);
+    home.expect(0, &["recover"]).says(&["compact RUN_LOG"]);
+    is_sound(&home);
+}
+
+#[test]
 fn the_last_run_was_killed() {
     let home = lived_in();
     let before = published(&home);

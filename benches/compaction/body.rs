@@ -2,16 +2,25 @@
 //! checked, so that a test runs the same code at a tiny size.
 
 use std::hint::black_box;
+use std::path::Path;
+use std::sync::Arc;
 
 use summarizer::compaction::build::{Attempt, Form};
 use summarizer::compaction::compactor::Compactor;
-use summarizer::compaction::event::RunEvent;
+use summarizer::compaction::event::{Body, RunEvent};
+use summarizer::compaction::files::SnapshotStore;
+use summarizer::compaction::run_log::{self, Job};
 use summarizer::compaction::trigger::Thresholds;
 use summarizer::compaction::tuning::choose::choose;
 use summarizer::compaction::tuning::shapes;
 use summarizer::compaction::tuning::sweep::{
     EVENT_THRESHOLDS, Generated, STEP_FALLBACKS, grid, sweep,
 };
+use summarizer::os::Disk;
+use summarizer::os::real::HostDisk;
+
+/// Thresholds no run reaches: one snapshot, at the end.
+pub const NEVER: Thresholds = Thresholds { event_threshold: u64::MAX, step_fallback: u64::MAX };
 
 /// One run of about `events` events whose state stays inside its limits: short runs end to end,
 /// renumbered, with their claims left out after the first of them.
@@ -55,8 +64,7 @@ pub fn parse(lines: &[String]) -> usize {
 
 /// Folds every event, no snapshots.
 pub fn fold(run: &[RunEvent]) -> Compactor {
-    let mut compactor =
-        Compactor::new(Thresholds { event_threshold: u64::MAX, step_fallback: u64::MAX });
+    let mut compactor = Compactor::new(NEVER);
     for event in run {
         compactor.fold(event).expect("a generated run folds");
     }
@@ -93,4 +101,72 @@ pub fn tune(runs: usize, events: usize) -> u64 {
     let swept = sweep(&Generated { seed: 1, runs, events }, &settings, &|| {});
     let choice = choose(&swept.rows).expect("there are settings");
     swept.rows[choice.chosen].thresholds.event_threshold
+}
+
+/// The log of a run of which every event is folded and one snapshot can speak for all of it: no
+/// context manifests, which a snapshot would have to list one by one.
+pub fn folded_log(events: usize) -> String {
+    let run = long_run(events + events / 5);
+    let told = run.into_iter().filter(|event| !matches!(event.body, Body::Manifest(_)));
+    numbered(told.take(events))
+}
+
+/// The same with seven verbose events for each that is folded, which is what logs look like.
+pub fn wordy_log(events: usize) -> String {
+    let words = Body::Verbose { name: "TOOL_CALLED".into(), known: true };
+    let lines = long_run(events.div_ceil(8)).into_iter().flat_map(|event| {
+        let verbose = RunEvent { body: words.clone(), ..event.clone() };
+        std::iter::once(event).chain(std::iter::repeat_n(verbose, 7))
+    });
+    let payload = r#""payload":{"tool":"search","arguments":{"query":"liver injury","top_n":40}}"#;
+    numbered(lines.take(events)).replace(r#""payload":{}"#, payload)
+}
+
+fn numbered(events: impl Iterator<Item = RunEvent>) -> String {
+    let line = |(mut event, seq): (RunEvent, u64)| {
+        event.seq = seq;
+        event.to_line()
+    };
+    events.zip(1..).map(line).collect()
+}
+
+/// A run that keeps looking at what it has seen: its history grows and its state does not.
+pub fn level_run(events: usize) -> Vec<RunEvent> {
+    let first = long_run(600);
+    let looks = |body: &Body| {
+        let terminal = matches!(body, Body::PlanDone(_) | Body::ActDone(_) | Body::ObserveDone(_));
+        terminal || matches!(body, Body::Manifest(_) | Body::ChunksSeen(_))
+    };
+    let again = first.iter().filter(|event| event.step_id > Some(1) && looks(&event.body));
+    let again: Vec<RunEvent> = again.cloned().collect();
+    let steps = |events: &[RunEvent]| events.iter().filter_map(|event| event.step_id).max();
+    let mut run = first.clone();
+    while run.len() < events {
+        let before = steps(&run).unwrap_or(0);
+        run.extend(again.iter().map(|event| RunEvent {
+            step_id: event.step_id.map(|step| step - 1 + before),
+            ..event.clone()
+        }));
+    }
+    run.truncate(events);
+    (1..).zip(&mut run).for_each(|(seq, event)| event.seq = seq);
+    run
+}
+
+/// What `compact RUN_LOG --out DIR` does: read, parse, fold, check, write. Gives the snapshots
+/// taken and their bytes.
+pub fn compact(log: &Path, out: &Path, thresholds: Thresholds) -> (usize, u64) {
+    let disk: Arc<dyn Disk> = Arc::new(HostDisk);
+    let job = Job {
+        disk: &*disk,
+        log: log.to_owned(),
+        store: SnapshotStore::new(Arc::clone(&disk), out.to_owned()),
+        thresholds,
+        form: Form::Full,
+        now: true,
+        resume: false,
+    };
+    let report = run_log::compact(&job, &mut |_| {}).expect("a generated run compacts");
+    assert!(report.failed.is_none(), "{:?}", report.failed);
+    (report.taken.len(), report.taken.iter().map(|taken| taken.bytes).sum())
 }

@@ -12,7 +12,7 @@ use super::session::{Session, load_config, open_or_make};
 use super::ui::{green, red, yellow};
 use crate::compaction::book::Appended;
 use crate::compaction::build::Form;
-use crate::compaction::event::RunEvent;
+use crate::compaction::event::{EventError, RunEvent};
 use crate::compaction::files::{SnapshotStore, StoreError};
 use crate::compaction::reader::LogError;
 use crate::compaction::run_log::{self, Difference, Job, RunLogError, Taken};
@@ -221,7 +221,7 @@ fn verify(context: &Context, run_id: &str) -> Result<Exit, Failure> {
 }
 
 /// A run log in pieces that fit into a question.
-struct Pages {
+pub(super) struct Pages {
     file: Arc<dyn DiskFile>,
     path: PathBuf,
     offset: u64,
@@ -235,7 +235,7 @@ struct Pages {
 const PAGE_BYTES: usize = 900 << 10;
 
 impl Pages {
-    fn open(context: &Context, path: &Path) -> Result<Pages, Failure> {
+    pub(super) fn open(context: &Context, path: &Path) -> Result<Pages, Failure> {
         let file = context.machine.disk.open(path, Open::Read);
         let file = file.map_err(|error| failure(path, &LogError::Io(error).into()))?;
         let path = path.to_owned();
@@ -244,7 +244,7 @@ impl Pages {
     }
 
     /// The next whole lines and the number of the first.
-    fn next_page(&mut self) -> Result<Option<(String, u64)>, Failure> {
+    pub(super) fn next_page(&mut self) -> Result<Option<(String, u64)>, Failure> {
         while !self.at_end && self.rest.len() < PAGE_BYTES {
             let kept = self.rest.len();
             self.rest.resize(PAGE_BYTES.max(kept), 0);
@@ -268,7 +268,8 @@ impl Pages {
         if end == 0 {
             if !self.at_end {
                 let line = self.line;
-                return Err(failure(&self.path, &LogError::TooLong { line }.into()));
+                let source = EventError::TooLong;
+                return Err(failure(&self.path, &LogError::Line { line, source }.into()));
             }
             return Ok(None);
         }

@@ -74,6 +74,13 @@ impl Failure {
         text
     }
 
+    /// The failure in one line.
+    pub fn in_short(&self) -> String {
+        let mut text = self.what.clone();
+        self.causes.iter().for_each(|cause| text.push_str(&format!(": {cause}")));
+        text
+    }
+
     /// The failure for programs.
     pub fn to_json(&self) -> serde_json::Value {
         serde_json::json!({

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::json;
 
+use super::compact::Pages;
 use super::failure::{Exit, Failure};
 use super::replay::is_damage;
 use super::serve::not_published;
@@ -16,19 +17,27 @@ use super::session::{
     shared_flows,
 };
 use super::{Context, ui};
+use crate::compaction::book::facts::head_of;
+use crate::compaction::files::sequence_of;
+use crate::compaction::service_run::OBJECTIVE;
 use crate::config::Config;
 use crate::contract::ids::Seq;
 use crate::log::{LogError, Options, Store};
 use crate::os::{Disk, Open};
-use crate::replay::{Compare, Until, compare_files, rebuild as replay};
+use crate::replay::{Compare, Until, compare_files, compare_snapshots, rebuild as replay};
 use crate::seam::tail::TailOptions;
+use crate::service::control::{Answer, Question};
 use crate::service::daemon::Service;
 use crate::service::engine::Engine;
 use crate::service::home::{Home, HomeLock};
 use crate::service::recover::{Places, RecoverError, Report, Rules, rebuild, salvage};
+use crate::service::runs::{RunQuestion, described};
 use crate::service::summaries::Summaries;
 
 /// Make the log again from its own records, the queue, the acks and the published summaries
+///
+/// Runs come back from their logs in the watched folder (compaction.run_logs). Snapshots whose run
+/// log is not there are set aside with the old log and named; `compact RUN_LOG` takes them again.
 #[derive(Debug, Args)]
 pub struct RecoverArgs {
     /// Only say what would be done
@@ -73,10 +82,14 @@ impl RecoverArgs {
         let home = Home::new(&context.home, &config);
         let disk = &context.machine.disk;
         let known = |path: &Path| matches!(disk.stat(path), Ok(Some(_)));
-        if ![home.store(), home.acks(), home.queue.clone(), home.buses.join("summaries")]
-            .iter()
-            .any(|path| known(path))
-        {
+        let signs = [
+            home.store(),
+            home.acks(),
+            home.queue.clone(),
+            home.buses.join("summaries"),
+            home.snapshots(),
+        ];
+        if !signs.iter().any(|path| known(path)) {
             let what = format!("{} holds nothing to recover from", context.home.display());
             return Err(Failure::new(Exit::Input, what).hint("name the home with --home"));
         }
@@ -88,9 +101,9 @@ impl RecoverArgs {
             return say_only(context, &found);
         }
         let aside = set_aside(context, &home)?;
-        let report = self.rebuild(context, &config, &home, &found, &aside)?;
+        let report = self.rebuild(context, &config, &home, &found)?;
         drop(lock);
-        check(context, &aside, &found, &report)
+        check(context, &aside, &found, report)
     }
 
     /// Builds the new store beside the old one and puts it in its place.
@@ -100,7 +113,6 @@ impl RecoverArgs {
         config: &Config,
         home: &Home,
         found: &Found,
-        aside: &Path,
     ) -> Result<Report, Failure> {
         let disk = &context.machine.disk;
         let new = home.run().join(".recovering");
@@ -149,9 +161,6 @@ impl RecoverArgs {
         bar.finish_and_clear();
         let engine = engine.map_err(|error| not_rebuilt(&error))?;
         engine.close().map_err(|error| super::session::engine_failed(&error))?;
-        let text = serde_json::to_vec_pretty(&report).unwrap_or_default();
-        disk.replace(&aside.join("report.json"), &text, 0o640)
-            .map_err(|error| failed("write the report", &error))?;
         // From here on the home has a sound log: the old one stays under its other name.
         disk.rename(&path, &home.store())
             .and_then(|()| disk.sync_dir(&home.run()))
@@ -273,18 +282,33 @@ fn set_aside(context: &Context, home: &Home) -> Result<PathBuf, Failure> {
         copy(disk, &path, &aside.join(name))
             .map_err(|error| failed("set the old files aside", &error))?;
     }
-    let archive = home.run().join("archive");
-    if matches!(disk.stat(&archive), Ok(Some(_))) {
-        let target = aside.join("archive");
-        let linked = disk.create_dir_all(&target).and_then(|()| {
-            for name in disk.list(&archive)? {
-                disk.hard_link(&archive.join(&name), &target.join(&name))?;
-            }
-            disk.sync_dir(&target)
-        });
-        linked.map_err(|error| failed("set the archive aside", &error))?;
+    link_all(disk, &home.run().join("archive"), &aside.join("archive"))
+        .map_err(|error| failed("set the archive aside", &error))?;
+    let snapshots = home.snapshots();
+    for run_id in listed(disk, &snapshots).map_err(|error| failed("list snapshots", &error))? {
+        link_all(disk, &snapshots.join(&run_id), &aside.join("snapshots").join(&run_id))
+            .map_err(|error| failed("set the snapshots aside", &error))?;
     }
     Ok(aside)
+}
+
+fn listed(disk: &Arc<dyn Disk>, dir: &Path) -> std::io::Result<Vec<String>> {
+    match disk.list(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        listed => listed,
+    }
+}
+
+/// The files of a folder in another one too. Whoever replaces one of them leaves the other.
+fn link_all(disk: &Arc<dyn Disk>, from: &Path, to: &Path) -> std::io::Result<()> {
+    if disk.stat(from)?.is_none() {
+        return Ok(());
+    }
+    disk.create_dir_all(to)?;
+    for name in disk.list(from)? {
+        disk.hard_link(&from.join(&name), &to.join(&name))?;
+    }
+    disk.sync_dir(to)
 }
 
 fn copy(disk: &Arc<dyn Disk>, from: &Path, to: &Path) -> std::io::Result<()> {
@@ -308,10 +332,22 @@ fn copy(disk: &Arc<dyn Disk>, from: &Path, to: &Path) -> std::io::Result<()> {
 }
 
 /// Opens the home as any command does, publishes, and proves that everything fits together.
-fn check(context: &Context, aside: &Path, found: &Found, report: &Report) -> Result<Exit, Failure> {
-    let held = Held::take(context, false)?.ok_or_else(|| held_by_another(context))?;
+fn check(
+    context: &Context,
+    aside: &Path,
+    found: &Found,
+    mut report: Report,
+) -> Result<Exit, Failure> {
+    let mut held = Held::take(context, false)?.ok_or_else(|| held_by_another(context))?;
     let log = held.engine.log().clone();
     let disk = &context.machine.disk;
+    take_run_logs(context, &mut held, &mut report)?;
+    let before = aside.join("snapshots");
+    keep_known_snapshots(disk, &held, &before, &mut report)
+        .map_err(|error| failed("look at the snapshots of runs", &error))?;
+    let text = serde_json::to_vec_pretty(&report).unwrap_or_default();
+    disk.replace(&aside.join("report.json"), &text, 0o640)
+        .map_err(|error| failed("write the report", &error))?;
     Summaries::open(disk, &held.home.buses, &log, Some(&held.home.publisher_index()))
         .and_then(|mut summaries| summaries.publish(None).and_then(|_| summaries.close()))
         .map_err(|error| not_published(&error))?;
@@ -320,12 +356,109 @@ fn check(context: &Context, aside: &Path, found: &Found, report: &Report) -> Res
         .and_then(|mut differences| {
             let (acks, quarantined) = (held.home.acks(), held.home.quarantine());
             differences.extend(compare_files(&log, disk, &acks, &quarantined, true)?);
+            differences.extend(compare_snapshots(&log, disk, &held.home.snapshots())?);
             Ok(differences)
         })
         .unwrap_or_else(|error| vec![error.to_string()]);
     held.close()?;
-    show(context, aside, found, report, &wrong);
+    show(context, aside, found, &report, &wrong);
     Ok(if wrong.is_empty() { Exit::Done } else { Exit::Wrong })
+}
+
+/// Runs come back from their logs, as far as those are there; their snapshots are taken again.
+fn take_run_logs(context: &Context, held: &mut Held, report: &mut Report) -> Result<(), Failure> {
+    let dir = held.home.root.join(&held.config.run_logs);
+    let names = listed(&context.machine.disk, &dir);
+    let names = names.map_err(|error| failed("list the run logs", &error))?;
+    for name in names.iter().filter(|name| name.ends_with(".jsonl")) {
+        match take_run_log(context, held, &dir.join(name))? {
+            None => report.run_logs += 1,
+            Some(why) => {
+                let means = "run logs of the watched folder in which something is wrong; their                              events before it are in the log again";
+                report.lose("run_logs", means, &format!("{name}: {why}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Takes in one run log; says what is wrong with it, if anything is.
+fn take_run_log(
+    context: &Context,
+    held: &mut Held,
+    path: &Path,
+) -> Result<Option<String>, Failure> {
+    let mut pages = Pages::open(context, path)?;
+    loop {
+        let (text, first_line) = match pages.next_page() {
+            Ok(Some(page)) => page,
+            Ok(None) => return Ok(None),
+            Err(failure) => return Ok(Some(failure.in_short())),
+        };
+        let question = RunQuestion::Append { text, first_line, thresholds: None };
+        let answer = match held.ask(context, Question::Run(question))? {
+            Answer::Ok(answer) => answer,
+            Answer::Refused(why) | Answer::NotFound(why) | Answer::Starting(why) => {
+                return Ok(Some(why));
+            }
+        };
+        if let Some(why) = answer["error"].as_str() {
+            if answer["input"] == false {
+                let what = format!("cannot take in {}: {why}", path.display());
+                return Err(Failure::new(Exit::Storage, what));
+            }
+            return Ok(Some(why.to_owned()));
+        }
+    }
+}
+
+/// Files of snapshots that the log holds are made what it says; the others leave the home, because
+/// nothing in it can vouch for them. All of them as they were are among what was set aside.
+fn keep_known_snapshots(
+    disk: &Arc<dyn Disk>,
+    held: &Held,
+    before: &Path,
+    report: &mut Report,
+) -> std::io::Result<()> {
+    let dir = held.home.snapshots();
+    let other = |error: &dyn std::error::Error| std::io::Error::other(described(error));
+    // A new store has no cursor, so that every file it holds a record of is written again.
+    held.projector.projected().wait_for(held.engine.log().head().0);
+    for run_id in listed(disk, before)? {
+        let known = head_of(held.engine.log(), &run_id).map_err(|error| other(&error))?.sequence;
+        let names = disk.list(&before.join(&run_id))?;
+        for (sequence, name) in names.iter().filter_map(|name| Some((sequence_of(name)?, name))) {
+            let was = disk.read(&before.join(&run_id).join(name))?;
+            let means = "snapshots the log does not lead to: taken at other thresholds than those \
+                         in force, changed since, or of events that are lost";
+            if sequence <= known {
+                match disk.read(&dir.join(&run_id).join(name))? == was {
+                    true => report.snapshots += 1,
+                    false => report.lose("snapshots", means, &format!("{run_id}/{name}")),
+                }
+                continue;
+            }
+            for suffix in [".snapshot.json", ".md", ".coverage.json"] {
+                disk.remove_file(&dir.join(&run_id).join(format!("{sequence}{suffix}")))?;
+            }
+            let said = serde_json::from_slice::<serde_json::Value>(&was).unwrap_or_default();
+            let (kind, means) = match said["objective"] == OBJECTIVE {
+                _ if known > 0 => ("snapshots", means),
+                true => {
+                    ("service_runs", "snapshots of the service's own runs whose records are lost")
+                }
+                false => (
+                    "runs",
+                    "snapshots of runs whose events are nowhere; `compact RUN_LOG` takes them again",
+                ),
+            };
+            report.lose(kind, means, &format!("{run_id}/{name}"));
+        }
+        if known == 0 {
+            disk.remove_dir_all(&dir.join(&run_id))?;
+        }
+    }
+    Ok(())
 }
 
 fn show(context: &Context, aside: &Path, found: &Found, report: &Report, wrong: &[String]) {
@@ -349,6 +482,8 @@ fn show(context: &Context, aside: &Path, found: &Found, report: &Report, wrong: 
     line("summaries", report.outputs_adopted, " kept without knowing who asked");
     line("requests", report.ended, " ended as they had");
     line("requests", report.open, " open again");
+    line("run logs", report.run_logs, " taken in again");
+    line("snapshots", report.snapshots, " of runs as they were");
     if let Some(change) = &report.queue_change {
         context.ui.out(ui::yellow(change));
     }

@@ -19,7 +19,9 @@ use crate::export::append_only::{AppendOnly, Project, Range};
 use crate::export::{ack, quarantine};
 use crate::log::LogError;
 use crate::log::codec::Cursor;
-use crate::replay::{Compare, ReplayError, Replayed, Until, compare_files, rebuild};
+use crate::replay::{
+    Compare, ReplayError, Replayed, Until, compare_files, compare_snapshots, rebuild,
+};
 use crate::service::snapshot_files::SnapshotFiles;
 use crate::service::summaries::Summaries;
 
@@ -29,7 +31,7 @@ pub struct ReplayArgs {
     /// Stop after this event number, or at this moment (ISO 8601)
     #[arg(long, value_name = "SEQ|TIME")]
     until: Option<String>,
-    /// Compare with the live tables and the published files
+    /// Compare with the live tables, the acks, the quarantine and the snapshots of runs
     #[arg(long, conflicts_with = "until")]
     verify: bool,
 }
@@ -83,6 +85,8 @@ impl ReplayArgs {
             let (acks, quarantined) = (held.home.acks(), held.home.quarantine());
             let files = compare_files(&log, &context.machine.disk, &acks, &quarantined, false);
             replayed.differences.extend(files.map_err(|error| replay_failed(&error))?);
+            let snapshots = compare_snapshots(&log, &context.machine.disk, &held.home.snapshots());
+            replayed.differences.extend(snapshots.map_err(|error| replay_failed(&error))?);
             let disk = &context.machine.disk;
             let digests = compare::with_log(disk, &held.home.buses, &log).map_err(|error| {
                 Failure::new(Exit::Storage, "the digests cannot be compared").because(&error)
@@ -138,7 +142,8 @@ fn show(context: &Context, replayed: &Replayed, verified: bool) {
         context.ui.out(format!("{} {difference}", ui::red("differs:")));
     }
     if verified && replayed.differences.is_empty() {
-        context.ui.out(ui::green("tables, acks, quarantine and digests are what the log leads to"));
+        let what = "tables, acks, quarantine, run snapshots and digests are what the log leads to";
+        context.ui.out(ui::green(what));
     }
 }
 

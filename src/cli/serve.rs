@@ -1,5 +1,6 @@
 //! `serve` and `drain`: the same loop, until stopped or until nothing is left to do.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,12 +39,14 @@ const INTERRUPTED: i32 = 130;
 pub struct ServeArgs {}
 
 /// Process everything that may run now, publish it, and exit
+///
+/// Run logs in the watched folder (compaction.run_logs) are taken in as far as they are written.
 #[derive(Debug, Args)]
 pub struct DrainArgs {
     /// Also stay for work that may run by this moment (ISO 8601)
     #[arg(long, value_name = "T")]
     wait_until: Option<String>,
-    /// Exit with 1 when a request failed or a line was quarantined
+    /// Exit with 1 when a request failed, a line was quarantined or a run log was set aside
     #[arg(long)]
     fail_on_error: bool,
 }
@@ -63,10 +66,11 @@ impl DrainArgs {
     /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let by = self.wait_until.as_deref().map(moment).transpose()?;
-        let report = run_service(context, "drain", Until::Drained(by))?;
-        show(context, &report);
+        let (report, set_aside) = run_service(context, "drain", Until::Drained(by))?;
+        show(context, &report, &set_aside);
         let wrong = report.count("failed") + report.count("rejected") + report.count("quarantined");
-        Ok(if self.fail_on_error && wrong > 0 { Exit::Wrong } else { Exit::Done })
+        let wrong = wrong > 0 || !set_aside.is_empty();
+        Ok(if self.fail_on_error && wrong { Exit::Wrong } else { Exit::Done })
     }
 }
 
@@ -77,8 +81,13 @@ pub fn moment(text: &str) -> Result<Timestamp, Failure> {
     })
 }
 
-/// Takes the home and runs the loop in this process.
-pub fn run_service(context: &Context, command: &str, until: Until) -> Result<RunReport, Failure> {
+/// Takes the home and runs the loop in this process. Tells how it went, and which run logs were set
+/// aside and why.
+pub fn run_service(
+    context: &Context,
+    command: &str,
+    until: Until,
+) -> Result<(RunReport, BTreeMap<String, String>), Failure> {
     let held = Held::take(context, true)?.ok_or_else(|| held_by_another(context))?;
     held.is_up();
     let Held { config, home, index, flows, engine, projector, control, lock, .. } = held;
@@ -137,8 +146,7 @@ pub fn run_service(context: &Context, command: &str, until: Until) -> Result<Run
         runs: Some((Arc::clone(&desk), incoming)),
         digests: digests.as_ref().map(|digests| digests.desk.clone()),
     };
-    let run_logs = Some(run_logs).filter(|_| until == Until::Stopped);
-    let watching = RunWatch::start(disk, run_logs, desk).map_err(|error| {
+    let watching = RunWatch::start(disk, Some(run_logs), Arc::clone(&desk)).map_err(|error| {
         Failure::new(Exit::Storage, "cannot watch the folder of run logs").because(&error)
     })?;
     let ran = service.run(engine, projector, control.as_ref(), until);
@@ -153,7 +161,7 @@ pub fn run_service(context: &Context, command: &str, until: Until) -> Result<Run
     drop(control);
     engine.close().map_err(|error| super::session::engine_failed(&error))?;
     drop(lock);
-    Ok(report)
+    Ok((report, desk.all_set_aside()))
 }
 
 /// How the run of another day names itself; a run whose name cannot be made goes on.
@@ -265,11 +273,11 @@ fn stop_on_signals(stop: &StopSignal) -> Result<(), Failure> {
     }
 }
 
-fn show(context: &Context, report: &RunReport) {
+fn show(context: &Context, report: &RunReport, set_aside: &BTreeMap<String, String>) {
     if context.ui.json {
         context.ui.json(&json!({
             "lines": report.lines, "events": report.events, "commits": report.commits,
-            "outcomes": report.outcomes,
+            "outcomes": report.outcomes, "run_logs_set_aside": set_aside,
         }));
         return;
     }
@@ -282,4 +290,8 @@ fn show(context: &Context, report: &RunReport) {
         line.push_str(&format!(", {count} {outcome}"));
     }
     context.ui.out(line);
+    for (file, why) in set_aside {
+        let warning = ui::yellow("warning:");
+        context.ui.talk(format!("{warning} the run log {file} was set aside: {why}"));
+    }
 }

@@ -307,6 +307,10 @@ pub fn lost_log(disk: &dyn Disk, home: &Home) -> std::io::Result<Option<&'static
     if disk.stat(&home.acks())?.is_some_and(|stat| stat.len > 0) {
         return Ok(Some("run/ack.jsonl tells of requests"));
     }
+    let snapshots = home.snapshots();
+    if disk.stat(&snapshots)?.is_some() && !disk.list(&snapshots)?.is_empty() {
+        return Ok(Some("run/snapshots tells of runs"));
+    }
     let manifests = home.buses.join("summaries/manifest");
     let published = disk.stat(&manifests)?.is_some() && !disk.list(&manifests)?.is_empty();
     Ok(published.then_some("summaries are published"))

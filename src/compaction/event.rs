@@ -8,14 +8,15 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::payload::*;
 use super::text::Text;
-use crate::contract::hash::Digest;
-use crate::contract::json::jcs_hash;
+use crate::contract::hash::{Digest, sha256};
+use crate::contract::json::to_jcs;
 use crate::contract::time::{Timestamp, parse_instant};
 
 /// The record kind of every line.
@@ -163,8 +164,12 @@ pub enum EventError {
     /// A member has a value the contract does not allow.
     #[error("{0}")]
     Value(String),
+    /// Longer than an envelope around the largest payload.
+    #[error("longer than {LINE_BYTES_MAX} bytes")]
+    TooLong,
 }
 
+/// The members of a line beside its payload.
 #[derive(Deserialize)]
 struct Envelope<'a> {
     #[serde(borrow)]
@@ -187,20 +192,74 @@ struct Envelope<'a> {
     payload: &'a RawValue,
 }
 
-impl RunEvent {
+/// Parses the lines of one run, of which most say the same run id.
+///
+/// A line is read in one go where that can be done; whatever that stumbles over is read again, the
+/// envelope first, so that there is one wording and one order of faults.
+#[derive(Debug, Default)]
+pub struct Parser {
+    run_id: Option<Text>,
+}
+
+impl Parser {
     /// Parses and validates one line, without its line end.
-    pub fn parse(line: &[u8]) -> Result<RunEvent, EventError> {
+    pub fn parse(&mut self, line: &[u8]) -> Result<RunEvent, EventError> {
+        if line.len() <= PAYLOAD_BYTES_MAX
+            && let Ok(text) = std::str::from_utf8(line)
+            && let Ok(event) = self.parse_at_once(text)
+        {
+            return Ok(event);
+        }
+        self.parse_in_turn(line)
+    }
+
+    /// The payload is read as what the type before it says. A line that is not longer than a
+    /// payload may be has none that is too long.
+    fn parse_at_once(&mut self, line: &str) -> Result<RunEvent, serde_json::Error> {
+        let mut json = serde_json::Deserializer::from_str(line);
+        let (raw, body) = json.deserialize_map(AtOnce)?;
+        json.end()?;
+        self.event(raw, body).map_err(serde_json::Error::custom)
+    }
+
+    fn parse_in_turn(&mut self, line: &[u8]) -> Result<RunEvent, EventError> {
+        if line.len() > LINE_BYTES_MAX {
+            return Err(EventError::TooLong);
+        }
+        if line.trim_ascii_start().first() == Some(&b'[') {
+            return Err(EventError::Value("an event is an object, not an array".to_owned()));
+        }
         let raw: Envelope<'_> = serde_json::from_slice(line).map_err(EventError::Envelope)?;
-        check_envelope(&raw)?;
-        let ts = parse_instant(&raw.ts)
-            .ok()
-            .filter(|instant| instant.has_offset)
-            .ok_or_else(|| EventError::Value(format!("ts {:?} is not a UTC instant", raw.ts)))?;
-        let body = parse_body(&raw.event_type, raw.payload.get())?;
-        let event = RunEvent {
-            run_id: Text::from(&*raw.run_id),
+        let payload = raw.payload.get();
+        let raw = Members {
+            schema: raw.schema,
+            run_id: raw.run_id,
             seq: raw.seq,
-            ts: ts.at,
+            ts: raw.ts,
+            step_id: raw.step_id,
+            phase: raw.phase,
+            event_type: raw.event_type,
+            agent_role: raw.agent_role,
+            event_id: raw.event_id,
+        };
+        raw.check()?;
+        check_payload(payload)?;
+        raw.instant()?;
+        let body = parse_body(&raw.event_type, payload)?;
+        self.event(raw, body)
+    }
+
+    fn event(&mut self, raw: Members<'_>, body: Body) -> Result<RunEvent, EventError> {
+        raw.check()?;
+        let ts = raw.instant()?;
+        let run_id = match &self.run_id {
+            Some(known) if **known == *raw.run_id => known.clone(),
+            _ => self.run_id.insert(Text::from(&*raw.run_id)).clone(),
+        };
+        let event = RunEvent {
+            run_id,
+            seq: raw.seq,
+            ts,
             step_id: raw.step_id,
             phase: raw.phase,
             agent_role: raw.agent_role,
@@ -211,6 +270,13 @@ impl RunEvent {
             return Err(EventError::Value(format!("{} needs a step_id", raw.event_type)));
         }
         Ok(event)
+    }
+}
+
+impl RunEvent {
+    /// Parses and validates one line, without its line end.
+    pub fn parse(line: &[u8]) -> Result<RunEvent, EventError> {
+        Parser::default().parse(line)
     }
 
     /// The line of this event, with its line end. A verbose event is written with an empty
@@ -230,7 +296,7 @@ impl RunEvent {
         if let Some(id) = &self.given_id {
             line.insert("event_id".into(), (**id).into());
         }
-        line.insert("payload".into(), self.payload());
+        line.insert("payload".into(), json_of(&Payload(&self.body)));
         format!("{}\n", serde_json::Value::Object(line))
     }
 
@@ -244,12 +310,13 @@ impl RunEvent {
 
     /// Digest of what the event says, without its place and time: equal for a repeated append.
     pub fn content_digest(&self) -> Digest {
-        jcs_hash(&serde_json::json!([
-            self.type_name(),
-            self.step_id,
-            json_of(&self.phase),
-            self.payload(),
-        ]))
+        let content = (self.type_name(), self.step_id, self.phase, Payload(&self.body));
+        // Only what is kept as it was given can be the same in another order of members.
+        let text = match &self.body {
+            Body::RunStarted(_) | Body::Manifest(_) => to_jcs(&content),
+            _ => serde_json::to_string(&content),
+        };
+        sha256(text.expect("event payloads have string keys and finite numbers"))
     }
 
     /// What compaction does with it.
@@ -312,29 +379,34 @@ impl RunEvent {
             }
         }
     }
+}
 
-    fn payload(&self) -> serde_json::Value {
-        match &self.body {
-            Body::RunStarted(p) => json_of(p),
-            Body::RunStopped(p) => json_of(p),
-            Body::PlanDone(p) => json_of(p),
-            Body::ActDone(p) => json_of(p),
-            Body::ObserveDone(p) => json_of(p),
-            Body::Manifest(p) => json_of(p),
-            Body::ChunksSeen(p) => json_of(p),
-            Body::ClaimAdded(p) => json_of(p),
-            Body::EvidenceAttached(p) => json_of(p),
-            Body::ClaimVerified(p) | Body::ClaimRetracted(p) => json_of(p),
-            Body::ConflictRecorded(p) => json_of(p),
-            Body::ConflictResolved(p) => json_of(p),
-            Body::QuestionOpened(p) | Body::QuestionClosed(p) => json_of(p),
-            Body::ConstraintSet(p) | Body::ConstraintViolated(p) => json_of(p),
-            Body::FailureRecorded(p) => json_of(p),
-            Body::FailureResolved(p) => json_of(p),
-            Body::PolicyChanged(p) => json_of(p),
-            Body::SnapshotWritten(p) => json_of(p),
-            Body::CompactionFailed(p) => json_of(p),
-            Body::Noted(_) | Body::Verbose { .. } => serde_json::json!({}),
+/// What an event says, as it is written.
+struct Payload<'a>(&'a Body);
+
+impl Serialize for Payload<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Body::RunStarted(p) => p.serialize(serializer),
+            Body::RunStopped(p) => p.serialize(serializer),
+            Body::PlanDone(p) => p.serialize(serializer),
+            Body::ActDone(p) => p.serialize(serializer),
+            Body::ObserveDone(p) => p.serialize(serializer),
+            Body::Manifest(p) => p.serialize(serializer),
+            Body::ChunksSeen(p) => p.serialize(serializer),
+            Body::ClaimAdded(p) => p.serialize(serializer),
+            Body::EvidenceAttached(p) => p.serialize(serializer),
+            Body::ClaimVerified(p) | Body::ClaimRetracted(p) => p.serialize(serializer),
+            Body::ConflictRecorded(p) => p.serialize(serializer),
+            Body::ConflictResolved(p) => p.serialize(serializer),
+            Body::QuestionOpened(p) | Body::QuestionClosed(p) => p.serialize(serializer),
+            Body::ConstraintSet(p) | Body::ConstraintViolated(p) => p.serialize(serializer),
+            Body::FailureRecorded(p) => p.serialize(serializer),
+            Body::FailureResolved(p) => p.serialize(serializer),
+            Body::PolicyChanged(p) => p.serialize(serializer),
+            Body::SnapshotWritten(p) => p.serialize(serializer),
+            Body::CompactionFailed(p) => p.serialize(serializer),
+            Body::Noted(_) | Body::Verbose { .. } => serializer.collect_map::<&str, (), _>([]),
         }
     }
 }
@@ -359,67 +431,199 @@ fn json_of<T: Serialize + ?Sized>(value: &T) -> serde_json::Value {
     serde_json::to_value(value).expect("event payloads have string keys and finite numbers")
 }
 
-fn check_envelope(raw: &Envelope<'_>) -> Result<(), EventError> {
-    let fault = if raw.schema != SCHEMA {
-        Some(format!("schema is {:?}, expected {SCHEMA:?}", raw.schema))
-    } else if !is_run_id(&raw.run_id) {
-        Some(format!("run_id {:?} must be 1 to 128 of A-Z a-z 0-9 . _ -", raw.run_id))
-    } else if raw.seq == 0 {
-        Some("seq starts at 1".to_owned())
-    } else if raw.step_id == Some(0) {
-        Some("step_id starts at 1".to_owned())
-    } else if raw.event_type.is_empty() {
-        Some("type is empty".to_owned())
-    } else if raw.event_id.as_ref().is_some_and(|id| id.is_empty()) {
-        Some("event_id is empty".to_owned())
-    } else if !raw.payload.get().starts_with('{') {
-        Some("payload is not an object".to_owned())
-    } else if raw.payload.get().len() > PAYLOAD_BYTES_MAX {
-        Some(format!("payload has {} bytes, over {PAYLOAD_BYTES_MAX}", raw.payload.get().len()))
+/// The members of a line beside its payload.
+struct Members<'a> {
+    schema: Cow<'a, str>,
+    run_id: Cow<'a, str>,
+    seq: u64,
+    ts: Cow<'a, str>,
+    step_id: Option<u64>,
+    phase: Phase,
+    event_type: Cow<'a, str>,
+    agent_role: Option<AgentRole>,
+    event_id: Option<Text>,
+}
+
+impl Members<'_> {
+    fn check(&self) -> Result<(), EventError> {
+        let fault = if self.schema != SCHEMA {
+            Some(format!("schema is {:?}, expected {SCHEMA:?}", self.schema))
+        } else if !is_run_id(&self.run_id) {
+            Some(format!("run_id {:?} must be 1 to 128 of A-Z a-z 0-9 . _ -", self.run_id))
+        } else if self.seq == 0 {
+            Some("seq starts at 1".to_owned())
+        } else if self.step_id == Some(0) {
+            Some("step_id starts at 1".to_owned())
+        } else if self.event_type.is_empty() {
+            Some("type is empty".to_owned())
+        } else if self.event_id.as_ref().is_some_and(|id| id.is_empty()) {
+            Some("event_id is empty".to_owned())
+        } else {
+            None
+        };
+        fault.map_or(Ok(()), |message| Err(EventError::Value(message)))
+    }
+
+    fn instant(&self) -> Result<Timestamp, EventError> {
+        let instant = parse_instant(&self.ts).ok().filter(|instant| instant.has_offset);
+        let instant = instant
+            .ok_or_else(|| EventError::Value(format!("ts {:?} is not a UTC instant", self.ts)))?;
+        Ok(instant.at)
+    }
+}
+
+fn check_payload(payload: &str) -> Result<(), EventError> {
+    let fault = if !payload.starts_with('{') {
+        "payload is not an object".to_owned()
+    } else if payload.len() > PAYLOAD_BYTES_MAX {
+        format!("payload has {} bytes, over {PAYLOAD_BYTES_MAX}", payload.len())
     } else {
-        None
+        return Ok(());
     };
-    fault.map_or(Ok(()), |message| Err(EventError::Value(message)))
+    Err(EventError::Value(fault))
 }
 
 fn parse_body(event_type: &str, payload: &str) -> Result<Body, EventError> {
-    fn read<T: DeserializeOwned>(event_type: &str, payload: &str) -> Result<T, EventError> {
-        serde_json::from_str(payload)
-            .map_err(|source| EventError::Payload { event_type: event_type.to_owned(), source })
+    let mut json = serde_json::Deserializer::from_str(payload);
+    let body = BodyOf(event_type).deserialize(&mut json);
+    body.and_then(|body| json.end().map(|()| body))
+        .map_err(|source| EventError::Payload { event_type: event_type.to_owned(), source })
+}
+
+/// The name of a member of a line.
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "snake_case")]
+enum Member {
+    Schema,
+    RunId,
+    Seq,
+    Ts,
+    StepId,
+    Phase,
+    Type,
+    AgentRole,
+    EventId,
+    Payload,
+    #[serde(other)]
+    Other,
+}
+
+/// Text that is borrowed where it can be.
+#[derive(Deserialize)]
+struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// Reads a whole line whose type stands before its payload.
+struct AtOnce;
+
+impl<'de> Visitor<'de> for AtOnce {
+    type Value = (Members<'de>, Body);
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a run event")
     }
-    macro_rules! body {
-        ($variant:ident) => {
-            read(event_type, payload).map(Body::$variant)
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let (mut schema, mut run_id, mut ts, mut event_type) = (None, None, None, None);
+        let (mut seq, mut step_id, mut phase) = (None, None, None);
+        let (mut agent_role, mut event_id, mut body) = (None, None, None);
+        while let Some(member) = map.next_key()? {
+            let again = match member {
+                Member::Schema => schema.replace(map.next_value::<Borrowed<'_>>()?.0).is_some(),
+                Member::RunId => run_id.replace(map.next_value::<Borrowed<'_>>()?.0).is_some(),
+                Member::Seq => seq.replace(map.next_value::<u64>()?).is_some(),
+                Member::Ts => ts.replace(map.next_value::<Borrowed<'_>>()?.0).is_some(),
+                Member::StepId => step_id.replace(map.next_value::<Option<u64>>()?).is_some(),
+                Member::Phase => phase.replace(map.next_value::<Phase>()?).is_some(),
+                Member::Type => event_type.replace(map.next_value::<Borrowed<'_>>()?.0).is_some(),
+                Member::AgentRole => {
+                    agent_role.replace(map.next_value::<Option<AgentRole>>()?).is_some()
+                }
+                Member::EventId => event_id.replace(map.next_value::<Option<Text>>()?).is_some(),
+                Member::Payload => {
+                    let event_type = event_type.as_deref();
+                    let event_type = event_type.ok_or_else(|| A::Error::missing_field("type"))?;
+                    body.replace(map.next_value_seed(BodyOf(event_type))?).is_some()
+                }
+                Member::Other => {
+                    map.next_value::<IgnoredAny>()?;
+                    false
+                }
+            };
+            if again {
+                return Err(A::Error::custom("a member stands twice"));
+            }
+        }
+        let missing = |name| move || A::Error::missing_field(name);
+        let members = Members {
+            schema: schema.ok_or_else(missing("schema"))?,
+            run_id: run_id.ok_or_else(missing("run_id"))?,
+            seq: seq.ok_or_else(missing("seq"))?,
+            ts: ts.ok_or_else(missing("ts"))?,
+            step_id: step_id.ok_or_else(missing("step_id"))?,
+            phase: phase.ok_or_else(missing("phase"))?,
+            event_type: event_type.ok_or_else(missing("type"))?,
+            agent_role: agent_role.flatten(),
+            event_id: event_id.flatten(),
         };
+        Ok((members, body.ok_or_else(missing("payload"))?))
     }
-    match event_type {
-        "RUN_STARTED" => body!(RunStarted),
-        "RUN_STOPPED" => body!(RunStopped),
-        "PLAN_DONE" => body!(PlanDone),
-        "ACT_DONE" => body!(ActDone),
-        "OBSERVE_DONE" => body!(ObserveDone),
-        "CONTEXT_MANIFEST_WRITTEN" => body!(Manifest),
-        "CHUNKS_SEEN" => body!(ChunksSeen),
-        "CLAIM_ADDED" => body!(ClaimAdded),
-        "EVIDENCE_ATTACHED" => body!(EvidenceAttached),
-        "CLAIM_VERIFIED" => body!(ClaimVerified),
-        "CLAIM_RETRACTED" => body!(ClaimRetracted),
-        "CONFLICT_RECORDED" => body!(ConflictRecorded),
-        "CONFLICT_RESOLVED" => body!(ConflictResolved),
-        "QUESTION_OPENED" => body!(QuestionOpened),
-        "QUESTION_CLOSED" => body!(QuestionClosed),
-        "CONSTRAINT_SET" => body!(ConstraintSet),
-        "CONSTRAINT_VIOLATED" => body!(ConstraintViolated),
-        "FAILURE_RECORDED" => body!(FailureRecorded),
-        "FAILURE_RESOLVED" => body!(FailureResolved),
-        "POLICY_CHANGED" => body!(PolicyChanged),
-        "SNAPSHOT_WRITTEN" => body!(SnapshotWritten),
-        "COMPACTION_FAILED" => body!(CompactionFailed),
-        "OVERRIDE_SET" => Ok(Body::Noted(Noted::OverrideSet)),
-        "LOOP_DETECTED" => Ok(Body::Noted(Noted::LoopDetected)),
-        "BUDGET_WARNING" => Ok(Body::Noted(Noted::BudgetWarning)),
-        "HANDOFF" => Ok(Body::Noted(Noted::Handoff)),
-        other => Ok(Body::Verbose { name: other.into(), known: VERBOSE.contains(&other) }),
+}
+
+/// Reads a payload, which must be an object, as what an event type says.
+struct BodyOf<'t>(&'t str);
+
+impl<'de> DeserializeSeed<'de> for BodyOf<'_> {
+    type Value = Body;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Body, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for BodyOf<'_> {
+    type Value = Body;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Body, A::Error> {
+        macro_rules! body {
+            ($variant:ident) => {
+                Deserialize::deserialize(MapAccessDeserializer::new(map)).map(Body::$variant)
+            };
+        }
+        let unread = match self.0 {
+            "RUN_STARTED" => return body!(RunStarted),
+            "RUN_STOPPED" => return body!(RunStopped),
+            "PLAN_DONE" => return body!(PlanDone),
+            "ACT_DONE" => return body!(ActDone),
+            "OBSERVE_DONE" => return body!(ObserveDone),
+            "CONTEXT_MANIFEST_WRITTEN" => return body!(Manifest),
+            "CHUNKS_SEEN" => return body!(ChunksSeen),
+            "CLAIM_ADDED" => return body!(ClaimAdded),
+            "EVIDENCE_ATTACHED" => return body!(EvidenceAttached),
+            "CLAIM_VERIFIED" => return body!(ClaimVerified),
+            "CLAIM_RETRACTED" => return body!(ClaimRetracted),
+            "CONFLICT_RECORDED" => return body!(ConflictRecorded),
+            "CONFLICT_RESOLVED" => return body!(ConflictResolved),
+            "QUESTION_OPENED" => return body!(QuestionOpened),
+            "QUESTION_CLOSED" => return body!(QuestionClosed),
+            "CONSTRAINT_SET" => return body!(ConstraintSet),
+            "CONSTRAINT_VIOLATED" => return body!(ConstraintViolated),
+            "FAILURE_RECORDED" => return body!(FailureRecorded),
+            "FAILURE_RESOLVED" => return body!(FailureResolved),
+            "POLICY_CHANGED" => return body!(PolicyChanged),
+            "SNAPSHOT_WRITTEN" => return body!(SnapshotWritten),
+            "COMPACTION_FAILED" => return body!(CompactionFailed),
+            "OVERRIDE_SET" => Body::Noted(Noted::OverrideSet),
+            "LOOP_DETECTED" => Body::Noted(Noted::LoopDetected),
+            "BUDGET_WARNING" => Body::Noted(Noted::BudgetWarning),
+            "HANDOFF" => Body::Noted(Noted::Handoff),
+            other => Body::Verbose { name: other.into(), known: VERBOSE.contains(&other) },
+        };
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(unread)
     }
 }
 
@@ -470,5 +674,118 @@ mod tests {
         let event = RunEvent::parse(text.as_bytes()).unwrap();
         assert_eq!(RunEvent::parse(event.to_line().trim_end().as_bytes()).unwrap(), event);
         assert_eq!(event.event_id(), "r:1");
+    }
+
+    /// Lines of every type, with odd spellings among them.
+    fn samples() -> Vec<String> {
+        let mut lines: Vec<String> = Vec::new();
+        for index in 0..5 {
+            let events = super::super::tuning::shapes::generate(3, index, 60);
+            lines.extend(events.iter().map(|event| event.to_line().trim_end().to_owned()));
+        }
+        lines.push(line("CLAIM_ADDED", "3", r#"{"claim_id":"\u00e9","statement":"☃\n\"x\""}"#));
+        lines.push(line("TOOL_CALLED", "null", r#"{"deep":[[{"a":[1e9,-0.5,"\ud83d\ude00"]}]]}"#));
+        lines.push(line("HANDOFF", "1", "{}").replace(r#""seq":1,"#, r#""seq":1,"extra":[{}],"#));
+        lines.push(line("HANDOFF", "1", "{}").replace(r#""phase""#, r#""event_id":"e","phase""#));
+        lines
+    }
+
+    #[test]
+    fn reading_at_once_is_reading_in_turn() {
+        let mut random = 88_172_645_463_325_252_u64;
+        let mut next = |bound: usize| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            usize::try_from(random % bound as u64).unwrap()
+        };
+        const ODD: &[u8] = b"\"{}[],:09-e n\\\n\xc3\xff";
+        let mut refused = 0;
+        for sample in samples() {
+            let whole = Parser::default().parse_at_once(&sample).unwrap();
+            assert_eq!(whole, Parser::default().parse_in_turn(sample.as_bytes()).unwrap());
+            for _ in 0..40 {
+                let mut bytes = sample.clone().into_bytes();
+                for _ in 0..=next(3) {
+                    let at = next(bytes.len());
+                    match next(4) {
+                        0 => drop(bytes.remove(at)),
+                        1 => bytes.insert(at, ODD[next(ODD.len())]),
+                        2 => bytes[at] = ODD[next(ODD.len())],
+                        _ => {
+                            let part = bytes[at..bytes.len().min(at + next(40))].to_vec();
+                            let to = next(bytes.len());
+                            bytes.splice(to..to, part);
+                        }
+                    }
+                }
+                let in_turn = Parser::default().parse_in_turn(&bytes);
+                let text = std::str::from_utf8(&bytes);
+                let at_once = text.ok().and_then(|text| Parser::default().parse_at_once(text).ok());
+                match (at_once, &in_turn) {
+                    (Some(event), Ok(other)) => assert_eq!(event, *other),
+                    (Some(event), Err(error)) => panic!("{event:?} but {error}"),
+                    (None, _) => refused += 1,
+                }
+                let parsed = RunEvent::parse(&bytes).map_err(|error| error.to_string());
+                assert_eq!(parsed, in_turn.map_err(|error| error.to_string()));
+            }
+        }
+        assert!(refused > 1000, "{refused}");
+    }
+
+    #[test]
+    fn members_may_stand_in_any_order_but_only_once() {
+        let good = line("CLAIM_ADDED", "1", r#"{"claim_id":"c","statement":"s"}"#);
+        let value: serde_json::Map<_, _> = serde_json::from_str(&good).unwrap();
+        let backwards: serde_json::Map<_, _> = value.into_iter().rev().collect();
+        let backwards = serde_json::to_string(&backwards).unwrap();
+        assert_eq!(
+            RunEvent::parse(backwards.as_bytes()).unwrap(),
+            RunEvent::parse(good.as_bytes()).unwrap()
+        );
+        for twice in [r#""seq":1,"#, r#""type":"CLAIM_ADDED","#, r#""phase":"ACT","#] {
+            assert!(RunEvent::parse(good.replace(twice, &twice.repeat(2)).as_bytes()).is_err());
+        }
+    }
+
+    #[test]
+    fn an_array_is_no_object_anywhere() {
+        let refused = |text: &str| RunEvent::parse(text.as_bytes()).unwrap_err().to_string();
+        let array =
+            r#"["run_event.v1","r",1,"2026-01-14T09:00:00Z",1,"ACT","HANDOFF",null,null,{}]"#;
+        assert_eq!(refused(array), "an event is an object, not an array");
+        let evidence = |evidence: &str| {
+            let payload = format!(r#"{{"claim_id":"c","evidence":{evidence}}}"#);
+            line("EVIDENCE_ATTACHED", "1", &payload)
+        };
+        let span = r#"{"start":1,"end":2}"#;
+        let pointer = |span: &str| {
+            format!(r#"{{"evidence_id":"e","chunk_id":"c","span":{span},"source_id":"s"}}"#)
+        };
+        assert!(RunEvent::parse(evidence(&pointer(span)).as_bytes()).is_ok());
+        assert!(refused(&evidence(&pointer(r#"[1,2,"char"]"#))).contains("expected an object"));
+        let flat = format!(r#"["e","c",{span},"s",null,null]"#);
+        assert!(refused(&evidence(&flat)).contains("expected an object"));
+        assert!(refused(&line("QUESTION_OPENED", "1", r#"["q","t"]"#)).contains("not an object"));
+    }
+
+    #[test]
+    fn the_digest_of_what_an_event_says_ignores_order_place_and_time() {
+        let digest = |text: &str| RunEvent::parse(text.as_bytes()).unwrap().content_digest();
+        let manifest = |filters: &str| {
+            let payload = format!(
+                r#"{{"manifest_id":"m","candidate_chunk_ids":[],"selected_chunk_ids":[],"excluded":[],"filters":{filters},"reranker":null,"acceptance_threshold":0.5,"max_score":null}}"#
+            );
+            line("CONTEXT_MANIFEST_WRITTEN", "1", &payload)
+        };
+        let one = manifest(r#"{"a":1,"b":{"c":2,"d":3}}"#);
+        let other = manifest(r#"{"b":{"d":3,"c":2},"a":1}"#);
+        assert_eq!(digest(&one), digest(&other.replace("09:00:00Z", "10:00:00Z")));
+        assert_ne!(digest(&one), digest(&manifest("{}")));
+        let claim = line("CLAIM_ADDED", "1", r#"{"claim_id":"c","statement":"s"}"#);
+        let turned = line("CLAIM_ADDED", "1", r#"{"statement":"s","claim_id":"c"}"#);
+        assert_eq!(digest(&claim), digest(&turned));
+        assert_ne!(digest(&claim), digest(&claim.replace(r#""step_id":1"#, r#""step_id":2"#)));
     }
 }

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
+use super::payload::Object;
 use super::text::Text;
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::json::jcs_hash;
@@ -51,7 +52,7 @@ impl<'de> Deserialize<'de> for Span {
             #[serde(default)]
             unit: SpanUnit,
         }
-        let Raw { start, end, unit } = Raw::deserialize(deserializer)?;
+        let Object(Raw { start, end, unit }) = Object::deserialize(deserializer)?;
         if end < start {
             return Err(serde::de::Error::custom("a span must not end before it starts"));
         }

@@ -130,10 +130,7 @@ impl SnapshotStore {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
             Err(source) => return Err(io_at("list", &dir)(source)),
         };
-        let mut sequences: Vec<u64> = names
-            .iter()
-            .filter_map(|name| name.strip_suffix(SNAPSHOT_SUFFIX)?.parse().ok())
-            .collect();
+        let mut sequences: Vec<u64> = names.iter().filter_map(|name| sequence_of(name)).collect();
         sequences.sort_unstable();
         for (index, sequence) in sequences.iter().enumerate() {
             let expected = index as u64 + 1;
@@ -261,6 +258,11 @@ impl SnapshotStore {
         }
         self.disk.replace(path, bytes, FILE_MODE).map_err(io_at("write", path))
     }
+}
+
+/// The place in its run of the snapshot that a file name says it is.
+pub fn sequence_of(name: &str) -> Option<u64> {
+    name.strip_suffix(SNAPSHOT_SUFFIX)?.parse().ok()
 }
 
 /// A snapshot that needed its second try once needs only the first when it is built again.

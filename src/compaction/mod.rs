@@ -21,6 +21,7 @@ pub mod event;
 pub mod evidence;
 pub mod files;
 pub mod fold;
+pub mod lines;
 pub mod narrative;
 pub mod payload;
 pub mod reader;

@@ -1,11 +1,55 @@
 //! The payloads of `run_event.v1`, one struct per event type that carries state. Unknown members
 //! are ignored; a member listed without `default` or `Option` must be there.
 
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::evidence::Span;
 use super::text::Text;
+
+/// A member that is an object. What serde derives would also take an array with the members in
+/// order, which no schema of ours allows.
+pub(super) struct Object<T>(pub T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+        deserializer.deserialize_map(Members(PhantomData))
+    }
+}
+
+fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {
+    Object::deserialize(from).map(|Object(value)| value)
+}
+
+fn object_or_null<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Option::<Object<T>>::deserialize(from).map(|value| value.map(|Object(value)| value))
+}
+
+fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    let objects = Vec::<Object<T>>::deserialize(from)?;
+    Ok(objects.into_iter().map(|Object(value)| value).collect())
+}
 
 /// How hard provenance gaps are judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,11 +194,12 @@ pub struct Manifest {
     /// What entered the prompt.
     pub selected_chunk_ids: Vec<Text>,
     /// What was left out, and why.
+    #[serde(deserialize_with = "objects")]
     pub excluded: Vec<Excluded>,
     /// The filters applied, as given.
     pub filters: Value,
     /// The reranker, when there was one.
-    #[serde(deserialize_with = "Option::deserialize")]
+    #[serde(deserialize_with = "object_or_null")]
     pub reranker: Option<Reranker>,
     /// Below this score nothing counts as evidence.
     #[serde(deserialize_with = "Option::deserialize")]
@@ -219,6 +264,7 @@ pub struct EvidenceAttached {
     /// The claim it supports.
     pub claim_id: Text,
     /// The pointer.
+    #[serde(deserialize_with = "object")]
     pub evidence: Evidence,
 }
 
@@ -345,5 +391,6 @@ pub struct CompactionFailed {
     /// How often it was tried.
     pub attempt: u64,
     /// Every check and how it ended.
+    #[serde(deserialize_with = "objects")]
     pub checks: Vec<super::snapshot::Check>,
 }

@@ -4,17 +4,21 @@
 //! later. A repeat of an earlier event, told by the producer's own event id, keeps its place in
 //! the sequence but counts for nothing; the same id with other content is corruption.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::event::{Body, EventError, LINE_BYTES_MAX, RunEvent};
+use super::lines::{self, Line};
 use super::text::Text;
 use crate::contract::hash::Digest;
 use crate::os::{Disk, DiskFile, Open};
 
-const READ_BYTES: usize = 1 << 20;
+/// Bytes parsed at once: enough to keep every core busy, little enough to hold in memory.
+const BLOCK_BYTES: usize = 2 << 20;
+
+const _: () = assert!(LINE_BYTES_MAX < BLOCK_BYTES);
 
 /// Why a run log cannot be read on.
 #[derive(Debug, thiserror::Error)]
@@ -30,12 +34,6 @@ pub enum LogError {
         /// What is wrong.
         source: EventError,
     },
-    /// A line is longer than any event.
-    #[error("line {line} is longer than {LINE_BYTES_MAX} bytes")]
-    TooLong {
-        /// 1-based.
-        line: u64,
-    },
     /// An event id names two different events.
     #[error("line {line}: event_id {id} was used for another event")]
     IdReused {
@@ -50,8 +48,12 @@ pub enum LogError {
 pub struct RunLogReader {
     file: Arc<dyn DiskFile>,
     offset: u64,
-    buffer: Vec<u8>,
-    used: usize,
+    /// What was read and not parsed yet.
+    rest: Vec<u8>,
+    /// The lines that were.
+    ready: VecDeque<Line>,
+    /// How many of them there were so far.
+    lines: u64,
     line: u64,
     at_end: bool,
     repeats: Repeats,
@@ -65,8 +67,9 @@ impl RunLogReader {
         Ok(RunLogReader {
             file: disk.open(path, Open::Read)?,
             offset: 0,
-            buffer: Vec::new(),
-            used: 0,
+            rest: Vec::new(),
+            ready: VecDeque::new(),
+            lines: 0,
             line: 0,
             at_end: false,
             repeats: Repeats::default(),
@@ -77,24 +80,18 @@ impl RunLogReader {
     /// The next event, or `None` at the end.
     pub fn next_event(&mut self) -> Result<Option<RunEvent>, LogError> {
         loop {
-            if let Some(length) = self.line_length() {
-                let line = self.used..self.used + length;
-                self.used += length + 1;
-                self.line += 1;
-                if self.buffer[line.clone()].iter().all(u8::is_ascii_whitespace) {
-                    continue;
-                }
-                let event = RunEvent::parse(&self.buffer[line])
-                    .map_err(|source| LogError::Line { line: self.line, source })?;
-                return self.admit(event).map(Some);
-            }
-            if self.buffer.len() - self.used > LINE_BYTES_MAX {
-                return Err(LogError::TooLong { line: self.line + 1 });
+            if let Some(line) = self.ready.pop_front() {
+                self.line = line.number;
+                let event =
+                    line.event.map_err(|source| LogError::Line { line: line.number, source })?;
+                let admitted = self.repeats.admit(event, line.digest);
+                let reused = |id| LogError::IdReused { line: line.number, id };
+                return admitted.map(Some).map_err(reused);
             }
             if self.at_end {
-                return self.last_line();
+                return Ok(None);
             }
-            self.refill()?;
+            self.read_block()?;
         }
     }
 
@@ -108,41 +105,49 @@ impl RunLogReader {
         self.offset
     }
 
-    fn line_length(&self) -> Option<usize> {
-        self.buffer[self.used..].iter().position(|byte| *byte == b'\n')
-    }
-
-    fn refill(&mut self) -> Result<(), LogError> {
-        self.buffer.drain(..self.used);
-        self.used = 0;
-        let kept = self.buffer.len();
-        self.buffer.resize(kept + READ_BYTES, 0);
-        let count = self.file.read_at(&mut self.buffer[kept..], self.offset)?;
-        self.buffer.truncate(kept + count);
-        self.offset += count as u64;
-        self.at_end = count == 0;
+    /// Reads on and parses every whole line there is.
+    fn read_block(&mut self) -> Result<(), LogError> {
+        let mut filled = self.rest.len();
+        self.rest.resize(filled + BLOCK_BYTES, 0);
+        while filled < self.rest.len() && !self.at_end {
+            let count = self.file.read_at(&mut self.rest[filled..], self.offset)?;
+            self.at_end = count == 0;
+            self.offset += count as u64;
+            filled += count;
+        }
+        self.rest.truncate(filled);
+        let whole = memchr::memrchr(b'\n', &self.rest).map_or(0, |end| end + 1);
+        let parsed = lines::parse(&self.rest[..whole], self.lines + 1);
+        let failed = parsed.last().is_some_and(|line| line.event.is_err());
+        self.ready.extend(parsed);
+        self.lines += lines::count(&self.rest[..whole]);
+        self.rest.drain(..whole);
+        if failed {
+            self.at_end = true;
+            self.rest.clear();
+        } else if self.rest.len() > LINE_BYTES_MAX {
+            self.refuse(EventError::TooLong);
+        } else if self.at_end {
+            self.last_line();
+        }
         Ok(())
     }
 
-    fn last_line(&mut self) -> Result<Option<RunEvent>, LogError> {
-        let rest = self.used..self.buffer.len();
-        self.used = self.buffer.len();
-        if self.buffer[rest.clone()].iter().all(u8::is_ascii_whitespace) {
-            return Ok(None);
-        }
-        self.line += 1;
-        match RunEvent::parse(&self.buffer[rest]) {
-            Ok(event) => self.admit(event).map(Some),
-            Err(_) => {
-                self.unfinished = true;
-                Ok(None)
-            }
-        }
+    /// Lets the lines before it be read first.
+    fn refuse(&mut self, error: EventError) {
+        self.at_end = true;
+        let (number, place) = (self.lines + 1, 0..0);
+        self.ready.push_back(Line { number, place, event: Err(error), digest: None });
     }
 
-    fn admit(&mut self, event: RunEvent) -> Result<RunEvent, LogError> {
-        let line = self.line;
-        self.repeats.admit(event).map_err(|id| LogError::IdReused { line, id })
+    /// A last line without its end counts when it is an event, else it is left for later.
+    fn last_line(&mut self) {
+        for line in lines::parse(&self.rest, self.lines + 1) {
+            match line.event {
+                Ok(_) => self.ready.push_back(line),
+                Err(_) => self.unfinished = true,
+            }
+        }
     }
 
     /// Events that repeat an earlier one.
@@ -161,10 +166,10 @@ pub struct Repeats {
 
 impl Repeats {
     /// The event, turned into one that counts for nothing when it repeats an earlier one; the id
-    /// as an error when it belongs to another event.
-    pub fn admit(&mut self, mut event: RunEvent) -> Result<RunEvent, Text> {
-        let Some(id) = event.given_id.clone() else { return Ok(event) };
-        let digest = event.content_digest();
+    /// as an error when it belongs to another event. `digest` is that of the content, which an
+    /// event without an id of its own does not need.
+    pub fn admit(&mut self, mut event: RunEvent, digest: Option<Digest>) -> Result<RunEvent, Text> {
+        let (Some(id), Some(digest)) = (event.given_id.clone(), digest) else { return Ok(event) };
         match self.ids.get(&id) {
             None => {
                 self.ids.insert(id, digest);

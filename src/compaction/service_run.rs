@@ -6,8 +6,9 @@
 //! snapshots. An attempt is written when it ends, as one block, so steps never interleave however
 //! many workers there are. However long the service lives, what it keeps is bounded: the run is
 //! cut into segments `<run_id>.<n>`, each ending after [`SEGMENT_REQUESTS_MAX`] attempts or before
-//! its state would pass [`SEGMENT_STATE_BYTES_MAX`]. A segment whose snapshot fails its checks
-//! twice ends with SYSTEM_ERROR and the next attempt opens the next segment.
+//! its state would pass [`SEGMENT_STATE_BYTES_MAX`]. A snapshot that fails its checks is built once
+//! more from the segment as whoever drives this derives it anew ([`Again`], [`Refold`]); when that
+//! one fails too, the segment ends with SYSTEM_ERROR and the next attempt opens the next segment.
 //!
 //! It stores nothing and reads no log: whoever drives it does.
 
@@ -16,7 +17,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::build::{Attempt, Built, Form};
-use super::compactor::{Compactor, Previous, stop_events};
+use super::compactor::{Compactor, stop_events};
 use super::event::{Body, Phase, RunEvent};
 use super::payload::*;
 use super::snapshot::Snapshot;
@@ -34,7 +35,8 @@ pub const CLAIM_POINTERS_MAX: usize = 32;
 /// Chunk ids one event carries; more go into further events.
 pub const EVENT_CHUNKS_MAX: usize = 256;
 
-const OBJECTIVE: &str = "Turn every accepted summary request into exactly one recorded outcome";
+/// What every segment is for; tells them from the runs of others.
+pub const OBJECTIVE: &str = "Turn every accepted summary request into exactly one recorded outcome";
 const DONE: &str = "every attempt of this segment ended as produced, skipped or failed";
 
 /// Thresholds that leave the snapshot to the close of a segment.
@@ -140,6 +142,49 @@ pub enum Emitted {
     },
 }
 
+/// Derives a segment anew, from its first event up to and with the one named by its number: what
+/// the second try is built from. `None` when that cannot be done.
+pub type Again<'a> = &'a mut dyn FnMut(&Text, u64) -> Option<Compactor>;
+
+/// A segment folded from what another life of the same facts emits, up to one of its events.
+#[derive(Debug, Clone)]
+pub struct Refold {
+    segment: Text,
+    to_seq: u64,
+    compactor: Option<Compactor>,
+}
+
+impl Refold {
+    /// Nothing folded yet.
+    pub fn new(segment: &Text, to_seq: u64) -> Refold {
+        let compactor = Some(Compactor::new(AT_CLOSE_ONLY));
+        Refold { segment: segment.clone(), to_seq, compactor }
+    }
+
+    /// Takes in what was emitted next.
+    pub fn take(&mut self, emitted: &Emitted) {
+        let Some(compactor) = &mut self.compactor else { return };
+        let here = compactor.fold_state().seq;
+        match emitted {
+            _ if here >= self.to_seq => {}
+            Emitted::Event(event) if event.run_id == self.segment => {
+                if compactor.fold(event).is_err() {
+                    self.compactor = None;
+                }
+            }
+            Emitted::Snapshot(built) if built.snapshot.run_id == self.segment => {
+                compactor.adopt(built.previous.clone());
+            }
+            Emitted::Event(_) | Emitted::Snapshot(_) | Emitted::SegmentFailed { .. } => {}
+        }
+    }
+
+    /// The segment as of that event, if it was reached.
+    pub fn finish(self) -> Option<Compactor> {
+        self.compactor.filter(|compactor| compactor.fold_state().seq == self.to_seq)
+    }
+}
+
 /// `<run_id>.<n>` in its two parts.
 pub fn segment_of(segment: &str) -> Option<(String, u64)> {
     let (run_id, number) = segment.rsplit_once('.')?;
@@ -168,9 +213,6 @@ struct InFlight {
 struct Segment {
     run_id: Text,
     compactor: Compactor,
-    /// What the retry folds again.
-    events: Vec<RunEvent>,
-    cuts: Vec<(u64, Previous)>,
     attempts: u64,
     state_bytes: usize,
     last_at: Timestamp,
@@ -221,7 +263,7 @@ impl ServiceRun {
     }
 
     /// Applies the next committed fact.
-    pub fn apply(&mut self, at: Timestamp, fact: &Fact) -> Vec<Emitted> {
+    pub fn apply(&mut self, at: Timestamp, fact: &Fact, again: Again<'_>) -> Vec<Emitted> {
         let mut out = Vec::new();
         match fact {
             Fact::Started => self.in_flight.clear(),
@@ -256,13 +298,13 @@ impl ServiceRun {
                 let mut step = self.begun(request_id);
                 step.claim(at, summary_id, *sources, pointers);
                 step.observe(at, true);
-                self.write(step, at, &mut out);
+                self.write(step, at, again, &mut out);
             }
             Fact::Dropped { request_id } => drop(self.in_flight.remove(request_id)),
             Fact::Skipped { request_id } => {
                 let mut step = self.begun(request_id);
                 step.observe(at, false);
-                self.write(step, at, &mut out);
+                self.write(step, at, again, &mut out);
             }
             Fact::Failed { request_id, signal_type, severity, fingerprint, place, why } => {
                 let mut step = self.begun(request_id);
@@ -278,21 +320,21 @@ impl ServiceRun {
                         why: why.clone(),
                     },
                 );
-                self.write(step, at, &mut out);
+                self.write(step, at, again, &mut out);
             }
             Fact::Finished => {
                 self.in_flight.clear();
-                self.close(&mut out);
+                self.close(again, &mut out);
             }
         }
         out
     }
 
     /// Takes a snapshot of the open segment now, if anything happened since the last one.
-    pub fn snapshot_now(&mut self) -> Vec<Emitted> {
+    pub fn snapshot_now(&mut self, again: Again<'_>) -> Vec<Emitted> {
         let mut out = Vec::new();
         if self.open.as_ref().is_some_and(|open| open.compactor.has_news()) {
-            self.take(&mut out);
+            self.take(again, &mut out);
         }
         out
     }
@@ -308,12 +350,12 @@ impl ServiceRun {
         step
     }
 
-    fn write(&mut self, step: Step, at: Timestamp, out: &mut Vec<Emitted>) {
+    fn write(&mut self, step: Step, at: Timestamp, again: Again<'_>, out: &mut Vec<Emitted>) {
         let no_room = |open: &Segment| {
             open.attempts > 0 && open.state_bytes + step.state_bytes > SEGMENT_STATE_BYTES_MAX
         };
         if self.open.as_ref().is_some_and(no_room) {
-            self.close(out);
+            self.close(again, out);
         }
         self.open_segment(at, out);
         if let Some(open) = &mut self.open {
@@ -327,11 +369,11 @@ impl ServiceRun {
                 return;
             }
         }
-        if self.open.as_ref().is_some_and(|open| open.compactor.due()) && !self.take(out) {
+        if self.open.as_ref().is_some_and(|open| open.compactor.due()) && !self.take(again, out) {
             return;
         }
         if self.open.as_ref().is_some_and(|open| open.attempts >= SEGMENT_REQUESTS_MAX) {
-            self.close(out);
+            self.close(again, out);
         }
     }
 
@@ -343,8 +385,6 @@ impl ServiceRun {
         self.open = Some(Segment {
             run_id: format!("{}.{}", self.run_id, self.segments).into(),
             compactor: Compactor::new(self.thresholds),
-            events: Vec::new(),
-            cuts: Vec::new(),
             attempts: 0,
             state_bytes: 0,
             last_at: at,
@@ -378,20 +418,21 @@ impl ServiceRun {
             self.fail(format!("{event}: {error}"), None, out);
             return false;
         }
-        open.events.push(event.clone());
         out.push(Emitted::Event(event));
         true
     }
 
     /// Takes a snapshot; false when that ended the segment.
-    fn take(&mut self, out: &mut Vec<Emitted>) -> bool {
+    fn take(&mut self, again: Again<'_>, out: &mut Vec<Emitted>) -> bool {
         let Some(open) = &mut self.open else { return false };
         let Some(mut built) = open.compactor.build(Attempt::First, Form::Full) else { return true };
-        if !built.snapshot.passes()
-            && let Some(again) = open.reread(self.thresholds)
-            && let Some(second) = again.build(Attempt::Second, Form::Full)
-        {
-            open.compactor = again;
+        if !built.snapshot.passes() {
+            if let Some(mut derived) = again(&open.run_id, open.compactor.fold_state().seq) {
+                derived.retune(self.thresholds);
+                open.compactor = derived;
+            }
+            let second = open.compactor.build(Attempt::Second, Form::Full);
+            let Some(second) = second else { return true };
             built = second;
         }
         if !built.snapshot.passes() {
@@ -403,7 +444,6 @@ impl ServiceRun {
             self.fail(message, Some(Box::new(built.snapshot)), out);
             return false;
         }
-        open.cuts.push((open.compactor.fold_state().seq, built.previous.clone()));
         open.compactor.adopt(built.previous.clone());
         let written = SnapshotWritten {
             snapshot_id: built.snapshot.snapshot_id.as_str().into(),
@@ -414,13 +454,13 @@ impl ServiceRun {
         self.append(at, None, Phase::Checkpoint, Body::SnapshotWritten(written), out)
     }
 
-    fn close(&mut self, out: &mut Vec<Emitted>) {
+    fn close(&mut self, again: Again<'_>, out: &mut Vec<Emitted>) {
         let Some(at) = self.open.as_ref().map(|open| open.last_at) else { return };
         let news = self
             .open
             .as_ref()
             .is_some_and(|open| !open.compactor.fold_state().window.steps.is_empty());
-        if news && !self.take(out) {
+        if news && !self.take(again, out) {
             return;
         }
         let stopped = RunStopped { stop_reason: StopReason::ObjectiveAchieved, message: None };
@@ -432,21 +472,6 @@ impl ServiceRun {
         if let Some(open) = self.open.take() {
             out.push(Emitted::SegmentFailed { run_id: open.run_id, message, snapshot });
         }
-    }
-}
-
-impl Segment {
-    /// The segment folded again from its events.
-    fn reread(&self, thresholds: Thresholds) -> Option<Compactor> {
-        let mut compactor = Compactor::new(thresholds);
-        for event in &self.events {
-            compactor.fold(&RunEvent::parse(event.to_line().trim_end().as_bytes()).ok()?).ok()?;
-            let seq = compactor.fold_state().seq;
-            if let Some((_, previous)) = self.cuts.iter().find(|(cut, _)| *cut == seq) {
-                compactor.adopt(previous.clone());
-            }
-        }
-        Some(compactor)
     }
 }
 
@@ -548,6 +573,16 @@ fn json_bytes(text: &str) -> usize {
 /// One string in an array of the coverage: indentation, comma, line end.
 fn item_bytes(text: &str) -> usize {
     json_bytes(text) + 12
+}
+
+#[cfg(test)]
+impl ServiceRun {
+    /// Spoils what memory holds of the open segment, as nothing in this program ever should.
+    pub fn forget_evidence(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.compactor.forget_evidence();
+        }
+    }
 }
 
 #[cfg(test)]

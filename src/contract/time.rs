@@ -67,8 +67,11 @@ pub struct Instant {
 /// Reads ISO 8601 extended format: date, `T`, time with seconds, optional fraction, optional
 /// `Z` or `±hh:mm`. A leap second is the last millisecond of its minute.
 pub fn parse_instant(text: &str) -> Result<Instant, NotAnInstant> {
-    // chrono also accepts a space, a lower-case t and a Unicode minus; the contract does not.
     let bytes = text.as_bytes();
+    if let Some(at) = bytes.try_into().ok().and_then(parse_written) {
+        return Ok(Instant { at, has_offset: true });
+    }
+    // chrono also accepts a space, a lower-case t and a Unicode minus; the contract does not.
     if !text.is_ascii() || bytes.len() < 19 || bytes[10] != b'T' {
         return Err(NotAnInstant);
     }
@@ -89,6 +92,27 @@ pub fn parse_instant(text: &str) -> Result<Instant, NotAnInstant> {
         ms = utc.timestamp() * 1000 + 999;
     }
     Ok(Instant { at: Timestamp(ms), has_offset })
+}
+
+/// The form we write ourselves, `2026-02-11T23:02:11.000Z`, which nearly every record carries; `None`
+/// for every other form, and for leap seconds.
+fn parse_written(bytes: &[u8; 24]) -> Option<Timestamp> {
+    let mut digits = [0_u32; 24];
+    for (index, byte) in bytes.iter().enumerate() {
+        digits[index] = match (index, byte) {
+            (4 | 7, b'-') | (10, b'T') | (13 | 16, b':') | (19, b'.') | (23, b'Z') => continue,
+            (4 | 7 | 10 | 13 | 16 | 19 | 23, _) => return None,
+            (_, b'0'..=b'9') => u32::from(byte - b'0'),
+            _ => return None,
+        };
+    }
+    let two = |at: usize| digits[at] * 10 + digits[at + 1];
+    let (year, month, day) = (two(0) * 100 + two(2), two(5), two(8));
+    let (hour, minute, second) = (two(11), two(14), two(17));
+    let day = NaiveDate::from_ymd_opt(i32::try_from(year).ok()?, month, day)?;
+    let ms = two(20) * 10 + digits[22];
+    let at = day.and_hms_milli_opt(hour, minute, second, ms)?;
+    Some(Timestamp(at.and_utc().timestamp_millis()))
 }
 
 /// A calendar day, `YYYY-MM-DD`.
@@ -141,6 +165,20 @@ mod tests {
             (instant.at.to_string().as_str(), instant.has_offset),
             ("2026-02-11T23:02:11.500Z", false)
         );
+    }
+
+    #[test]
+    fn the_form_we_write_is_read_like_every_other() {
+        for year in ["0000", "0001", "1969", "1970", "2000", "2023", "2024", "2100", "9999"] {
+            for date in ["01-01", "02-28", "02-29", "02-30", "04-31", "12-31", "00-10", "13-01"] {
+                for time in ["00:00:00", "23:59:59", "23:59:60", "24:00:00", "12:60:00", "09:5x:01"]
+                {
+                    let text = format!("{year}-{date}T{time}.007Z");
+                    let elsewhere = parse_instant(&text.replace('Z', "+00:00"));
+                    assert_eq!(parse_instant(&text), elsewhere, "{text}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -11,6 +11,8 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::compaction::book::facts::{RunFact, scan_facts, snapshot_at};
+use crate::compaction::files::{SnapshotStore, StoreError, sequence_of};
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
@@ -18,7 +20,7 @@ use crate::export::append_only::Project;
 use crate::export::{Committed, ack, quarantine};
 use crate::log::checkpoint::{chain_digest, stored_digest, tables};
 use crate::log::codec::{self, CodecError};
-use crate::log::{Entry, LogError, Reader};
+use crate::log::{Entry, LogError, ReadError, Reader};
 use crate::os::{Disk, DiskFile, Open};
 use crate::state::event::Event;
 use crate::state::{Impossible, State};
@@ -53,6 +55,12 @@ pub enum ReplayError {
         /// Why.
         source: io::Error,
     },
+    /// What the log says about runs.
+    #[error("read the runs")]
+    Runs(#[from] ReadError),
+    /// The files of a run.
+    #[error("compare the snapshots of runs")]
+    Snapshots(#[from] StoreError),
 }
 
 /// How far to replay.
@@ -230,6 +238,51 @@ pub fn compare_files(
     {
         if let Some(difference) = compare_file(log, disk, path, (project, after), may_lag)? {
             differences.push(format!("{}: {difference}", path.display()));
+        }
+    }
+    Ok(differences)
+}
+
+/// Compares the snapshot files of a home with what the log holds of each, and finds those the log
+/// does not know.
+pub fn compare_snapshots(
+    log: &Reader,
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+) -> Result<Vec<String>, ReplayError> {
+    let store = SnapshotStore::new(Arc::clone(disk), dir.to_owned());
+    let mut differences = Vec::new();
+    let mut differs = |run_id: &str, file: &str, problem: &str| {
+        if differences.len() < DIFFERENCES_MAX {
+            let path = store.run_dir(run_id).join(file);
+            differences.push(format!("{}: {problem}", path.display()));
+        }
+    };
+    let mut taken = Vec::new();
+    scan_facts(log, Seq(1), None, &mut |seq, _, fact| {
+        if matches!(fact, RunFact::Taken(_)) {
+            taken.push(seq);
+        }
+        Ok(())
+    })?;
+    let mut newest: BTreeMap<String, u64> = BTreeMap::new();
+    for seq in taken {
+        let (fact, body) = snapshot_at(log, seq)?;
+        for found in store.differences(&fact, &body)? {
+            differs(&fact.run_id, &found.file, &found.problem);
+        }
+        newest.insert(fact.run_id, fact.sequence);
+    }
+    let listed = |dir: &Path| match disk.list(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        listed => listed.map_err(|source| ReplayError::File { path: dir.to_owned(), source }),
+    };
+    for run_id in listed(dir)? {
+        let last = newest.get(&run_id).copied().unwrap_or(0);
+        for file in listed(&store.run_dir(&run_id))? {
+            if sequence_of(&file).is_some_and(|sequence| sequence > last) {
+                differs(&run_id, &file, "the log knows no such snapshot");
+            }
         }
     }
     Ok(differences)

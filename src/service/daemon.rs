@@ -816,7 +816,9 @@ impl Sequencer {
             _ => !self.takes_lines(),
         };
         let paused = !state.paused().is_empty();
+        let run_logs_are_in = self.runs.as_ref().is_none_or(|desk| desk.has_looked());
         let idle = intake_is_done
+            && run_logs_are_in
             && self.engine.pending() == 0
             && !self.engine.is_writing()
             && state.running_count() == 0

@@ -44,15 +44,22 @@ impl RunWatch {
     ) -> std::io::Result<RunWatch> {
         let (stop, stopped) = bounded::<()>(1);
         let thread = std::thread::Builder::new().name("run-logs".to_owned());
+        desk.note_looked(false);
+        let first = FirstLook(Arc::clone(&desk));
         let thread = thread.spawn(move || {
             let own = Arc::clone(&desk);
             let folder = |dir| Folder { disk, dir, desk, files: BTreeMap::new() };
             let mut folder = dir.map(folder);
-            while matches!(stopped.recv_timeout(EVERY), Err(RecvTimeoutError::Timeout)) {
+            let mut first = Some(first);
+            loop {
                 if let Some(folder) = &mut folder {
                     folder.look();
                 }
+                drop(first.take());
                 own.follow_own();
+                if !matches!(stopped.recv_timeout(EVERY), Err(RecvTimeoutError::Timeout)) {
+                    return;
+                }
             }
         })?;
         Ok(RunWatch { stop, thread })
@@ -62,6 +69,15 @@ impl RunWatch {
     pub fn finish(self) {
         drop(self.stop);
         let _ = self.thread.join();
+    }
+}
+
+/// Held during the first look at the folder; however that ends, nobody waits for it any longer.
+struct FirstLook(Arc<RunsDesk>);
+
+impl Drop for FirstLook {
+    fn drop(&mut self) {
+        self.0.note_looked(true);
     }
 }
 

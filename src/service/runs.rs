@@ -5,6 +5,7 @@
 //! notes into its next commit, so a long run log never holds up a request.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
@@ -121,6 +122,8 @@ pub struct RunsDesk {
     orders: Orders,
     projected: Projected,
     set_aside: Mutex<BTreeMap<String, String>>,
+    /// False while somebody is about to look at the watched folder for the first time.
+    looked: AtomicBool,
 }
 
 impl RunsDesk {
@@ -135,7 +138,19 @@ impl RunsDesk {
         let book = Mutex::new(RunBook::new(log, thresholds(config)));
         let set_aside = Mutex::default();
         let own = Mutex::new(OwnRun::new(log, own_thresholds(config)));
-        RunsDesk { book, own, log: log.clone(), store, orders, projected, set_aside }
+        let (log, looked) = (log.clone(), AtomicBool::new(true));
+        RunsDesk { book, own, log, store, orders, projected, set_aside, looked }
+    }
+
+    /// Says whether everything that was in the watched folder at first is in the log by now, or
+    /// set aside.
+    pub fn note_looked(&self, looked: bool) {
+        self.looked.store(looked, Ordering::Release);
+    }
+
+    /// Whether it is. Who drains waits for it.
+    pub fn has_looked(&self) -> bool {
+        self.looked.load(Ordering::Acquire)
     }
 
     /// Notes that a watched file is set aside, or no longer.

@@ -4,13 +4,14 @@ use serde_json::Value;
 
 use super::super::build::Built;
 use super::super::compactor::{Compactor, Previous};
+use super::super::lines::{self, Line};
 use super::super::reader::Repeats;
 use super::super::resume::{restore, sidecar};
 use super::super::snapshot::{CoverageArtifact, FailureAction, Snapshot};
 use super::super::text::Text;
 use super::facts::{EVENTS_APPENDED, EventsAppended, RunHead, SnapshotTaken, compared, head_of};
 use super::*;
-use crate::contract::hash::sha256;
+use crate::contract::hash::{Digest, sha256};
 
 /// A run that is ready to go on.
 pub(super) struct Run {
@@ -159,16 +160,14 @@ impl Run {
     pub fn append(
         &mut self,
         notary: &mut dyn Notary,
-        lines: Lines<'_>,
+        text: Lines<'_>,
         done: &mut Appended,
     ) -> Result<(), AppendError> {
         self.catch_up(notary, done)?;
         let mut staged = Staged::default();
-        for (line, text) in (lines.first_line..).zip(lines.text.lines()) {
-            if text.trim().is_empty() {
-                continue;
-            }
-            if let Err(error) = self.step(notary, &mut staged, line, text, done) {
+        for line in lines::parse(text.text.as_bytes(), text.first_line) {
+            let written = &text.text[line.place.clone()];
+            if let Err(error) = self.step(notary, &mut staged, line, written, done) {
                 // What came before a bad line is kept; after a failed commit nothing is.
                 if error.is_input() {
                     self.commit(notary, &mut staged, done)?;
@@ -179,7 +178,7 @@ impl Run {
                 self.commit(notary, &mut staged, done)?;
             }
         }
-        staged.source = lines.source.cloned();
+        staged.source = text.source.cloned();
         self.commit(notary, &mut staged, done)
     }
 
@@ -201,12 +200,11 @@ impl Run {
         &mut self,
         notary: &mut dyn Notary,
         staged: &mut Staged,
-        line: u64,
+        Line { number: line, event, digest, .. }: Line,
         text: &str,
         done: &mut Appended,
     ) -> Result<(), AppendError> {
-        let event = RunEvent::parse(text.as_bytes())
-            .map_err(|source| AppendError::Line { line, source })?;
+        let event = event.map_err(|source| AppendError::Line { line, source })?;
         let last = self.head.last_seq + staged.count;
         if event.run_id == self.run_id && event.seq <= last {
             self.commit(notary, staged, done)?;
@@ -215,7 +213,7 @@ impl Run {
             return Ok(());
         }
         self.refuse_if_stopped()?;
-        let event = self.admit(line, event)?;
+        let event = self.admit(line, event, digest)?;
         if self.compactor.due_before(&event) && !self.take(notary, staged, done)? {
             return self.refuse_if_stopped();
         }
@@ -254,18 +252,15 @@ impl Run {
         }
         let mut staged = Staged::default();
         for (_, record) in batches_after(&self.log, &self.head, self.head.to_seq)? {
-            for text in lines_of(&self.log, record)? {
-                let event = parse_stored(record, &text)?;
+            for (event, digest) in events_of(&self.log, record)? {
                 if event.seq <= self.compactor.fold_state().seq {
                     continue;
                 }
-                let event = self.admit(event.seq, event)?;
+                let event = self.admit(event.seq, event, digest)?;
                 if self.compactor.due_before(&event) && !self.take(notary, &mut staged, done)? {
                     return Ok(());
                 }
-                self.compactor
-                    .fold(&event)
-                    .map_err(|error| ReadError::unexpected(record, error))?;
+                self.compactor.fold(&event).map_err(|error| ReadError::unexpected(record, error))?;
                 if self.compactor.due() && !self.take(notary, &mut staged, done)? {
                     return Ok(());
                 }
@@ -280,18 +275,20 @@ impl Run {
     }
 
     /// Recognizes an event that repeats an earlier one by the id its producer gave it.
-    fn admit(&mut self, line: u64, event: RunEvent) -> Result<RunEvent, AppendError> {
+    fn admit(
+        &mut self,
+        line: u64,
+        event: RunEvent,
+        digest: Option<Digest>,
+    ) -> Result<RunEvent, AppendError> {
         let Some(id) = event.given_id.clone() else { return Ok(event) };
         if self.repeats.is_none() {
             let mut repeats = Repeats::default();
             for (_, record) in batches_after(&self.log, &self.head, 0)? {
-                for text in lines_of(&self.log, record)? {
-                    let earlier = parse_stored(record, &text)?;
+                for (earlier, digest) in events_of(&self.log, record)? {
                     if earlier.seq < event.seq {
-                        let known = repeats.admit(earlier);
-                        known.map_err(|id| {
-                            ReadError::unexpected(record, format!("id {id} twice"))
-                        })?;
+                        let known = repeats.admit(earlier, digest);
+                        known.map_err(|id| ReadError::unexpected(record, format!("id {id} twice")))?;
                     }
                 }
             }
@@ -299,7 +296,7 @@ impl Run {
             self.repeats = Some(repeats);
         }
         let Some(repeats) = &mut self.repeats else { return Ok(event) };
-        repeats.admit(event).map_err(|_| AppendError::IdReused { line, id: id.to_string() })
+        repeats.admit(event, digest).map_err(|_| AppendError::IdReused { line, id: id.to_string() })
     }
 
     /// An event that is there already must be the same event.
@@ -455,8 +452,7 @@ fn restored(log: &Reader, at: Seq, thresholds: Thresholds) -> Result<Compactor, 
     let missing = || ReadError::unexpected(at, "the snapshot has no sidecar");
     let sidecar = body.sidecar.as_ref().ok_or_else(missing)?;
     let spilled = spilled_chunks(log, &fact, &snapshot, &body)?;
-    restore(&snapshot, sidecar, spilled, thresholds)
-        .map_err(|error| ReadError::unexpected(at, error))
+    restore(&snapshot, sidecar, spilled, thresholds).map_err(|error| ReadError::unexpected(at, error))
 }
 
 fn stored_snapshot(
@@ -541,6 +537,16 @@ fn lines_of(log: &Reader, record: Seq) -> Result<Vec<String>, ReadError> {
     Ok(text.lines().map(str::to_owned).collect())
 }
 
+/// The events of a batch, each with its digest where its producer gave it an id.
+fn events_of(log: &Reader, record: Seq) -> Result<Vec<(RunEvent, Option<Digest>)>, ReadError> {
+    let (_, body) = batch_at(log, record)?;
+    let event = |line: Line| match line.event {
+        Ok(event) => Ok((event, line.digest)),
+        Err(error) => Err(ReadError::unexpected(record, error)),
+    };
+    lines::parse(&body, 1).into_iter().map(event).collect()
+}
+
 fn parse_stored(record: Seq, text: &str) -> Result<RunEvent, ReadError> {
     RunEvent::parse(text.as_bytes()).map_err(|error| ReadError::unexpected(record, error))
 }
@@ -555,13 +561,12 @@ fn refold(
 ) -> Result<(), ReadError> {
     let mut repeats = Repeats::default();
     for (_, record) in batches_after(log, head, 0)? {
-        for text in lines_of(log, record)? {
+        for (event, digest) in events_of(log, record)? {
             if !at(compactor)? {
                 return Ok(());
             }
-            let event = repeats.admit(parse_stored(record, &text)?);
-            let event =
-                event.map_err(|id| ReadError::unexpected(record, format!("id {id} twice")))?;
+            let event = repeats.admit(event, digest);
+            let event = event.map_err(|id| ReadError::unexpected(record, format!("id {id} twice")))?;
             compactor.fold(&event).map_err(|error| ReadError::unexpected(record, error))?;
         }
     }

@@ -1,6 +1,7 @@
 //! Lives of the service, played as facts.
 
 use super::super::evidence::{Span, SpanUnit, evidence_id};
+use super::super::snapshot::FailureAction;
 use super::*;
 
 fn pointer(chunk: &str, start: u64, exact: bool) -> Pointer {
@@ -38,7 +39,7 @@ fn play(run: &mut ServiceRun, facts: impl IntoIterator<Item = Fact>) -> Vec<Emit
     let mut out = Vec::new();
     for fact in facts {
         at = at.plus_ms(7);
-        out.extend(run.apply(at, &fact));
+        out.extend(run.apply(at, &fact, &mut |_, _| None));
     }
     out
 }
@@ -191,8 +192,88 @@ fn a_segment_that_fails_its_gate_is_reported_and_the_next_one_opens() {
 fn a_snapshot_on_demand_is_followed_by_one_at_the_close() {
     let mut run = ServiceRun::new("run_a", AT_CLOSE_ONLY);
     play(&mut run, request(1, vec![]));
-    let out = run.snapshot_now();
+    let out = run.snapshot_now(&mut |_, _| None);
     assert_eq!(snapshots(&out)[0].snapshot.sequence, 1);
     let out = play(&mut run, request(2, vec![]).into_iter().chain([Fact::Finished]));
     assert_eq!(snapshots(&out)[0].snapshot.sequence, 2);
+}
+
+/// What the log is for the service: the facts, played again in another life.
+fn derived_anew(facts: &[Fact], segment: &Text, seq: u64) -> Option<Compactor> {
+    let mut refold = Refold::new(segment, seq);
+    let emitted = play(&mut ServiceRun::new("run_a", AT_CLOSE_ONLY), facts.iter().cloned());
+    emitted.iter().for_each(|emitted| refold.take(emitted));
+    refold.finish()
+}
+
+#[test]
+fn the_second_try_is_built_from_the_segment_derived_anew() {
+    let before = request(1, vec![pointer("chk_1", 0, true)]);
+    let facts: Vec<Fact> = std::iter::once(Fact::Started).chain(before).collect();
+    let at = Timestamp(1_770_000_000_028);
+    let mut healthy = ServiceRun::new("run_a", AT_CLOSE_ONLY);
+    play(&mut healthy, facts.clone());
+    let expected = healthy.apply(at, &Fact::Finished, &mut |_, _| None);
+    let mut run = ServiceRun::new("run_a", AT_CLOSE_ONLY);
+    play(&mut run, facts.clone());
+    run.forget_evidence();
+    let mut asked = Vec::new();
+    let out = run.apply(at, &Fact::Finished, &mut |segment, seq| {
+        asked.push((segment.to_string(), seq));
+        derived_anew(&facts, segment, seq)
+    });
+    assert_eq!(asked, [("run_a.1".to_owned(), 9)]);
+    let (built, clean) = (snapshots(&out)[0], snapshots(&expected)[0]);
+    assert!(built.snapshot.passes());
+    assert_eq!(built.snapshot.validation.failure_action_taken, FailureAction::Retry);
+    assert_eq!(built.snapshot.snapshot_id, clean.snapshot.snapshot_id);
+    assert_eq!(built.snapshot.state, clean.snapshot.state);
+    let ends = |out: &[Emitted]| format!("{:?}", out.last());
+    assert_eq!(ends(&out), ends(&expected), "it goes on as if nothing had happened");
+}
+
+#[test]
+fn what_is_spoilt_in_the_log_too_ends_the_segment() {
+    let facts = request(1, vec![pointer("chk_1", 0, true)]);
+    for derivable in [true, false] {
+        let mut run = ServiceRun::new("run_a", AT_CLOSE_ONLY);
+        play(&mut run, facts.clone());
+        run.forget_evidence();
+        let out = run.apply(Timestamp(1_770_000_000_028), &Fact::Finished, &mut |segment, seq| {
+            let mut derived = derived_anew(&facts, segment, seq).filter(|_| derivable)?;
+            derived.forget_evidence();
+            Some(derived)
+        });
+        let Some(Emitted::SegmentFailed { message, snapshot, .. }) = out.last() else {
+            panic!("{out:?}")
+        };
+        assert_eq!(message, "its snapshot failed evidence_refs_resolve");
+        let action = snapshot.as_ref().unwrap().validation.failure_action_taken;
+        assert_eq!(action, FailureAction::SystemError);
+    }
+}
+
+#[test]
+fn a_segment_is_folded_anew_up_to_any_of_its_events() {
+    let mut run = ServiceRun::new("run_a", Thresholds { event_threshold: 6, step_fallback: 9 });
+    let out = play(&mut run, life(5, 2));
+    let mut compactor = Compactor::new(AT_CLOSE_ONLY);
+    let mut places = 0;
+    for emitted in &out {
+        match emitted {
+            Emitted::Event(event) => compactor.fold(event).unwrap(),
+            Emitted::Snapshot(built) => compactor.adopt(built.previous.clone()),
+            Emitted::SegmentFailed { .. } => unreachable!(),
+        }
+        if let Emitted::Event(event) = emitted {
+            let mut refold = Refold::new(&event.run_id, event.seq);
+            out.iter().for_each(|emitted| refold.take(emitted));
+            assert_eq!(refold.finish().as_ref(), Some(&compactor), "{}", event.seq);
+            places += 1;
+        }
+    }
+    assert!(places > 20);
+    let mut beyond = Refold::new(&"run_a.1".into(), 1000);
+    out.iter().for_each(|emitted| beyond.take(emitted));
+    assert!(beyond.finish().is_none());
 }

@@ -1,0 +1,175 @@
+//! The lines of a piece of a run log, parsed: in the order they stand in, on as many threads as
+//! pay off.
+//!
+//! Contract: what comes out does not depend on how many threads there were. Nothing is read after
+//! the first line that is no event, because nothing after it counts.
+
+use std::num::NonZero;
+use std::ops::Range;
+use std::thread;
+
+use super::event::{EventError, Parser, RunEvent};
+use crate::contract::hash::Digest;
+
+/// Less than this is not worth a thread.
+const THREAD_BYTES_MIN: usize = 128 << 10;
+/// More threads than this only wait for whoever folds.
+const THREADS_MAX: usize = 8;
+
+/// One line that is not blank.
+#[derive(Debug)]
+pub struct Line {
+    /// Its number.
+    pub number: u64,
+    /// Where it stands, without its end.
+    pub place: Range<usize>,
+    /// What it says.
+    pub event: Result<RunEvent, EventError>,
+    /// Digest of that, where the producer gave the event an id.
+    pub digest: Option<Digest>,
+}
+
+/// Parses lines, the last one with or without its end; `first` is the number of the first.
+pub fn parse(text: &[u8], first: u64) -> Vec<Line> {
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    parse_on(text, first, cores.min(THREADS_MAX).min(text.len() / THREAD_BYTES_MIN).max(1))
+}
+
+/// How many lines there are, blank ones included.
+pub fn count(text: &[u8]) -> u64 {
+    let ends = memchr::memchr_iter(b'\n', text).count() as u64;
+    ends + u64::from(text.last().is_some_and(|byte| *byte != b'\n'))
+}
+
+fn parse_on(text: &[u8], first: u64, threads: usize) -> Vec<Line> {
+    let mut pieces = pieces(text, first, threads).into_iter();
+    let Some(piece) = pieces.next() else { return Vec::new() };
+    thread::scope(|scope| {
+        let others: Vec<_> = pieces.map(|piece| scope.spawn(move || piece.parse())).collect();
+        let mut lines = piece.parse();
+        for other in others {
+            match other.join() {
+                Ok(more) if lines.last().is_none_or(|line| line.event.is_ok()) => {
+                    lines.extend(more);
+                }
+                Ok(_) => {}
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        lines
+    })
+}
+
+/// Whole lines for one thread.
+struct Piece<'a> {
+    text: &'a [u8],
+    at: usize,
+    first: u64,
+}
+
+/// Cuts lines into pieces of about the same size.
+fn pieces(text: &[u8], first: u64, threads: usize) -> Vec<Piece<'_>> {
+    let mut pieces = Vec::with_capacity(threads);
+    let (mut at, mut number) = (0, first);
+    for place in 1..=threads {
+        let aim = (text.len() * place / threads).max(at);
+        let end = memchr::memchr(b'\n', &text[aim..]).map_or(text.len(), |end| aim + end + 1);
+        let piece = Piece { text: &text[at..end], at, first: number };
+        number += count(piece.text);
+        at = end;
+        pieces.push(piece);
+    }
+    pieces.retain(|piece| !piece.text.is_empty());
+    pieces
+}
+
+impl Piece<'_> {
+    fn parse(&self) -> Vec<Line> {
+        let mut parser = Parser::default();
+        let mut lines = Vec::new();
+        let mut start = 0;
+        let ends = memchr::memchr_iter(b'\n', self.text).chain([self.text.len()]);
+        for (number, end) in (self.first..).zip(ends) {
+            let text = &self.text[start..end];
+            let place = self.at + start..self.at + end;
+            start = end + 1;
+            if text.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            let event = parser.parse(text);
+            let given = event.as_ref().ok().filter(|event| event.given_id.is_some());
+            let digest = given.map(RunEvent::content_digest);
+            let failed = event.is_err();
+            lines.push(Line { number, place, event, digest });
+            if failed {
+                break;
+            }
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tuning::shapes;
+    use super::*;
+
+    fn said(lines: &[Line]) -> Vec<(u64, Range<usize>, String)> {
+        let told = |line: &Line| match &line.event {
+            Ok(event) => format!("{event:?} {:?}", line.digest),
+            Err(error) => error.to_string(),
+        };
+        lines.iter().map(|line| (line.number, line.place.clone(), told(line))).collect()
+    }
+
+    fn log(events: usize) -> Vec<u8> {
+        let mut text = String::new();
+        for (number, mut event) in shapes::generate(5, 1, events).into_iter().enumerate() {
+            if number % 3 == 0 {
+                event.given_id = Some(format!("id-{number}").as_str().into());
+            }
+            text.push_str(&event.to_line());
+            text.push_str(if number % 5 == 0 { "\r\n  \n" } else { "" });
+        }
+        text.into_bytes()
+    }
+
+    #[test]
+    fn any_number_of_threads_reads_the_same() {
+        let text = log(200);
+        let alone = said(&parse_on(&text, 7, 1));
+        assert_eq!(alone[0].0, 7);
+        assert!(alone.len() > 300);
+        assert_eq!(alone.last().unwrap().0, 7 + count(&text) - 1);
+        for threads in 2..12 {
+            assert_eq!(said(&parse_on(&text, 7, threads)), alone, "{threads}");
+        }
+        assert_eq!(said(&parse(&text, 7)), alone);
+        assert_eq!(said(&parse_on(&text[..text.len() - 1], 7, 3)), alone, "without the last end");
+    }
+
+    #[test]
+    fn the_first_line_that_is_no_event_is_the_last_one_read() {
+        let mut text = log(60);
+        let places: Vec<_> = parse_on(&text, 1, 1).iter().map(|line| line.place.clone()).collect();
+        let bad = places.len() / 3;
+        text[places[bad].start] = b'?';
+        text[places[bad + 20].start] = b'?';
+        for threads in 1..9 {
+            let lines = parse_on(&text, 1, threads);
+            assert_eq!(lines.len(), bad + 1, "{threads}");
+            assert!(lines[bad].event.is_err());
+            assert!(lines[..bad].iter().all(|line| line.event.is_ok()));
+        }
+    }
+
+    #[test]
+    fn nothing_and_blank_lines_are_no_lines() {
+        for text in ["", "\n", "\n \r\n\t\n", "   "] {
+            for threads in 1..4 {
+                assert!(parse_on(text.as_bytes(), 1, threads).is_empty(), "{text:?}");
+            }
+        }
+        assert_eq!([count(b""), count(b"\n"), count(b"a"), count(b"a\nb")], [0, 1, 1, 2]);
+    }
+}

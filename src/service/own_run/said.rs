@@ -1,0 +1,124 @@
+//! What the JSON beside the events of an attempt says about it: the sources it read, what it cost,
+//! why it failed, and the words its summary rests on. What is missing there is missing here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+
+use crate::compaction::evidence::Span;
+use crate::compaction::payload::Evidence;
+use crate::compaction::service_run::{Pointer, SourceRead};
+use crate::compaction::text::Text;
+use crate::contract::vocabulary::ErrorClass;
+
+/// Longest text of a failure that goes into a snapshot, in bytes.
+const WHY_BYTES_MAX: usize = 300;
+
+pub(super) fn signal_of(class: Option<ErrorClass>) -> &'static str {
+    match class {
+        Some(ErrorClass::InputMissing | ErrorClass::StorageUnavailable) => "RETRIEVAL_FAILURE",
+        Some(ErrorClass::SchemaMismatch | ErrorClass::IntegrityMismatch) => "SCHEMA_VIOLATION",
+        Some(ErrorClass::ModelFailure | ErrorClass::PublishFailure) | None => "TOOL_RUNTIME_ERROR",
+    }
+}
+
+pub(super) fn shortened(text: &str) -> String {
+    let mut end = text.len().min(WHY_BYTES_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
+}
+
+/// What an `InputResolved` says about its sources.
+#[derive(Default, Deserialize)]
+pub(super) struct Found {
+    #[serde(default)]
+    sources: Vec<Place>,
+}
+
+#[derive(Deserialize)]
+struct Place {
+    id: String,
+    #[serde(default)]
+    file: String,
+}
+
+impl Found {
+    pub(super) fn sources(self) -> Vec<SourceRead> {
+        let mut by_file: BTreeMap<String, Vec<Text>> = BTreeMap::new();
+        for place in self.sources {
+            by_file.entry(place.file).or_default().push(Text::from(place.id));
+        }
+        let source = |(file, chunk_ids): (String, Vec<Text>)| {
+            let source_id = Text::from(if file.is_empty() { "unknown".to_owned() } else { file });
+            SourceRead { source_id, chunk_ids }
+        };
+        by_file.into_iter().map(source).collect()
+    }
+}
+
+#[derive(Default, Deserialize)]
+pub(super) struct Bill {
+    pub(super) cost: Option<f64>,
+    pub(super) cost_usd: Option<f64>,
+    pub(super) latency_ms: Option<f64>,
+}
+
+#[derive(Default, Deserialize)]
+pub(super) struct Failed {
+    pub(super) error: Option<Error>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Error {
+    pub(super) class: Option<ErrorClass>,
+    pub(super) subtype: Option<String>,
+}
+
+/// The part of an item that says what it rests on.
+#[derive(Default, Deserialize)]
+pub(super) struct Item {
+    #[serde(default)]
+    outputs: Outputs,
+}
+
+#[derive(Default, Deserialize)]
+struct Outputs {
+    #[serde(default)]
+    evidence_refs: Vec<Ref>,
+}
+
+#[derive(Deserialize)]
+struct Ref {
+    evidence_id: String,
+    namespace: Option<String>,
+    chunk_id: String,
+    span: Span,
+    #[serde(default)]
+    quote: String,
+    quote_sha256: Option<String>,
+}
+
+impl Item {
+    pub(super) fn pointers(self, source_of: impl Fn(&str) -> Option<Text>) -> Vec<Pointer> {
+        let mut seen = BTreeSet::new();
+        let pointer = |one: Ref| {
+            // Quotes are found with white space folded; the span holds exactly the words when it
+            // is exactly as long as they are.
+            let exact = one.span.end.saturating_sub(one.span.start) == one.quote.len() as u64;
+            let source_id = source_of(&one.chunk_id).unwrap_or_else(|| Text::from("unknown"));
+            let evidence = Evidence {
+                evidence_id: one.evidence_id.into(),
+                chunk_id: one.chunk_id.into(),
+                span: one.span,
+                source_id,
+                quote_sha256: one.quote_sha256.map(Text::from),
+                evidence_namespace: one.namespace.map(Text::from),
+            };
+            Pointer { evidence, exact }
+        };
+        let refs = self.outputs.evidence_refs.into_iter();
+        refs.filter(|one| seen.insert(one.evidence_id.clone())).map(pointer).collect()
+    }
+}

@@ -1,0 +1,214 @@
+//! The run of a service over a log that is written by hand.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::*;
+use crate::compaction::book::MakeNotes;
+use crate::compaction::evidence::{Span, SpanUnit, evidence_id};
+use crate::contract::hash::{Digest, sha256};
+use crate::contract::vocabulary::{Stream, Warnings};
+use crate::log::{Commit, NewRecord, Options, Store};
+use crate::os::Disk;
+use crate::os::sim::SimDisk;
+use crate::state::event::{AckHead, SummaryPointer};
+
+const AT: Timestamp = Timestamp(1_772_359_200_000);
+
+/// A log, and who commits to it.
+struct Log {
+    store: Store,
+    requests: u64,
+}
+
+impl Log {
+    fn new() -> Log {
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        let path = Path::new("/log.redb");
+        let store = Store::open(disk, path, Options::beside(path), [7; 16], &mut |_| {}).unwrap();
+        let mut log = Log { store, requests: 0 };
+        log.write(
+            Event::RunStarted {
+                run_id: "run_x".to_owned(),
+                command: "serve".to_owned(),
+                version: "1".to_owned(),
+                config: Digest::ZERO,
+                environment: "{}".to_owned(),
+            },
+            None,
+        );
+        log
+    }
+
+    fn next(&self) -> Seq {
+        self.store.reader().head().0.next()
+    }
+
+    fn write(&mut self, event: Event, body: Option<Vec<u8>>) {
+        let (tag, version, payload) = codec::encode(&event);
+        let records = [NewRecord { at: AT, tag, version, payload, body }];
+        let commit = Commit { first: self.next(), records: &records, mark: b"", checkpoint: None };
+        self.store.append(commit).unwrap();
+    }
+
+    /// A request that reads one chunk and becomes a summary of it.
+    fn summary(&mut self) {
+        self.requests += 1;
+        let (request, attempt) = (Seq(1_000_000 + self.requests), 1);
+        let chunk = format!("chk_{}", self.requests);
+        let summary = SummaryPointer {
+            summary_id: format!("sum_{:032}", self.requests),
+            stream: Stream::Sessions,
+            day: "2026-03-01".parse().unwrap(),
+        };
+        let facts = json!({"sources": [{"id": chunk, "file": "f"}]}).to_string();
+        let warnings = Warnings::default();
+        let resolved =
+            Event::InputResolved { request, attempt, summary: summary.clone(), warnings, facts };
+        self.write(resolved, None);
+        let span = Span { start: 0, end: 5, unit: SpanUnit::Utf8Byte };
+        let id = evidence_id("corp:x", &chunk, span, None);
+        let item = json!({"outputs": {"evidence_refs": [{
+            "evidence_id": id, "namespace": "corp:x", "chunk_id": chunk, "span": span,
+            "quote": "words", "quote_sha256": null,
+        }]}});
+        let body = item.to_string().into_bytes();
+        let (key, line, offset) = ("k".to_owned(), self.requests, self.requests);
+        let head = AckHead { request_id: format!("r{line}"), key, line, offset };
+        let produced = Event::SummaryProduced {
+            request,
+            attempt,
+            head,
+            summary,
+            body_sha256: sha256(&body),
+            warnings: Warnings::default(),
+            supersedes: None,
+            facts: "{}".to_owned(),
+        };
+        self.write(produced, Some(body));
+    }
+}
+
+impl Notary for Log {
+    fn note(&mut self, make: MakeNotes) -> Result<Seq, String> {
+        let first = self.next();
+        for note in make(first) {
+            let event = Event::Noted { kind: note.kind.to_owned(), facts: note.facts };
+            self.write(event, Some(note.body));
+        }
+        Ok(first)
+    }
+}
+
+/// The snapshots in the log, oldest first.
+fn snapshots(log: &Reader) -> Vec<Snapshot> {
+    let mut found = Vec::new();
+    scan_facts(log, Seq(1), None, &mut |seq, _, fact| {
+        if matches!(fact, RunFact::Taken(_)) {
+            found.push(serde_json::from_str(&snapshot_at(log, seq)?.1.snapshot).unwrap());
+        }
+        Ok(())
+    })
+    .unwrap();
+    found
+}
+
+/// Facts of failed segments in the log.
+fn failures(log: &Reader) -> Vec<String> {
+    let mut found = Vec::new();
+    scan_facts(log, Seq(1), None, &mut |_, _, fact| {
+        if let RunFact::Failed(fact) = fact {
+            found.push(format!("{}: {}", fact.run_id, fact.message));
+        }
+        Ok(())
+    })
+    .unwrap();
+    found
+}
+
+fn spoil(own: &mut OwnRun) {
+    let (_, run) = own.follow.as_mut().unwrap().run.as_mut().unwrap();
+    run.forget_evidence();
+}
+
+/// The same life twice: `summaries`, each followed by what `between` does with the run.
+fn lives(summaries: u64, every: u64, between: &mut dyn FnMut(u64, &mut OwnRun, &mut Log)) -> Log {
+    let mut log = Log::new();
+    let thresholds = Thresholds { event_threshold: every, step_fallback: u64::MAX };
+    let mut own = OwnRun::new(&log.store.reader(), thresholds);
+    for number in 1..=summaries {
+        log.summary();
+        own.catch_up(&mut log).unwrap();
+        between(number, &mut own, &mut log);
+    }
+    own.close(&mut log).unwrap();
+    log
+}
+
+#[test]
+fn what_memory_got_wrong_is_read_again_from_the_log() {
+    let clean = lives(70, 12, &mut |_, _, _| {});
+    let expected = snapshots(&clean.store.reader());
+    assert!(expected.len() > 15, "{}", expected.len());
+    // Right before a snapshot by its threshold, before one on demand, before the end of a segment.
+    for spoilt in [3, 7, 11, 63, 66, 70] {
+        let log = lives(70, 12, &mut |number, own, _| {
+            if number == spoilt {
+                spoil(own);
+            }
+        });
+        assert_eq!(failures(&log.store.reader()), Vec::<String>::new(), "{spoilt}");
+        let mut found = snapshots(&log.store.reader());
+        let retried = |one: &Snapshot| one.validation.failure_action_taken == FailureAction::Retry;
+        assert!(found.iter().any(retried), "{spoilt}");
+        for one in &mut found {
+            one.validation.failure_action_taken = FailureAction::None;
+        }
+        assert_eq!(found, expected, "{spoilt}");
+    }
+}
+
+#[test]
+fn a_snapshot_on_demand_is_read_again_too() {
+    let mut shown = Vec::new();
+    for spoilt in [false, true] {
+        let log = lives(20, u64::MAX, &mut |number, own, log| {
+            if number % 6 == 0 {
+                if spoilt {
+                    spoil(own);
+                }
+                assert!(own.snapshot_now(log).unwrap().is_some());
+            }
+        });
+        let found = snapshots(&log.store.reader());
+        shown
+            .push(found.into_iter().map(|one| (one.snapshot_id, one.sequence)).collect::<Vec<_>>());
+    }
+    assert_eq!(shown[0].len(), 4);
+    assert_eq!(shown[0], shown[1]);
+}
+
+#[test]
+fn a_restart_in_between_changes_nothing_of_it() {
+    let expected = snapshots(&lives(30, 12, &mut |_, _, _| {}).store.reader());
+    let thresholds = Thresholds { event_threshold: 12, step_fallback: u64::MAX };
+    let log = lives(30, 12, &mut |number, own, log| {
+        if number % 5 == 0 {
+            *own = OwnRun::new(&log.store.reader(), thresholds);
+            own.catch_up(log).unwrap();
+            spoil(own);
+        }
+    });
+    let ids = |found: Vec<Snapshot>| -> Vec<String> {
+        found.into_iter().map(|one| one.snapshot_id).collect()
+    };
+    assert_eq!(ids(snapshots(&log.store.reader())), ids(expected));
+    let segment = snapshots(&log.store.reader())[0].run_id.to_string();
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let store = SnapshotStore::new(disk, "/snapshots".into());
+    let (checked, differences) = verify(&log.store.reader(), &segment, &store).unwrap();
+    let problems: Vec<&str> = differences.iter().map(|one| one.problem.as_str()).collect();
+    assert!(checked > 5 && problems.iter().all(|one| *one == "it is missing"), "{problems:?}");
+}
