@@ -1,7 +1,9 @@
 //! Builds and checks the summary pack of a large run: by default 1,000 wave outputs of 100 KB.
 //!
 //! `cargo bench --bench pack -- [FILES [KILOBYTES]]` prints the time of each step and the most
-//! memory the process ever had. The run is made in a temporary folder and is the same every time.
+//! memory it took; with `--memory`, of runs with a quarter of the files, all, and twice as many. The
+//! run is made in a temporary folder and is the same every time; each is measured by a process of
+//! its own.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
@@ -17,7 +19,7 @@ use std::time::Instant;
 use serde_json::json;
 use summarizer::contract::hash::sha256;
 use summarizer::os::real::HostDisk;
-use summarizer::synthesis::build::{BuildOptions, build};
+use summarizer::synthesis::build::{BuildOptions, Written, build};
 use summarizer::synthesis::gate::{CheckOptions, check};
 use summarizer::synthesis::perspectives::known_agent_types;
 use summarizer::synthesis::run_dir::RunDir;
@@ -29,14 +31,37 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const SOURCES: usize = 12;
 
 fn main() {
-    let mut numbers = std::env::args().skip(1).filter_map(|arg| arg.parse::<usize>().ok());
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    // A run that is there already: what `--memory` starts for each of its runs.
+    if let [flag, dir] = args.as_slice()
+        && flag == "--only"
+    {
+        return measure(Path::new(dir));
+    }
+    let mut numbers = args.iter().filter_map(|arg| arg.parse::<usize>().ok());
     // `cargo test` runs this once, without a word: there a small run is enough.
-    let small = !std::env::args().any(|arg| arg == "--bench");
+    let small = !args.iter().any(|arg| arg == "--bench");
     let files = numbers.next().unwrap_or(if small { 3 } else { 1000 });
     let kilobytes = numbers.next().unwrap_or(if small { 10 } else { 100 });
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    make(dir.path(), files, kilobytes * 1024);
-    let run = RunDir::open(&HostDisk, dir.path()).expect("open the run");
+    let counts = if args.iter().any(|arg| arg == "--memory") {
+        vec![files.div_ceil(4), files, files * 2]
+    } else {
+        vec![files]
+    };
+    for files in counts {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        make(dir.path(), files, kilobytes * 1024);
+        println!("{files} files of {kilobytes} KB");
+        // Making the run takes memory too, so who measures is another process.
+        let program = std::env::current_exe().expect("the name of this program");
+        let mut command = std::process::Command::new(program);
+        let ended = command.arg("--only").arg(dir.path()).status().expect("start the measurement");
+        assert!(ended.success(), "{ended}");
+    }
+}
+
+fn measure(dir: &Path) {
+    let run = RunDir::open(&HostDisk, dir).expect("open the run");
     let agent_types = known_agent_types();
     let options = BuildOptions {
         agent_types: &agent_types,
@@ -48,19 +73,18 @@ fn main() {
     let begun = Instant::now();
     let built = build(&run, &options).expect("build the pack");
     let took = begun.elapsed();
-    let (pack, meta) = built.pack.expect("a pack");
-    let claims: usize = pack.summaries.iter().map(|entry| entry.key_claims.len()).sum();
-    let bytes: u64 = meta.entries.iter().map(|entry| entry.summary_bytes).sum();
-    println!("build   {files} files of {kilobytes} KB: {took:.2?}, {claims} claims, {bytes} bytes");
+    let Written { claims, bytes, .. } = built.pack.expect("a pack");
+    println!("  build   {took:.2?}, {claims} claims, {bytes} bytes");
+    println!("  memory  {} after the build", most_memory());
     let begun = Instant::now();
     build(&run, &options).expect("build the pack again");
-    println!("again   {:.2?}", begun.elapsed());
+    println!("  again   {:.2?}", begun.elapsed());
     let begun = Instant::now();
     let options = CheckOptions { agent_types: &agent_types, compat: false, strict: false };
     let checked = check(&run, &options).expect("check the pack");
     let verdict = checked.report.map(|report| report.status);
-    println!("check   {:.2?}, {verdict:?}", begun.elapsed());
-    println!("memory  {}", most_memory());
+    println!("  check   {:.2?}, {verdict:?}", begun.elapsed());
+    println!("  memory  {} after the check", most_memory());
 }
 
 /// The most memory this process ever had, as the system tells.

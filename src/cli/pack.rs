@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::model::builtin::Builtin;
 use crate::model::{Provider, Providers};
 use crate::synthesis::audit;
-use crate::synthesis::build::{BuildOptions, Built, SummarizeInput, build};
+use crate::synthesis::build::{BuildOptions, Built, SummarizeInput, Written, build};
 use crate::synthesis::finding::Findings;
 use crate::synthesis::gate::{CheckOptions, Checked, check, write_report};
 use crate::synthesis::gates::write_verdict;
@@ -214,30 +214,32 @@ fn provider(context: &Context, config: &Config, name: &str) -> Result<Arc<dyn Pr
 
 fn finish_build(context: &Context, dir: &RunDir<'_>, built: &Built) -> Result<Exit, Failure> {
     keep(context, &built.receipt)?;
-    if let Some((_, meta)) = &built.pack {
+    if let Some(written) = &built.pack {
         let mut details = Map::new();
-        details.insert("summary_count".into(), json!(meta.entries.len()));
-        details.insert("inputs_digest".into(), json!(meta.inputs_digest));
-        details.insert("outputs_digest".into(), json!(meta.outputs_digest));
+        details.insert("summary_count".into(), json!(written.summaries));
+        details.insert("inputs_digest".into(), json!(written.inputs_digest));
+        details.insert("outputs_digest".into(), json!(written.outputs_digest));
         record(context, dir, "summary_pack_build", &built.receipt.run_id, details)?;
     }
     if context.ui.json {
-        let pack = built.pack.as_ref().map(|(pack, _)| pack);
-        let meta = built.pack.as_ref().map(|(_, meta)| meta);
+        // Shown as it was written; nothing else needs it whole.
+        let read = |path: &RelPath| {
+            run::read_json(dir, path, &mut Findings::default())
+                .map_err(|error| failure("cannot read the pack again", &error))
+        };
+        let pack = built.pack.as_ref().map(|written| read(&written.pack)).transpose()?;
+        let meta = built.pack.as_ref().map(|written| read(&written.meta)).transpose()?;
         context.ui.json(&json!({
-            "receipt": built.receipt, "pack": pack, "meta": meta,
+            "receipt": built.receipt, "pack": pack.flatten(), "meta": meta.flatten(),
             "findings": built.findings.sorted(),
         }));
     } else {
         show(context, &built.findings.sorted());
         match &built.pack {
-            Some((pack, meta)) => {
-                let bytes: u64 = meta.entries.iter().map(|entry| entry.summary_bytes).sum();
-                let claims: usize = pack.summaries.iter().map(|entry| entry.key_claims.len()).sum();
-                context.ui.out(format!(
-                    "built  {} summaries, {claims} claims, {bytes} bytes",
-                    meta.entries.len()
-                ));
+            Some(Written { summaries, claims, bytes, .. }) => {
+                context
+                    .ui
+                    .out(format!("built  {summaries} summaries, {claims} claims, {bytes} bytes"));
             }
             None => {
                 context.ui.out(verdict(false, built.findings.errors(), built.findings.warnings()))

@@ -68,25 +68,47 @@ impl Summary {
                 summary.take_gap_within(index, limit);
             }
         }
-        summary.forget_what_is_left_out();
         Ok(summary)
     }
 
-    /// Lets go of what is not kept, so that a thousand summaries cost what they hold.
-    fn forget_what_is_left_out(&mut self) {
-        self.before = self.dropped();
-        let kept = std::mem::take(&mut self.kept_claims);
-        let claims = std::mem::take(&mut self.claims).into_iter().enumerate();
-        self.claims =
-            claims.filter(|(index, _)| kept.contains(index)).map(|(_, claim)| claim).collect();
-        let kept = std::mem::take(&mut self.kept_gaps);
-        let gaps = std::mem::take(&mut self.gaps).into_iter().enumerate();
-        self.gaps = gaps.filter(|(index, _)| kept.contains(index)).map(|(_, gap)| gap).collect();
-        self.kept_claims = (0..self.claims.len()).collect();
-        self.kept_gaps = (0..self.gaps.len()).collect();
+    /// What a fitted summary keeps, to be put aside.
+    pub fn into_extract(self) -> Extract {
+        let dropped = self.dropped();
+        let keeps = |kept: &BTreeSet<usize>, index: &usize| kept.contains(index);
+        let claims = self.claims.into_iter().enumerate();
+        let gaps = self.gaps.into_iter().enumerate();
+        Extract {
+            claims: claims
+                .filter(|(index, _)| keeps(&self.kept_claims, index))
+                .map(|(_, claim)| claim)
+                .collect(),
+            gaps: gaps
+                .filter(|(index, _)| keeps(&self.kept_gaps, index))
+                .map(|(_, gap)| gap)
+                .collect(),
+            dropped,
+            refused: 0,
+        }
     }
 
-    fn holding_all(extract: Extract) -> Summary {
+    /// Its size as it is, and after each thing it can give up.
+    pub fn ladder(mut self) -> Vec<u64> {
+        let mut sizes = vec![self.bytes()];
+        while self.give_up_one() {
+            sizes.push(self.bytes());
+        }
+        sizes
+    }
+
+    /// Gives up that many things, the lowest ranking first.
+    pub fn give_up(&mut self, count: usize) {
+        for _ in 0..count {
+            self.give_up_one();
+        }
+    }
+
+    /// A summary of all that was extracted, or kept of it.
+    pub fn holding_all(extract: Extract) -> Summary {
         Summary {
             kept_claims: (0..extract.claims.len()).collect(),
             kept_gaps: (0..extract.gaps.len()).collect(),
@@ -236,25 +258,25 @@ fn gap_line_bytes(gap: &Gap) -> u64 {
     "- \n".len() as u64 + gap.text.len() as u64
 }
 
-/// Makes all summaries together fit; the sum that is left when they cannot, as an error. Among
-/// equally large ones the later gives first.
-pub fn fit_total(summaries: &mut [Summary], limit: u64) -> Result<u64, DoesNotFit> {
-    let mut total: u64 = summaries.iter().map(Summary::bytes).sum();
-    if total <= limit {
-        return Ok(total);
-    }
+/// How often each summary gives something up so that all of them together fit, and the sum that
+/// is left; the sum that is too much when they cannot. Among equally large ones the later gives
+/// first. A summary is known here by its [`Summary::ladder`] alone.
+pub fn fit_total(ladders: &[Vec<u64>], limit: u64) -> Result<(Vec<usize>, u64), DoesNotFit> {
+    let first = |ladder: &Vec<u64>| ladder.first().copied().unwrap_or(0);
+    let mut total: u64 = ladders.iter().map(first).sum();
+    let mut given = vec![0; ladders.len()];
     let mut largest: BinaryHeap<(u64, usize)> =
-        summaries.iter().enumerate().map(|(index, summary)| (summary.bytes(), index)).collect();
+        ladders.iter().enumerate().map(|(index, ladder)| (first(ladder), index)).collect();
     while total > limit
         && let Some((bytes, index)) = largest.pop()
     {
-        if summaries[index].give_up_one() {
-            let now = summaries[index].bytes();
+        if let Some(now) = ladders[index].get(given[index] + 1) {
+            given[index] += 1;
             total = total - bytes + now;
-            largest.push((now, index));
+            largest.push((*now, index));
         }
     }
-    if total <= limit { Ok(total) } else { Err(DoesNotFit { needed: total, limit }) }
+    if total <= limit { Ok((given, total)) } else { Err(DoesNotFit { needed: total, limit }) }
 }
 
 #[cfg(test)]
@@ -276,6 +298,14 @@ mod tests {
     fn of(claims: Vec<Claim>, gaps: &[(&str, u8)]) -> Extract {
         let gap = |(text, rank): &(&str, u8)| Gap { text: (*text).to_owned(), rank: *rank };
         Extract { claims, gaps: gaps.iter().map(gap).collect(), ..Extract::default() }
+    }
+
+    fn give(summaries: &mut [Summary], limit: u64) -> Result<u64, DoesNotFit> {
+        let ladders: Vec<Vec<u64>> =
+            summaries.iter().map(|summary| summary.clone().ladder()).collect();
+        let (given, total) = fit_total(&ladders, limit)?;
+        summaries.iter_mut().zip(given).for_each(|(summary, count)| summary.give_up(count));
+        Ok(total)
     }
 
     #[test]
@@ -338,11 +368,11 @@ mod tests {
             5120,
         );
         let mut all = vec![small(), large.unwrap(), small()];
-        let total = fit_total(&mut all, 700).unwrap();
+        let total = give(&mut all, 700).unwrap();
         assert!(total <= 700);
         assert_eq!(all[0].claims().count() + all[2].claims().count(), 2);
         assert!(all[1].claims().count() < 20);
-        assert!(fit_total(&mut all, 20).is_err());
+        assert!(give(&mut all, 20).is_err());
     }
 
     proptest! {
@@ -357,10 +387,15 @@ mod tests {
             if let Ok(summary) = Summary::fit(of(claims, &gaps), limit) {
                 prop_assert_eq!(summary.markdown().len() as u64, summary.bytes());
                 prop_assert!(summary.bytes() <= limit);
-                let mut two = [summary.clone(), summary];
-                if let Ok(total) = fit_total(&mut two, limit) {
+                let aside = serde_json::to_string(&summary.clone().into_extract()).unwrap();
+                let back = Summary::holding_all(serde_json::from_str(&aside).unwrap());
+                prop_assert_eq!(back.markdown(), summary.markdown());
+                prop_assert_eq!(back.clone().ladder(), summary.clone().ladder());
+                let mut two = [summary, back];
+                if let Ok(total) = give(&mut two, limit) {
                     prop_assert!(total <= limit);
                     prop_assert_eq!(total, two.iter().map(Summary::bytes).sum::<u64>());
+                    prop_assert!(two.iter().all(|one| one.markdown().len() as u64 == one.bytes()));
                 }
             }
         }

@@ -1,13 +1,15 @@
 //! Builds the summary pack of a run.
 //!
-//! Everything is computed before anything is written: sources are read one at a time, so memory
-//! holds the summaries and never the wave outputs. Then, in this order: every summary under a
-//! temporary name and synced; all renamed; the directory synced; the sidecar; the pack last. A
-//! crash in between leaves a pack whose sidecar does not match, which the check reports as stale;
-//! building again repairs it. Files that already hold the right bytes are left alone.
+//! Everything is computed before anything takes its place, and memory holds one source or one
+//! summary at a time: sources are read, extracted, fitted and put aside one by one; when all are
+//! known, those that must give something up for the total do; then each summary is written under a
+//! temporary name and synced, and so are the pack and its sidecar, made while they are written.
+//! Then, in this order: all summaries take their names; their folder is synced; the sidecar; the
+//! pack last. A crash in between leaves a pack whose sidecar does not match, which the check
+//! reports as stale; building again repairs it. Files that already hold the right bytes are left
+//! alone.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::BTreeSet;
 
 use serde_json::Number;
 
@@ -22,17 +24,14 @@ use super::pack::{
 use super::receipt::{Kind, Receipt, Verdict};
 use super::run::{self, Assigned, Run};
 use super::run_dir::{MARKDOWN_BYTES_MAX, RelPath, RunDir, RunDirError};
-use crate::contract::hash::{Digest, sha256};
-use crate::contract::json::to_file;
+use super::shelf::{Lazy, Shelf, Staged, stage_json, stage_text};
+use crate::contract::hash::sha256;
 use crate::contract::time::Timestamp;
-use crate::os::Open;
 
 /// The rules of [`extract`].
 pub const EXTRACTIVE: &str = "extractive.v1";
 /// Written by a model, then held to the same rules.
 pub const PROVIDER: &str = "provider.v1";
-
-const FILE_MODE: u32 = 0o640;
 
 /// What a model is given to summarize.
 #[derive(Debug, Clone, Copy)]
@@ -70,54 +69,98 @@ pub struct BuildOptions<'a> {
 pub struct Built {
     /// Everything found.
     pub findings: Findings,
-    /// The pack and its sidecar, when it was built.
-    pub pack: Option<(Pack, Meta)>,
+    /// The pack, when it was built.
+    pub pack: Option<Written>,
     /// For the log of the home.
     pub receipt: Receipt,
+}
+
+/// A pack that was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// The file.
+    pub pack: RelPath,
+    /// Its sidecar.
+    pub meta: RelPath,
+    /// Summaries in it.
+    pub summaries: usize,
+    /// Claims in them.
+    pub claims: usize,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// What went in.
+    pub inputs_digest: String,
+    /// What came out.
+    pub outputs_digest: String,
 }
 
 /// Builds and writes the pack of a run.
 pub fn build(dir: &RunDir<'_>, options: &BuildOptions<'_>) -> Result<Built, RunDirError> {
     let mut findings = Findings::default();
     let prepared = prepare(dir, options, &mut findings)?;
-    let run_id = prepared.as_ref().map(|prepared| prepared.pack.run_id.clone()).unwrap_or_default();
-    let mut receipt = Receipt::new(Kind::PackBuilt, &run_id, &findings);
+    let run_id = prepared.as_ref().map(|prepared| prepared.run.manifest.run_id.clone());
+    let mut receipt = Receipt::new(Kind::PackBuilt, &run_id.unwrap_or_default(), &findings);
     let Some(prepared) = prepared.filter(|_| findings.passes()) else {
         receipt.verdict = Verdict::Fail;
         return Ok(Built { findings, pack: None, receipt });
     };
-    let (pack, meta) = write(dir, prepared)?;
-    receipt.inputs_digest = Some(meta.inputs_digest.clone());
-    receipt.outputs_digest = Some(meta.outputs_digest.clone());
-    Ok(Built { findings, pack: Some((pack, meta)), receipt })
+    let written = write(dir, prepared)?;
+    receipt.inputs_digest = Some(written.inputs_digest.clone());
+    receipt.outputs_digest = Some(written.outputs_digest.clone());
+    Ok(Built { findings, pack: Some(written), receipt })
 }
 
-struct Prepared {
-    files: Vec<(RelPath, String)>,
-    pack_path: RelPath,
-    pack: Pack,
-    meta: Meta,
+/// A pack before anything of it has its place.
+struct Prepared<'a> {
+    run: Run,
+    pool: Pool,
+    sources: Vec<Source>,
+    kinds: Vec<SourceKind>,
+    shelf: Shelf<'a>,
+    /// How many things each summary gives up for the total.
+    given: Vec<usize>,
+    total: u64,
+    algo: &'static str,
+    mode: &'static str,
+    generated_at: String,
 }
 
-fn prepare(
-    dir: &RunDir<'_>,
+impl Prepared<'_> {
+    fn summary(&self, index: usize) -> Result<Summary, RunDirError> {
+        let mut summary = self.shelf.get(index)?;
+        summary.give_up(self.given[index]);
+        Ok(summary)
+    }
+
+    fn summary_path(&self, index: usize) -> RelPath {
+        let name = format!("{}.summary.md", self.sources[index].id);
+        self.run.manifest.paths.summaries_dir.join(&name)
+    }
+}
+
+fn prepare<'a>(
+    dir: &RunDir<'a>,
     options: &BuildOptions<'_>,
     findings: &mut Findings,
-) -> Result<Option<Prepared>, RunDirError> {
+) -> Result<Option<Prepared<'a>>, RunDirError> {
     let Some(run) = run::load(dir, options.agent_types, findings)? else { return Ok(None) };
     let pool = citations::read(dir, &run.manifest.paths.citations, options.strict, findings)?;
     if !run.complete || !findings.passes() {
         return Ok(None);
     }
-    let mut sources = Vec::with_capacity(run.perspectives.len());
-    let mut kinds = Vec::with_capacity(run.perspectives.len());
-    let mut summaries = Vec::with_capacity(run.perspectives.len());
+    let mut shelf = Shelf::open(dir, &run.manifest.paths.summaries_dir)?;
+    let (mut sources, mut kinds) = (Vec::new(), Vec::new());
+    let (mut total, mut claims) = (0, Vec::new());
     for assigned in &run.perspectives {
         let id = &assigned.perspective.id;
         if let Some((source, kind, text)) = read_source(dir, &run, assigned, findings)? {
             let extract = summarize(&text, assigned, &run, &pool, options, findings);
             match Summary::fit(extract, run.manifest.max_summary.bytes()) {
-                Ok(summary) => summaries.push(summary),
+                Ok(summary) => {
+                    total += summary.bytes();
+                    claims.push(summary.claims().count());
+                    shelf.put(&summary.into_extract())?;
+                }
                 Err(error) => too_small("max_summary_kb", id, error, findings),
             }
             sources.push(source);
@@ -128,21 +171,34 @@ fn prepare(
     if !findings.passes() {
         return Ok(None);
     }
-    let total = match budget::fit_total(&mut summaries, run.manifest.max_total.bytes()) {
-        Ok(total) => total,
-        Err(error) => {
-            too_small("max_total_summary_kb", "all summaries", error, findings);
-            return Ok(None);
+    let mut given = vec![0; sources.len()];
+    let limit = run.manifest.max_total.bytes();
+    if total > limit {
+        let ladders: Result<Vec<_>, _> =
+            (0..shelf.count()).map(|index| shelf.get(index).map(Summary::ladder)).collect();
+        match budget::fit_total(&ladders?, limit) {
+            Ok(fitted) => (given, total) = fitted,
+            Err(error) => {
+                too_small("max_total_summary_kb", "all summaries", error, findings);
+                return Ok(None);
+            }
         }
-    };
-    for (source, summary) in sources.iter().zip(&summaries) {
-        if summary.claims().next().is_none() {
+    }
+    for ((source, claims), given) in sources.iter().zip(claims).zip(&given) {
+        if claims <= *given {
             let severity = if options.strict { Findings::error } else { Findings::warn };
             let message = format!("{} has no claim with a usable citation", source.id);
             severity(findings, Code::NoCitedClaims, &source.artifact, String::new(), message);
         }
     }
-    Ok(assemble(&run, &pool, options, sources, kinds, &summaries, total))
+    let (algo, mode) = match options.summarize {
+        Some(_) => (PROVIDER, "provider"),
+        None => (EXTRACTIVE, "extractive"),
+    };
+    let generated_at = options.generated_at.unwrap_or(run.manifest.updated_at).to_string();
+    let prepared =
+        Prepared { run, pool, sources, kinds, shelf, given, total, algo, mode, generated_at };
+    Ok(Some(prepared))
 }
 
 fn too_small(limit: &str, what: &str, error: DoesNotFit, findings: &mut Findings) {
@@ -251,130 +307,95 @@ fn summarize(
     written
 }
 
-fn assemble(
-    run: &Run,
-    pool: &Pool,
-    options: &BuildOptions<'_>,
-    sources: Vec<Source>,
-    kinds: Vec<SourceKind>,
-    summaries: &[Summary],
-    total: u64,
-) -> Option<Prepared> {
-    let manifest = &run.manifest;
-    let (algo, mode) = match options.summarize {
-        Some(_) => (PROVIDER, "provider"),
-        None => (EXTRACTIVE, "extractive"),
-    };
-    let generated_at = options.generated_at.unwrap_or(manifest.updated_at).to_string();
-    let inputs = inputs_digest(algo, manifest, &sources, pool);
-    let (mut files, mut entries, mut meta_entries) = (Vec::new(), Vec::new(), Vec::new());
-    for ((source, kind), summary) in sources.into_iter().zip(kinds).zip(summaries) {
-        let path = manifest.paths.summaries_dir.join(&format!("{}.summary.md", source.id));
-        let text = summary.markdown();
-        meta_entries.push(MetaEntry {
-            perspective_id: source.id.clone(),
-            source_artifact: source.artifact.clone(),
-            source_kind: kind,
-            source_sha256: source.sha256.hex(),
-            summary_md: path.as_str().to_owned(),
-            summary_sha256: sha256(&text).hex(),
-            summary_bytes: text.len() as u64,
-            confidence_basis: summary.claims().map(|claim| claim.basis).collect(),
-            dropped: summary.dropped(),
-        });
-        entries.push(entry(source, &path, summary));
-        files.push((path, text));
-    }
-    let hashed: Vec<(&str, u64, Digest)> =
-        files.iter().map(|(path, text)| (path.as_str(), text.len() as u64, sha256(text))).collect();
-    let meta = Meta {
-        schema_version: "summary_pack_meta.v1",
-        mode,
-        generated_at: generated_at.clone(),
-        inputs_digest: inputs,
-        outputs_digest: outputs_digest(hashed.into_iter()),
-        pack_sha256: String::new(),
-        algo,
-        manifest_revision: manifest.revision,
-        entries: meta_entries,
-    };
-    let pack = Pack {
-        schema_version: "summary_pack.v1".to_owned(),
-        run_id: manifest.run_id.clone(),
-        generated_at,
-        limits: Limits::of(manifest),
-        summaries: entries,
-        total_estimated_tokens: Number::from(estimated_tokens(total)),
-    };
-    Some(Prepared { files, pack_path: manifest.paths.pack.clone(), pack, meta })
-}
-
-fn entry(source: Source, path: &RelPath, summary: &Summary) -> Entry {
+fn entry(source: &Source, path: &RelPath, summary: &Summary) -> Entry {
     let claim = |claim: &extract::Claim| KeyClaim {
         claim: claim.text.clone(),
         citation_cids: claim.cited.iter().map(|cited| cited.cid.clone()).collect(),
         confidence: Number::from(claim.confidence),
     };
     Entry {
-        perspective_id: source.id,
-        source_artifact: source.artifact,
+        perspective_id: source.id.clone(),
+        source_artifact: source.artifact.clone(),
         summary_md: path.as_str().to_owned(),
         key_claims: summary.claims().map(claim).collect(),
     }
 }
 
-fn write(dir: &RunDir<'_>, prepared: Prepared) -> Result<(Pack, Meta), RunDirError> {
-    let Prepared { files, pack_path, pack, mut meta } = prepared;
-    let unwritable =
-        |path: &RelPath, source| RunDirError::Write { path: path.as_str().to_owned(), source };
-    let as_file = |path: &RelPath, text: serde_json::Result<String>| {
-        text.map_err(|error| unwritable(path, error.into()))
-    };
-    let pack_text = as_file(&pack_path, to_file(&pack))?;
-    meta.pack_sha256 = sha256(&pack_text).hex();
-    let meta_path = meta_path(&pack_path).unwrap_or_else(|| pack_path.clone());
-    let meta_text = as_file(&meta_path, to_file(&meta))?;
-    write_summaries(dir, &files)?;
-    for (path, text) in [(&meta_path, meta_text), (&pack_path, pack_text)] {
-        if dir.read(path, text.len() as u64).ok().flatten().as_deref() != Some(text.as_bytes()) {
-            dir.write(path, text.as_bytes())?;
-        }
+fn write(dir: &RunDir<'_>, prepared: Prepared<'_>) -> Result<Written, RunDirError> {
+    let manifest = &prepared.run.manifest;
+    let count = prepared.shelf.count();
+    let (mut summaries, mut claims) = (Vec::with_capacity(count), 0);
+    for index in 0..count {
+        let summary = prepared.summary(index)?;
+        claims += summary.claims().count();
+        summaries.push(stage_text(dir, &prepared.summary_path(index), &summary.markdown())?);
     }
-    Ok((pack, meta))
+    let inputs_digest = inputs_digest(prepared.algo, manifest, &prepared.sources, &prepared.pool);
+    let listed = summaries.iter().enumerate();
+    let listed = listed.map(|(index, one)| (prepared.summary_path(index), one.bytes, one.sha256));
+    let outputs_digest = outputs_digest(listed);
+    let pack_path = manifest.paths.pack.clone();
+    let pack = Pack {
+        schema_version: "summary_pack.v1".to_owned(),
+        run_id: manifest.run_id.clone(),
+        generated_at: prepared.generated_at.clone(),
+        limits: Limits::of(manifest),
+        summaries: Lazy::new(count, |index| {
+            let path = prepared.summary_path(index);
+            Ok(entry(&prepared.sources[index], &path, &prepared.summary(index)?))
+        }),
+        total_estimated_tokens: Number::from(estimated_tokens(prepared.total)),
+    };
+    let pack = stage_json(dir, &pack_path, &pack)?;
+    let meta_path = meta_path(&pack_path).unwrap_or_else(|| pack_path.clone());
+    let meta = Meta {
+        schema_version: "summary_pack_meta.v1",
+        mode: prepared.mode,
+        generated_at: prepared.generated_at.clone(),
+        inputs_digest: inputs_digest.clone(),
+        outputs_digest: outputs_digest.clone(),
+        pack_sha256: pack.sha256.hex(),
+        algo: prepared.algo,
+        manifest_revision: manifest.revision,
+        entries: Lazy::new(count, |index| {
+            let (summary, source) = (prepared.summary(index)?, &prepared.sources[index]);
+            Ok(MetaEntry {
+                perspective_id: source.id.clone(),
+                source_artifact: source.artifact.clone(),
+                source_kind: prepared.kinds[index],
+                source_sha256: source.sha256.hex(),
+                summary_md: prepared.summary_path(index).as_str().to_owned(),
+                summary_sha256: summaries[index].sha256.hex(),
+                summary_bytes: summaries[index].bytes,
+                confidence_basis: summary.claims().map(|claim| claim.basis).collect(),
+                dropped: summary.dropped(),
+            })
+        }),
+    };
+    let staged = stage_json(dir, &meta_path, &meta)?;
+    drop(meta);
+    promote(dir, &manifest.paths.summaries_dir, summaries)?;
+    promote(dir, &meta_path, vec![staged])?;
+    promote(dir, &pack_path, vec![pack])?;
+    Ok(Written {
+        pack: pack_path,
+        meta: meta_path,
+        summaries: count,
+        claims,
+        bytes: prepared.total,
+        inputs_digest,
+        outputs_digest,
+    })
 }
 
-/// Stages all, then renames all: one sync of each directory instead of one for each file.
-fn write_summaries(dir: &RunDir<'_>, files: &[(RelPath, String)]) -> Result<(), RunDirError> {
+/// Puts files in their places: one sync of each folder instead of one for each file.
+fn promote(dir: &RunDir<'_>, path: &RelPath, files: Vec<Staged>) -> Result<(), RunDirError> {
     let disk = dir.disk();
-    let mut parents: BTreeMap<PathBuf, RelPath> = BTreeMap::new();
-    let mut staged: Vec<(PathBuf, PathBuf, &RelPath)> = Vec::new();
-    for (path, text) in files {
-        let same = dir.read(path, text.len() as u64).ok().flatten();
-        if same.as_deref() == Some(text.as_bytes()) {
-            continue;
-        }
-        let place = dir.place(path)?;
-        let name = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let temporary = place.with_file_name(format!(".{name}.tmp"));
-        let stage = || {
-            disk.remove_file(&temporary)?;
-            let file = disk.open(&temporary, Open::CreateNew(FILE_MODE))?;
-            file.write_all_at(text.as_bytes(), 0)?;
-            file.sync()
-        };
-        stage().map_err(|source| RunDirError::Write { path: path.as_str().to_owned(), source })?;
-        if let Some(parent) = place.parent() {
-            parents.insert(parent.to_path_buf(), path.clone());
-        }
-        staged.push((temporary, place, path));
+    let failed = |source| RunDirError::Write { path: path.as_str().to_owned(), source };
+    let mut folders = BTreeSet::new();
+    for file in files {
+        folders.insert(file.folder().to_path_buf());
+        file.promote(disk).map_err(failed)?;
     }
-    for (temporary, place, path) in staged {
-        disk.rename(&temporary, &place)
-            .map_err(|source| RunDirError::Write { path: path.as_str().to_owned(), source })?;
-    }
-    for (parent, path) in parents {
-        disk.sync_dir(&parent)
-            .map_err(|source| RunDirError::Write { path: path.as_str().to_owned(), source })?;
-    }
-    Ok(())
+    folders.iter().try_for_each(|folder| disk.sync_dir(folder)).map_err(failed)
 }

@@ -5,7 +5,8 @@
 //! pools with ids like `cid_alpha` and few fields are in use; the strict one holds every row to the
 //! schema and every id to the hash of its URL. Ids and URLs are unique in either.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -13,6 +14,7 @@ use super::finding::{Code, Findings, Severity};
 use super::inline::is_cid;
 use super::run_dir::{RelPath, RunDir, RunDirError};
 use super::url;
+use crate::contract::hash::sha256;
 
 /// Most rows of a pool.
 pub const ROWS_MAX: usize = 1_000_000;
@@ -65,22 +67,28 @@ impl Status {
 /// The pool, by id and by URL.
 #[derive(Debug, Default)]
 pub struct Pool {
-    status: BTreeMap<String, Status>,
-    by_url: BTreeMap<String, String>,
+    status: BTreeMap<Arc<str>, Status>,
+    /// By the first half of the digest of the URL, which may be long.
+    by_url: HashMap<[u8; 16], Arc<str>>,
+}
+
+fn key(url: &str) -> [u8; 16] {
+    sha256(url).head()
 }
 
 impl Pool {
     /// Adds a citation; false when its id or URL is already there.
     pub fn add(&mut self, cid: &str, status: Status, normalized_url: Option<&str>) -> bool {
         if self.status.contains_key(cid)
-            || normalized_url.is_some_and(|url| self.by_url.contains_key(url))
+            || normalized_url.is_some_and(|url| self.by_url.contains_key(&key(url)))
         {
             return false;
         }
-        self.status.insert(cid.to_owned(), status);
+        let cid: Arc<str> = cid.into();
         if let Some(url) = normalized_url {
-            self.by_url.insert(url.to_owned(), cid.to_owned());
+            self.by_url.insert(key(url), Arc::clone(&cid));
         }
+        self.status.insert(cid, status);
         true
     }
 
@@ -92,15 +100,15 @@ impl Pool {
     /// The id of a web address as written, when the pool has it.
     pub fn cid_of(&self, address: &str) -> Option<&str> {
         let normal = url::normalize(address)?;
-        if let Some(cid) = self.by_url.get(&normal) {
+        if let Some(cid) = self.by_url.get(&key(&normal)) {
             return Some(cid);
         }
-        self.status.get_key_value(&url::cid(&normal)).map(|(cid, _)| cid.as_str())
+        self.status.get_key_value(&*url::cid(&normal)).map(|(cid, _)| &**cid)
     }
 
     /// All ids with their status, by id.
     pub fn rows(&self) -> impl Iterator<Item = (&str, Status)> {
-        self.status.iter().map(|(cid, status)| (cid.as_str(), *status))
+        self.status.iter().map(|(cid, status)| (&**cid, *status))
     }
 
     /// How many citations there are.

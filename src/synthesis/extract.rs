@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::citations::{Pool, Status};
 use super::inline::{self, Mark, TEXT_BYTES_MAX};
@@ -24,7 +24,7 @@ const CONFIDENCE_MAX: u8 = 90;
 const CONFIDENCE_PAYWALLED: u8 = 50;
 
 /// Where a confidence comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
     /// The claim says it.
@@ -34,7 +34,7 @@ pub enum Basis {
 }
 
 /// A citation of a claim.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cited {
     /// Its id in the pool.
     pub cid: String,
@@ -43,7 +43,7 @@ pub struct Cited {
 }
 
 /// A claim with at least one usable citation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     /// One line of plain text.
     pub text: String,
@@ -56,7 +56,7 @@ pub struct Claim {
 }
 
 /// What the text says is not known.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
     /// One line of plain text, its priority included.
     pub text: String,
@@ -65,7 +65,7 @@ pub struct Gap {
 }
 
 /// What was left out, by reason.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dropped {
     /// Claims without a usable citation.
     pub uncited: usize,
@@ -78,7 +78,7 @@ pub struct Dropped {
 }
 
 /// Everything a summary can be made from.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extract {
     /// Claims in document order.
     pub claims: Vec<Claim>,

@@ -39,6 +39,7 @@ pub mod receipt;
 pub mod run;
 pub mod run_dir;
 pub mod selection;
+pub mod shelf;
 pub mod summary_items;
 pub mod url;
 pub mod wave;

@@ -7,8 +7,8 @@ use super::citations::{Pool, Status};
 use super::extract::{Basis, Dropped};
 use super::manifest::Manifest;
 use super::run_dir::RelPath;
-use crate::contract::hash::Digest;
-use crate::contract::json::jcs_hash;
+use crate::contract::hash::{Digest, Hasher};
+use crate::contract::json::jcs;
 
 /// A claim as the pack lists it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -63,9 +63,9 @@ impl Limits {
     }
 }
 
-/// `summary_pack.v1`.
+/// `summary_pack.v1`; how its entries are held is up to whoever has them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Pack {
+pub struct Pack<Entries = Vec<Entry>> {
     /// `summary_pack.v1`.
     pub schema_version: String,
     /// The run.
@@ -75,7 +75,7 @@ pub struct Pack {
     /// The limits it keeps.
     pub limits: Limits,
     /// One entry for each perspective, by id.
-    pub summaries: Vec<Entry>,
+    pub summaries: Entries,
     /// Bytes of all summaries divided by four.
     pub total_estimated_tokens: Number,
 }
@@ -118,9 +118,9 @@ pub struct MetaEntry {
     pub dropped: Dropped,
 }
 
-/// `summary_pack_meta.v1`, the sidecar.
+/// `summary_pack_meta.v1`, the sidecar; how its entries are held is up to whoever has them.
 #[derive(Debug, Clone, Serialize)]
-pub struct Meta {
+pub struct Meta<Entries> {
     /// `summary_pack_meta.v1`.
     pub schema_version: &'static str,
     /// How the summaries were made.
@@ -138,7 +138,7 @@ pub struct Meta {
     /// Revision of the manifest that was read.
     pub manifest_revision: u64,
     /// One entry for each perspective, by id.
-    pub entries: Vec<MetaEntry>,
+    pub entries: Entries,
 }
 
 /// Where the sidecar of a pack is.
@@ -160,30 +160,85 @@ pub struct Source {
 
 /// Digest of everything the content of a pack follows from. `sources` are sorted by id.
 pub fn inputs_digest(algo: &str, manifest: &Manifest, sources: &[Source], pool: &Pool) -> String {
-    let perspectives: Vec<Value> = sources
-        .iter()
-        .map(|source| {
-            json!({"id": source.id, "source_artifact": source.artifact,
-                "source_sha256": source.sha256.hex()})
-        })
-        .collect();
-    let rows = pool.rows().map(|(cid, status): (&str, Status)| json!([cid, status.as_str()]));
-    let citations: Vec<Value> = rows.collect();
-    let value = json!({
-        "schema": "summary_pack.inputs.v1",
-        "algo": algo,
-        "run_id": manifest.run_id,
-        "limits": Limits::of(manifest),
-        "perspectives": perspectives,
-        "citations": citations,
+    let citations = pool.rows().map(|(cid, status): (&str, Status)| json!([cid, status.as_str()]));
+    let perspectives = sources.iter().map(|source| {
+        json!({"id": source.id, "source_artifact": source.artifact,
+            "source_sha256": source.sha256.hex()})
     });
-    jcs_hash(&value).prefixed()
+    let mut object = Canonical::default();
+    object.member("algo", &json!(algo));
+    object.list("citations", citations);
+    object.member("limits", &json!(Limits::of(manifest)));
+    object.list("perspectives", perspectives);
+    object.member("run_id", &json!(manifest.run_id));
+    object.member("schema", &json!("summary_pack.inputs.v1"));
+    object.digest()
 }
 
 /// Digest of the summaries: paths, sizes, hashes, in the order of the pack.
-pub fn outputs_digest<'a>(summaries: impl Iterator<Item = (&'a str, u64, Digest)>) -> String {
-    let summaries: Vec<Value> = summaries
-        .map(|(path, bytes, sha256)| json!({"path": path, "bytes": bytes, "sha256": sha256.hex()}))
-        .collect();
-    jcs_hash(&json!({"schema": "summary_pack.outputs.v1", "summaries": summaries})).prefixed()
+pub fn outputs_digest<P: AsRef<str>>(summaries: impl Iterator<Item = (P, u64, Digest)>) -> String {
+    let summaries = summaries.map(|(path, bytes, sha256)| {
+        json!({"path": path.as_ref(), "bytes": bytes, "sha256": sha256.hex()})
+    });
+    let mut object = Canonical::default();
+    object.member("schema", &json!("summary_pack.outputs.v1"));
+    object.list("summaries", summaries);
+    object.digest()
+}
+
+/// The digest of a canonical object whose lists are too long to hold. Members come in the order
+/// of their names.
+#[derive(Default)]
+struct Canonical {
+    hasher: Hasher,
+    last: &'static str,
+}
+
+impl Canonical {
+    fn name(&mut self, name: &'static str) {
+        debug_assert!(self.last < name, "{} before {name}", self.last);
+        let lead = if self.last.is_empty() { "{" } else { "," };
+        self.hasher.update(format!("{lead}\"{name}\":"));
+        self.last = name;
+    }
+
+    fn member(&mut self, name: &'static str, value: &Value) {
+        self.name(name);
+        self.hasher.update(jcs(value));
+    }
+
+    fn list(&mut self, name: &'static str, items: impl Iterator<Item = Value>) {
+        self.name(name);
+        self.hasher.update("[");
+        for (index, item) in items.enumerate() {
+            self.hasher.update(if index == 0 { "" } else { "," }).update(jcs(&item));
+        }
+        self.hasher.update("]");
+    }
+
+    fn digest(mut self) -> String {
+        self.hasher.update("}");
+        self.hasher.finish().prefixed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::json::jcs_hash;
+
+    #[test]
+    fn a_digest_in_pieces_is_that_of_the_whole() {
+        let rows = [("a", 3_u64, Digest::ZERO), ("\"\u{e9}\n", 1 << 60, Digest([7; 32]))];
+        for count in 0..=rows.len() {
+            let summaries: Vec<Value> = rows[..count]
+                .iter()
+                .map(
+                    |(path, bytes, sha)| json!({"path": path, "bytes": bytes, "sha256": sha.hex()}),
+                )
+                .collect();
+            let whole = json!({"summaries": summaries, "schema": "summary_pack.outputs.v1"});
+            assert_eq!(outputs_digest(rows[..count].iter().copied()), jcs_hash(&whole).prefixed());
+        }
+    }
 }

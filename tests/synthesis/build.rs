@@ -125,26 +125,34 @@ fn run_with_summary_of(bytes: usize) -> Home {
 fn a_summary_may_be_5120_bytes_and_not_5121() {
     for (bytes, kept) in [(5119, 1), (5120, 1), (5121, 0)] {
         let home = run_with_summary_of(bytes);
-        let (pack, meta) = home.build().pack.unwrap();
+        assert!(home.build().pack.is_some());
+        let (pack, meta) = (home.pack(), home.meta());
         assert_eq!(pack.summaries[0].key_claims.len(), kept, "{bytes}");
-        assert_eq!(meta.entries[0].dropped.oversize, 1 - kept, "{bytes}");
+        assert_eq!(meta["entries"][0]["dropped"]["oversize"], 1 - kept, "{bytes}");
         if kept == 1 {
-            assert_eq!(meta.entries[0].summary_bytes, bytes as u64);
+            assert_eq!(meta["entries"][0]["summary_bytes"], bytes);
         }
         assert!(home.check().findings.passes(), "{bytes}");
     }
+}
+
+fn summed(meta: &Value) -> u64 {
+    let entries = meta["entries"].as_array().unwrap().iter();
+    entries.map(|entry| entry["summary_bytes"].as_u64().unwrap()).sum()
 }
 
 #[test]
 fn the_total_limit_holds_to_the_byte() {
     let home = Home::demo();
     home.limits(json!(5), json!(594.0 / 1024.0));
-    let (pack, meta) = home.build().pack.unwrap();
-    assert_eq!(meta.entries.iter().map(|e| e.summary_bytes).sum::<u64>(), 594);
+    assert!(home.build().pack.is_some());
+    let (pack, meta) = (home.pack(), home.meta());
+    assert_eq!(summed(&meta), 594);
     assert_eq!(pack.summaries[0].key_claims.len(), 2);
     home.limits(json!(5), json!(593.0 / 1024.0));
-    let (pack, meta) = home.build().pack.unwrap();
-    assert!(meta.entries.iter().map(|e| e.summary_bytes).sum::<u64>() <= 593);
+    assert!(home.build().pack.is_some());
+    let (pack, meta) = (home.pack(), home.meta());
+    assert!(summed(&meta) <= 593);
     assert_eq!(pack.summaries[0].key_claims.len(), 1, "the larger file gives first");
     assert_eq!(pack.summaries[1].key_claims.len(), 1);
     assert!(home.check().findings.passes());
@@ -173,7 +181,8 @@ fn ids_sort_by_bytes() {
     for id in ["p10", "p2", "Q1", "p_1", "p-1"] {
         home.write(&format!("wave-1/{id}.md"), format!("## Findings\n- {id} [@{FIRST_CID}]\n"));
     }
-    let (pack, _) = home.build().pack.unwrap();
+    assert!(home.build().pack.is_some());
+    let pack = home.pack();
     let ids: Vec<&str> = pack.summaries.iter().map(|entry| &*entry.perspective_id).collect();
     assert_eq!(ids, ["Q1", "p-1", "p10", "p2", "p_1"]);
 }
@@ -183,7 +192,8 @@ fn wave_two_is_summarized_and_counted() {
     let home = Home::demo();
     home.json("wave-2/wave2-perspectives.json", &perspectives(&["p2-gap-1"]));
     home.write("wave-2/p2-gap-1.md", format!("## Findings\n- gap filled [@{FIRST_CID}]\n"));
-    let (pack, _) = home.build().pack.unwrap();
+    assert!(home.build().pack.is_some());
+    let pack = home.pack();
     let entry = &pack.summaries[2];
     assert_eq!(
         (&*entry.perspective_id, &*entry.source_artifact),
@@ -204,7 +214,8 @@ fn no_citation_is_ever_invented() {
     home.write("wave-1/p1.md", "## Findings\n- nothing to show for it\n");
     let built = home.build();
     assert!(built.findings.has(Code::NoCitedClaims));
-    let (pack, _) = built.pack.unwrap();
+    assert!(built.pack.is_some());
+    let pack = home.pack();
     assert!(pack.summaries[0].key_claims.is_empty());
     assert_eq!(
         home.text("summaries/p1.summary.md"),
@@ -220,7 +231,8 @@ fn pools_that_are_empty_or_all_invalid_leave_nothing_to_claim() {
     for rows in [String::new(), format!("{}\n", json!({"cid": DEAD_CID, "status": "invalid"}))] {
         let home = Home::demo();
         home.write("citations/citations.jsonl", rows);
-        let (pack, _) = home.build().pack.unwrap();
+        assert!(home.build().pack.is_some());
+        let pack = home.pack();
         assert!(pack.summaries.iter().all(|entry| entry.key_claims.is_empty()));
     }
     let home = Home::demo();
@@ -234,7 +246,8 @@ fn a_draft_is_summarized_instead_of_the_output() {
     home.write("summaries/p1.md", format!("## Findings\r\n- from the draft [@{FIRST_CID}]\r\n"));
     let built = home.build();
     assert!(built.findings.has(Code::DraftPreferred));
-    let (pack, _) = built.pack.unwrap();
+    assert!(built.pack.is_some());
+    let pack = home.pack();
     assert_eq!(pack.summaries[0].source_artifact, "summaries/p1.md");
     assert_eq!(pack.summaries[0].key_claims[0].claim, "from the draft");
     assert!(home.check().findings.passes());
@@ -319,7 +332,8 @@ fn fences_sub_headings_and_windows_line_ends_change_nothing() {
         "wave-1/p1.md",
         "# Report\r\n## Findings\r\n### First\r\n- one [1]\r\n\r\n```md\r\n## Sources\r\n- https://b.example/\r\n```\r\n### Second\r\n- two (https://a.example/x)\r\n## Sources\r\n- https://a.example/x?utm_source=q\r\n",
     );
-    let (pack, _) = home.build().pack.unwrap();
+    assert!(home.build().pack.is_some());
+    let pack = home.pack();
     let claims: Vec<&str> = pack.summaries[0].key_claims.iter().map(|c| &*c.claim).collect();
     assert_eq!(claims, ["one", "two"]);
 }
@@ -373,11 +387,12 @@ fn a_model_is_held_to_the_citations_of_its_source() {
     let built = build(&home.run(), &options).unwrap();
     assert!(built.findings.has(Code::CitationNotInSource));
     assert!(built.findings.has(Code::ModelSummaryRejected));
-    let (pack, meta) = built.pack.unwrap();
+    assert!(built.pack.is_some());
+    let (pack, meta) = (home.pack(), home.meta());
     let claims: Vec<&str> = pack.summaries[0].key_claims.iter().map(|c| &*c.claim).collect();
     assert_eq!(claims, ["short"]);
     assert_eq!(pack.summaries[1].key_claims.len(), 1, "extracted instead");
-    assert_eq!((meta.mode, meta.algo), ("provider", "provider.v1"));
+    assert_eq!((&meta["mode"], &meta["algo"]), (&json!("provider"), &json!("provider.v1")));
     assert!(home.check().findings.passes());
 }
 

@@ -8,6 +8,7 @@ use summarizer::os::real::HostDisk;
 use summarizer::synthesis::build::{BuildOptions, Built, build};
 use summarizer::synthesis::finding::Findings;
 use summarizer::synthesis::gate::{CheckOptions, Checked, check};
+use summarizer::synthesis::pack::Pack;
 use summarizer::synthesis::perspectives::known_agent_types;
 use summarizer::synthesis::run_dir::RunDir;
 use summarizer::synthesis::url;
@@ -107,6 +108,16 @@ impl Home {
     pub fn check_with(&self, compat: bool, strict: bool) -> Checked {
         let agent_types = known_agent_types();
         check(&self.run(), &CheckOptions { agent_types: &agent_types, compat, strict }).unwrap()
+    }
+
+    /// The pack as it was written.
+    pub fn pack(&self) -> Pack {
+        serde_json::from_value(self.value("summaries/summary-pack.json")).unwrap()
+    }
+
+    /// Its sidecar.
+    pub fn meta(&self) -> Value {
+        self.value("summaries/summary-pack.meta.json")
     }
 
     pub fn has_pack(&self) -> bool {

@@ -5,6 +5,7 @@
 
 mod build;
 mod cli;
+mod crash;
 mod gate;
 mod home;
 mod original;
