@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use serde::Serialize;
 use serde_json::json;
 
 use super::compact::Pages;
@@ -75,6 +76,31 @@ impl Found {
     }
 }
 
+/// Ids listed for one kind of loss; the rest are counted.
+const LISTED_MAX: usize = 100;
+
+/// What was found and made of it, the runs of others included.
+#[derive(Serialize)]
+struct Recovered {
+    #[serde(flatten)]
+    report: Report,
+    /// Run logs of the watched folder that were taken in again.
+    run_logs: u64,
+    /// Snapshots of runs whose files are what they were.
+    snapshots: u64,
+}
+
+impl Recovered {
+    fn lose(&mut self, kind: &'static str, means: &'static str, example: &str) {
+        let loss = self.report.unknown.entry(kind).or_default();
+        loss.means = means;
+        loss.count += 1;
+        if loss.examples.len() < LISTED_MAX {
+            loss.examples.push(example.to_owned());
+        }
+    }
+}
+
 impl RecoverArgs {
     /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
@@ -103,7 +129,7 @@ impl RecoverArgs {
         let aside = set_aside(context, &home)?;
         let report = self.rebuild(context, &config, &home, &found)?;
         drop(lock);
-        check(context, &aside, &found, report)
+        check(context, &aside, &found, Recovered { report, run_logs: 0, snapshots: 0 })
     }
 
     /// Builds the new store beside the old one and puts it in its place.
@@ -336,7 +362,7 @@ fn check(
     context: &Context,
     aside: &Path,
     found: &Found,
-    mut report: Report,
+    mut report: Recovered,
 ) -> Result<Exit, Failure> {
     let mut held = Held::take(context, false)?.ok_or_else(|| held_by_another(context))?;
     let log = held.engine.log().clone();
@@ -366,7 +392,11 @@ fn check(
 }
 
 /// Runs come back from their logs, as far as those are there; their snapshots are taken again.
-fn take_run_logs(context: &Context, held: &mut Held, report: &mut Report) -> Result<(), Failure> {
+fn take_run_logs(
+    context: &Context,
+    held: &mut Held,
+    report: &mut Recovered,
+) -> Result<(), Failure> {
     let dir = held.home.root.join(&held.config.run_logs);
     let names = listed(&context.machine.disk, &dir);
     let names = names.map_err(|error| failed("list the run logs", &error))?;
@@ -418,7 +448,7 @@ fn keep_known_snapshots(
     disk: &Arc<dyn Disk>,
     held: &Held,
     before: &Path,
-    report: &mut Report,
+    report: &mut Recovered,
 ) -> std::io::Result<()> {
     let dir = held.home.snapshots();
     let other = |error: &dyn std::error::Error| std::io::Error::other(described(error));
@@ -461,10 +491,11 @@ fn keep_known_snapshots(
     Ok(())
 }
 
-fn show(context: &Context, aside: &Path, found: &Found, report: &Report, wrong: &[String]) {
+fn show(context: &Context, aside: &Path, found: &Found, recovered: &Recovered, wrong: &[String]) {
+    let report = &recovered.report;
     if context.ui.json {
         context.ui.json(&json!({
-            "log": found.word(), "what": found.what(), "recovered": true, "report": report,
+            "log": found.word(), "what": found.what(), "recovered": true, "report": recovered,
             "set_aside": aside, "differences": wrong,
         }));
         return;
@@ -482,8 +513,8 @@ fn show(context: &Context, aside: &Path, found: &Found, report: &Report, wrong: 
     line("summaries", report.outputs_adopted, " kept without knowing who asked");
     line("requests", report.ended, " ended as they had");
     line("requests", report.open, " open again");
-    line("run logs", report.run_logs, " taken in again");
-    line("snapshots", report.snapshots, " of runs as they were");
+    line("run logs", recovered.run_logs, " taken in again");
+    line("snapshots", recovered.snapshots, " of runs as they were");
     if let Some(change) = &report.queue_change {
         context.ui.out(ui::yellow(change));
     }

@@ -102,10 +102,6 @@ pub struct Report {
     pub ended: u64,
     /// Requests that are open again.
     pub open: u64,
-    /// Run logs of the watched folder that were taken in again.
-    pub run_logs: u64,
-    /// Snapshots of runs whose files are what they were.
-    pub snapshots: u64,
     /// What could not be known, by kind.
     pub unknown: BTreeMap<&'static str, Loss>,
 }
@@ -122,8 +118,7 @@ pub struct Loss {
 }
 
 impl Report {
-    /// Counts something that could not be known.
-    pub fn lose(&mut self, kind: &'static str, means: &'static str, example: &str) {
+    fn lose(&mut self, kind: &'static str, means: &'static str, example: &str) {
         let loss = self.unknown.entry(kind).or_default();
         loss.means = means;
         loss.count += 1;

@@ -260,7 +260,9 @@ impl Run {
                 if self.compactor.due_before(&event) && !self.take(notary, &mut staged, done)? {
                     return Ok(());
                 }
-                self.compactor.fold(&event).map_err(|error| ReadError::unexpected(record, error))?;
+                self.compactor
+                    .fold(&event)
+                    .map_err(|error| ReadError::unexpected(record, error))?;
                 if self.compactor.due() && !self.take(notary, &mut staged, done)? {
                     return Ok(());
                 }
@@ -288,7 +290,9 @@ impl Run {
                 for (earlier, digest) in events_of(&self.log, record)? {
                     if earlier.seq < event.seq {
                         let known = repeats.admit(earlier, digest);
-                        known.map_err(|id| ReadError::unexpected(record, format!("id {id} twice")))?;
+                        known.map_err(|id| {
+                            ReadError::unexpected(record, format!("id {id} twice"))
+                        })?;
                     }
                 }
             }
@@ -452,7 +456,8 @@ fn restored(log: &Reader, at: Seq, thresholds: Thresholds) -> Result<Compactor, 
     let missing = || ReadError::unexpected(at, "the snapshot has no sidecar");
     let sidecar = body.sidecar.as_ref().ok_or_else(missing)?;
     let spilled = spilled_chunks(log, &fact, &snapshot, &body)?;
-    restore(&snapshot, sidecar, spilled, thresholds).map_err(|error| ReadError::unexpected(at, error))
+    restore(&snapshot, sidecar, spilled, thresholds)
+        .map_err(|error| ReadError::unexpected(at, error))
 }
 
 fn stored_snapshot(
@@ -566,7 +571,8 @@ fn refold(
                 return Ok(());
             }
             let event = repeats.admit(event, digest);
-            let event = event.map_err(|id| ReadError::unexpected(record, format!("id {id} twice")))?;
+            let event =
+                event.map_err(|id| ReadError::unexpected(record, format!("id {id} twice")))?;
             compactor.fold(&event).map_err(|error| ReadError::unexpected(record, error))?;
         }
     }

@@ -16,8 +16,8 @@ use std::ops::ControlFlow;
 
 use self::said::{Bill, Failed, Found, Item, shortened, signal_of};
 use crate::compaction::book::facts::{
-    COMPACTION_FAILED, Closed, CompactionFailed, Note, RunFact, SNAPSHOT_TAKEN,
-    SnapshotBody, SnapshotTaken, compared, overview_of, scan_facts, snapshot_at,
+    COMPACTION_FAILED, Closed, CompactionFailed, Note, RunFact, SNAPSHOT_TAKEN, SnapshotBody,
+    SnapshotTaken, compared, overview_of, scan_facts, snapshot_at,
 };
 use crate::compaction::book::{Notary, VerifyError};
 use crate::compaction::compactor::Compactor;
