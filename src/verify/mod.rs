@@ -32,6 +32,8 @@ use crate::upstream::{Family, MemoryIndex, Upstream};
 use rules::Rule;
 use spread::Helpers;
 
+/// An upstream bus that nothing here reads.
+const CLUSTERS_DIR: &str = "clusters";
 /// Violations that are listed; the rest are counted.
 pub const VIOLATIONS_LISTED_MAX: usize = 10_000;
 
@@ -149,6 +151,9 @@ pub fn verify_tree(
         Family::ALL.iter().any(|family| is_dir(disk.as_ref(), &root.join(family.manifest_dir())));
     if options.sources && !known {
         report.unchecked.push("sources: there is no upstream here".to_owned());
+    }
+    if is_dir(disk.as_ref(), &root.join(CLUSTERS_DIR)) {
+        report.unchecked.push("clusters: no summary is made from them".to_owned());
     }
     let tree = Tree {
         disk: disk.as_ref(),

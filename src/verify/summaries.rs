@@ -78,9 +78,9 @@ struct LineCheck<'t> {
 #[derive(Default)]
 struct Checked {
     report: Report,
-    /// The id of each valid line, one after the other, and where it ends.
+    /// The ids of valid lines, one after the other; of each its line, its end and its key.
     ids: String,
-    ends: Vec<(u64, usize)>,
+    ends: Vec<(u64, usize, IdKey)>,
 }
 
 impl<'t> LineCheck<'t> {
@@ -98,10 +98,10 @@ impl<'t> LineCheck<'t> {
         let (bytes, sha256) = spread::over(lines, helpers, check, &mut |checked: Checked| {
             report.merge(checked.report);
             let mut start = 0;
-            for (number, end) in checked.ends {
+            for (number, end, key) in checked.ends {
                 let id = &checked.ids[start..end];
                 start = end;
-                if !seen.insert(IdKey::of(id)) {
+                if !seen.insert(key) {
                     let (rule, message) = (&rules::SUMMARY_DUPLICATE, format!("{id} occurs twice"));
                     report.break_rule(rule, &path, Some(number), "/summary_id", message);
                 }
@@ -158,7 +158,7 @@ impl<'t> LineCheck<'t> {
     fn valid(&self, number: u64, line: &SummaryLine<'_>, checked: &mut Checked) {
         let id = line.summary_id.0.as_ref();
         checked.ids.push_str(id);
-        checked.ends.push((number, checked.ids.len()));
+        checked.ends.push((number, checked.ids.len(), IdKey::of(id)));
         let report = &mut checked.report;
         if *line.day.0 != *self.day {
             let message = format!("{} lies in the partition of {}", line.day.0, self.day);

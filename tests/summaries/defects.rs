@@ -403,65 +403,86 @@ fn every_defect_upstream_ends_what_needs_it_and_nothing_else() {
 fn data_that_is_gone_or_cannot_be_read_ends_what_is_nowhere_else() {
     let home = home();
     let buses = home.path("buses");
+    bus_support::events_day(&buses, "2026-05-01", &[bus_support::event("evt_fine", 1, "Fine.")]);
+    struct Gone {
+        kind: &'static str,
+        bus: &'static str,
+        file: &'static str,
+        id: &'static str,
+        subtype: &'static str,
+    }
+    let gone = |kind, bus, file, id, subtype| Gone { kind, bus, file, id, subtype };
+    let (events, sessions, chunks) = (
+        "eventbus/daily/2026-02-11.jsonl",
+        "sessions/daily/2026-02-10.sessions.jsonl",
+        "chunks/canonical/books.jsonl",
+    );
     let cases = [
-        ("event", "eventbus/daily/2026-02-11.jsonl", "evt_4", "MISSING_DAILY_FILE"),
-        ("session", "sessions/daily/2026-02-10.sessions.jsonl", "ses_0", "MISSING_SESSIONS_FILE"),
-        ("document", "chunks/canonical/books.jsonl", "doc_b", "MISSING_CHUNKS_FILE"),
+        gone("event_summary", "event_bus", events, "evt_4", "MISSING_DAILY_FILE"),
+        gone("session_summary", "session_bus", sessions, "ses_0", "MISSING_SESSIONS_FILE"),
+        gone("document_summary", "chunk_bus", chunks, "doc_b", "MISSING_CHUNKS_FILE"),
     ];
-    for (number, (what, file, id, subtype)) in cases.into_iter().enumerate() {
-        let (kind, bus) = match what {
-            "event" => ("event_summary", "event_bus"),
-            "session" => ("session_summary", "session_bus"),
-            _ => ("document_summary", "chunk_bus"),
-        };
-        let path = buses.join(file);
-        let bytes = std::fs::read(&path).unwrap();
-        let day = bus_support::event(&format!("evt_fine{number}"), 1, "Fine.");
-        bus_support::events_day(&buses, &format!("2026-05-0{}", number + 1), &[day]);
-        let fine = |turn: &str| {
-            let id = format!("fine{number}{turn}");
-            ask(&id, "event_summary", "event_bus", &[&format!("evt_fine{number}")])
-        };
-        let try_it = |turn: &str| -> (Value, Value) {
-            let name = format!("{what}{turn}");
-            home.append(&lines(&[ask(&name, kind, bus, &[id]), fine(turn)]));
-            home.expect(0, &["drain"]);
-            let other = last_ack(&home, &format!("fine{number}{turn}"));
-            assert!(other["summary"].is_object(), "{what}{turn}: {other}");
-            (last_ack(&home, &name), error_of(&home, &name))
-        };
-        std::fs::remove_file(&path).unwrap();
-        let (ack, error) = try_it("_gone");
-        assert_eq!(ack["reason_code"], MISMATCH, "{ack}");
-        assert_eq!((&error["class"], &error["subtype"]), (&json!(MISSING), &json!(subtype)));
-        check_details(&error);
-        assert!(error["details"]["expected_path"].as_str().unwrap().ends_with(file));
+    let kept: Vec<Vec<u8>> =
+        cases.iter().map(|one| std::fs::read(buses.join(one.file)).unwrap()).collect();
+    // Asks for what is there no more and for something else. Gives how the former ended.
+    let try_it = |turn: &str| -> Vec<(Value, Value)> {
+        let name = |one: &Gone| format!("{}_{turn}", one.id);
+        let mut asked: Vec<Value> =
+            cases.iter().map(|one| ask(&name(one), one.kind, one.bus, &[one.id])).collect();
+        let mut fine = ask(turn, "event_summary", "event_bus", &["evt_fine"]);
+        fine["work"]["summary_subkind"] = turn.into();
+        asked.push(fine);
+        home.append(&lines(&asked));
+        home.expect(0, &["drain"]);
+        made(&home, turn);
+        let ended = cases.iter().map(name);
+        ended.map(|name| (last_ack(&home, &name), error_of(&home, &name))).collect()
+    };
 
-        // As another format only, which is not read.
-        let other = path.with_extension("parquet");
-        std::fs::write(&other, b"PAR1").unwrap();
-        let (ack, error) = try_it("_parquet");
+    for one in &cases {
+        std::fs::remove_file(buses.join(one.file)).unwrap();
+    }
+    for ((ack, error), one) in try_it("gone").iter().zip(&cases) {
+        assert_eq!(ack["reason_code"], MISMATCH, "{ack}");
+        assert_eq!((&error["class"], &error["subtype"]), (&json!(MISSING), &json!(one.subtype)));
+        check_details(error);
+        assert_eq!(error["details"]["expected_path"], one.file);
+    }
+
+    // As another format only, which is not read.
+    for one in &cases {
+        std::fs::write(buses.join(one.file).with_extension("parquet"), b"PAR1").unwrap();
+    }
+    for (ack, error) in &try_it("parquet") {
         assert_eq!(ack["status"], "rejected_invalid_input");
         let told = (&error["class"], &error["subtype"]);
         assert_eq!(told, (&json!(SCHEMA), &json!("UNSUPPORTED_FORMAT")), "{ack}");
-        check_details(&error);
-        std::fs::remove_file(&other).unwrap();
+        check_details(error);
+    }
 
-        // Something that opens and cannot be read.
-        std::fs::create_dir(&path).unwrap();
-        let (ack, error) = try_it("_unreadable");
+    // Something that opens and cannot be read.
+    for one in &cases {
+        let path = buses.join(one.file);
+        std::fs::remove_file(path.with_extension("parquet")).unwrap();
+        std::fs::create_dir(path).unwrap();
+    }
+    for (ack, error) in &try_it("unreadable") {
         assert_eq!(ack["status"], "failed_transient", "{ack}");
         assert_eq!(ack["reason_code"], "unavailable");
         assert_eq!(error["class"], "STORAGE_UNAVAILABLE", "{error}");
-        check_details(&error);
+        check_details(error);
         assert_eq!(error["details"]["retryable"], true);
-        std::fs::remove_dir(&path).unwrap();
-        std::fs::write(&path, &bytes).unwrap();
-        home.expect(0, &["retry", &format!("{what}_unreadable")]);
-        home.expect(0, &["drain"]);
-        let healed = last_ack(&home, &format!("{what}_unreadable"));
-        assert_eq!(healed["status"], "completed", "{healed}");
     }
+    for (one, bytes) in cases.iter().zip(kept) {
+        std::fs::remove_dir(buses.join(one.file)).unwrap();
+        std::fs::write(buses.join(one.file), bytes).unwrap();
+    }
+    let names: Vec<String> = cases.iter().map(|one| format!("{}_unreadable", one.id)).collect();
+    let mut retry = vec!["retry"];
+    retry.extend(names.iter().map(String::as_str));
+    home.expect(0, &retry);
+    home.expect(0, &["drain"]);
+    names.iter().for_each(|name| drop(made(&home, name)));
     check_published(&home);
 }
 
@@ -479,6 +500,7 @@ fn clusters_are_never_read() {
         assert_eq!(last_ack(&home, asked["request_id"].as_str().unwrap())["status"], "completed");
     }
     check_published(&home);
+    home.expect(0, &["verify"]).says(&["clusters"]);
 }
 
 /// Both spellings, both names and both meanings that producers may choose are read, and what they

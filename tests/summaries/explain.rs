@@ -257,6 +257,19 @@ fn what_a_model_wrote_is_aligned_and_labelled_and_its_answers_are_in_the_log() {
     assert!(!list(&found["answers"]).is_empty());
     assert_eq!(loose(&found), []);
     assert_eq!(found["prompts"]["as_recorded"], true);
+    // An answer that is not the one that was paid for.
+    let (first, log) = (std::cell::Cell::new(true), home.read("run/summarizer.redb"));
+    forge(&home, &|event, _| {
+        if let Event::ModelResponded { body_sha256, .. } = event
+            && first.replace(false)
+        {
+            *body_sha256 = summarizer::contract::hash::sha256("another answer");
+        }
+    });
+    let found = explained(&home, 1, "event", &["--verify"]);
+    let broken = ("log.answers".to_owned(), "broken".to_owned());
+    assert!(loose(&found).contains(&broken), "{:?}", loose(&found));
+    std::fs::write(home.path("run/summarizer.redb"), log).unwrap();
     // Without the provider the answers are still proved, and what cannot be is said.
     std::fs::remove_file(home.path("summarizer.toml")).unwrap();
     let found = explained(&home, 0, "event", &["--verify"]);

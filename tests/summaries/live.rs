@@ -222,7 +222,7 @@ fn publishing_keeps_to_the_share_it_was_given() {
             std::fs::metadata(home.path("buses/summaries")).map_or(0, |meta| meta.ino())
         };
         let (mut seen, mut last) = (0, inode());
-        for asked in asked.chunks(8) {
+        for asked in asked.chunks(16) {
             home.append(&lines(asked));
             for _ in 0..5 {
                 std::thread::sleep(Duration::from_millis(20));
