@@ -216,6 +216,51 @@ fn its_numbers_are_those_of_the_commands() {
     }
 }
 
+/// Everything is asked for again and again while requests pour in: each answer is whole and in order.
+#[test]
+fn it_answers_while_the_service_is_busy() {
+    const MORE: usize = 600;
+    let served = Served::start();
+    let before = served.json("/api/status")["requests"]["by_status"]["completed"].as_u64().unwrap();
+    for round in 0..6 {
+        let requests: Vec<Value> = (0..MORE / 6)
+            .map(|index| {
+                let id = format!("busy-{round}-{index}");
+                served.home.note(&format!("{id}.txt"), &format!("Mail {id} came. It was read."));
+                request(&id, ACTIVE, json!({}))
+            })
+            .collect();
+        served.home.append(&lines(&requests));
+    }
+    let browser = chromium().map(|program| {
+        let url = format!("http://{}/#/requests", served.address);
+        std::thread::spawn(move || {
+            let profile = tempfile::tempdir().unwrap();
+            browser(&program, profile.path(), &["--dump-dom", &url])
+        })
+    });
+    let deadline = Instant::now() + Duration::from_secs(120);
+    let (mut completed, mut asked) = (before, 0);
+    while completed < before + MORE as u64 {
+        assert!(Instant::now() < deadline, "{completed} of {MORE} completed");
+        let status = served.json("/api/status");
+        let now = status["requests"]["by_status"]["completed"].as_u64().unwrap();
+        assert!(now >= completed, "it counts backwards: {completed}, then {now}");
+        completed = now;
+        let found = served.json("/api/requests?q=busy&limit=50");
+        assert!(found["requests"].as_array().unwrap().len() <= 50);
+        for path in ["/api/history", "/api/days", "/api/quarantine", "/metrics"] {
+            served.body(path);
+        }
+        asked += 1;
+    }
+    assert!(asked > 1, "it was never asked while it was busy");
+    if let Some(browser) = browser {
+        let document = browser.join().unwrap();
+        assert!(document.contains("busy-") && !document.contains("class=\"error\""), "{document}");
+    }
+}
+
 fn chromium() -> Option<PathBuf> {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
@@ -252,7 +297,8 @@ fn browser(program: &Path, profile: &Path, arguments: &[&str]) -> String {
 #[test]
 fn a_real_browser_shows_every_view_and_runs_nothing_else() {
     let Some(program) = chromium() else {
-        let told = "LEFT OUT: there is no chromium (apt install chromium): the page is not opened";
+        let told = "LEFT OUT: there is no chromium (`.ci/run` installs it where it may): the page \
+                    is not opened";
         let _ = writeln!(std::io::stderr().lock(), "!! {told}");
         return;
     };

@@ -14,9 +14,11 @@ use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::log::Reader;
 use crate::log::codec::{self, Cursor};
+use crate::os::Open;
 use crate::service::engine::CheckpointWhen;
 use crate::service::projector::{ACKS, ACKS_FLOOR};
 use crate::state::event::Event;
+use crate::upstream::lines::Lines;
 
 /// Apply the retention of the settings: answers, acks, frames of the log
 #[derive(Debug, Args)]
@@ -31,8 +33,9 @@ struct OldAcks {
     /// The last event they tell of.
     last: Seq,
     lines: u64,
-    old: Vec<u8>,
-    kept: Vec<u8>,
+    /// Where they end in the file, and where the file ends.
+    end: u64,
+    file_end: u64,
 }
 
 impl RetainArgs {
@@ -66,7 +69,7 @@ impl RetainArgs {
         if let Some(before) = before(held.config.acks_after) {
             let acks = old_acks(context, held, &log, before)?;
             report["acks"] =
-                json!({"moved": acks.lines, "bytes": acks.old.len(), "before": before.to_string()});
+                json!({"moved": acks.lines, "bytes": acks.end, "before": before.to_string()});
             if !self.dry_run && acks.lines > 0 {
                 move_acks(context, held, &acks, now)?;
             }
@@ -131,18 +134,24 @@ fn old_acks(
     let unreadable =
         |error: &std::io::Error| Failure::new(Exit::Storage, "cannot read the acks").because(error);
     let last = Seq(first_after(log, before)?.0 - 1);
-    let bytes = context.machine.disk.read_if_present(&held.home.acks());
-    let bytes = bytes.map_err(|error| unreadable(&error))?.unwrap_or_default();
-    let mut acks = OldAcks { last, lines: 0, old: Vec::new(), kept: Vec::new() };
-    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+    let mut acks = OldAcks { last, lines: 0, end: 0, file_end: 0 };
+    let disk = context.machine.disk.as_ref();
+    let path = held.home.acks();
+    let Some(stat) = disk.stat(&path).map_err(|error| unreadable(&error))? else {
+        return Ok(acks);
+    };
+    acks.file_end = stat.len;
+    let file = disk.open(&path, Open::Read).map_err(|error| unreadable(&error))?;
+    // They stand in the order of the log: the first that is not old ends the old ones.
+    let mut lines = Lines::new(file, stat.len);
+    while let Some((at, line)) = lines.next_line().map_err(|error| unreadable(&error))? {
         let seq =
             serde_json::from_slice::<Value>(line).ok().and_then(|ack| ack["ack_seq"].as_u64());
-        if seq.is_some_and(|seq| seq <= last.0) {
-            acks.lines += 1;
-            acks.old.extend_from_slice(line);
-        } else {
-            acks.kept.extend_from_slice(line);
+        if seq.is_none_or(|seq| seq > last.0) {
+            break;
         }
+        acks.lines += 1;
+        acks.end = (at.offset + at.len as u64 + 1).min(stat.len);
     }
     Ok(acks)
 }
@@ -160,7 +169,8 @@ fn move_acks(
     let folder = held.home.run().join("archive");
     disk.create_dir_all(&folder).map_err(|error| failed(&error))?;
     let name = folder.join(format!("acks-to-{:020}.jsonl", acks.last.0));
-    disk.replace(&name, &acks.old, 0o640).map_err(|error| failed(&error))?;
+    let path = held.home.acks();
+    disk.replace_with_part(&name, &path, 0..acks.end, 0o640).map_err(|error| failed(&error))?;
     let facts = json!({"through": acks.last.0, "lines": acks.lines, "file": name.file_name().map(|name| name.to_string_lossy())});
     held.engine
         .note("acks_moved", facts.to_string(), None, now)
@@ -170,7 +180,8 @@ fn move_acks(
     held.engine
         .commit(None, CheckpointWhen::Changed, &cursors, now)
         .map_err(|error| engine_failed(&error))?;
-    disk.replace(&held.home.acks(), &acks.kept, 0o640).map_err(|error| failed(&error))
+    let kept = acks.end..acks.file_end;
+    disk.replace_with_part(&path, &path, kept, 0o640).map_err(|error| failed(&error))
 }
 
 /// The first record stamped after a moment, or the end.

@@ -16,6 +16,7 @@ pub mod signals;
 pub mod sim;
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -160,6 +161,36 @@ impl dyn Disk + '_ {
         self.remove_file(&temporary)?;
         let file = self.open(&temporary, Open::CreateNew(mode))?;
         file.write_all_at(bytes, 0)?;
+        file.sync()?;
+        drop(file);
+        self.rename(&temporary, path)?;
+        self.sync_dir(parent)
+    }
+
+    /// Makes a file of a part of another, a piece at a time, otherwise as `replace` does.
+    pub fn replace_with_part(
+        &self,
+        path: &Path,
+        source: &Path,
+        part: Range<u64>,
+        mode: u32,
+    ) -> io::Result<()> {
+        let parent = path.parent().unwrap_or(Path::new("."));
+        let temporary = temporary_name(path);
+        self.remove_file(&temporary)?;
+        let from = self.open(source, Open::Read)?;
+        let file = self.open(&temporary, Open::CreateNew(mode))?;
+        let mut buffer = vec![0; 1 << 18];
+        let mut at = part.start;
+        while at < part.end {
+            let wanted = buffer.len().min(usize::try_from(part.end - at).unwrap_or(usize::MAX));
+            let count = from.read_at(&mut buffer[..wanted], at)?;
+            if count == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            file.write_all_at(&buffer[..count], at - part.start)?;
+            at += count as u64;
+        }
         file.sync()?;
         drop(file);
         self.rename(&temporary, path)?;

@@ -31,7 +31,7 @@ use crate::contract::vocabulary::{
     AckStatus, QuarantineReason, ReasonCode, Stream, SummaryKind, Urgency, Warning, Warnings,
 };
 use crate::log::{LogError, Reader, Store};
-use crate::os::{Disk, Machine};
+use crate::os::{Disk, Machine, Open};
 use crate::seam::line::{LineContent, parse_line};
 use crate::seam::position::describe_change;
 use crate::seam::position::{AdoptAt, Change, Position, QueueError, adopt_position};
@@ -40,6 +40,7 @@ use crate::state::apply::item_digest;
 use crate::state::decide::{Again, Arrival, Failed, FlowStanding, Outcome, Report as Said};
 use crate::state::event::{AckHead, Event, RunEnd, SummaryPointer, TakenRequest};
 use crate::state::{Past as _, Status};
+use crate::upstream::lines::Lines;
 
 /// Queue lines taken in between two commits.
 const LINES_AT_ONCE: usize = 1000;
@@ -305,28 +306,15 @@ impl Evidence {
             cuts: BTreeSet::new(),
             consumed: 0,
         };
-        for line in lines(&bytes_of(disk, places.acks)?) {
-            match serde_json::from_slice::<Ack>(line) {
-                Ok(ack) if ack.ack_seq <= kept.0 => {}
-                Ok(ack) => {
-                    report.acks_read += 1;
-                    evidence.note(ack);
-                }
-                Err(_) => report.acks_unreadable += 1,
+        each_line(disk, places.acks, &mut |line| match serde_json::from_slice::<Ack>(line) {
+            Ok(ack) if ack.ack_seq <= kept.0 => {}
+            Ok(ack) => {
+                report.acks_read += 1;
+                evidence.note(ack);
             }
-        }
-        for line in lines(&bytes_of(disk, places.quarantine)?) {
-            let Ok(record) = serde_json::from_slice::<Value>(line) else { continue };
-            let (Some(offset), Some(length)) =
-                (record["offset"].as_u64(), record["length"].as_u64())
-            else {
-                continue;
-            };
-            evidence.consumed = evidence.consumed.max(offset + 1);
-            if record["reason"] == QuarantineReason::PartialLine.as_str() {
-                evidence.cuts.insert(offset + length);
-            }
-        }
+            Err(_) => report.acks_unreadable += 1,
+        })?;
+        each_line(disk, places.quarantine, &mut |line| evidence.note_bad_line(line))?;
         evidence.read_bus(places.buses, report);
         Ok(evidence)
     }
@@ -341,6 +329,18 @@ impl Evidence {
                 fate.ack = ack;
             }
             None => drop(self.fates.insert(offset, Fate { ack, accepted, used: false })),
+        }
+    }
+
+    fn note_bad_line(&mut self, line: &[u8]) {
+        let Ok(record) = serde_json::from_slice::<Value>(line) else { return };
+        let (Some(offset), Some(length)) = (record["offset"].as_u64(), record["length"].as_u64())
+        else {
+            return;
+        };
+        self.consumed = self.consumed.max(offset + 1);
+        if record["reason"] == QuarantineReason::PartialLine.as_str() {
+            self.cuts.insert(offset + length);
         }
     }
 
@@ -403,15 +403,21 @@ fn input_fact(input: &Value) -> Value {
     })
 }
 
-fn bytes_of(disk: &Arc<dyn Disk>, path: &Path) -> Result<Vec<u8>, RecoverError> {
-    let read = disk
-        .read_if_present(path)
-        .map_err(|source| RecoverError::Evidence { path: path.display().to_string(), source })?;
-    Ok(read.unwrap_or_default())
-}
-
-fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
-    bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
+/// Looks at the lines of a file, if there is one, a line at a time.
+fn each_line(
+    disk: &Arc<dyn Disk>,
+    path: &Path,
+    look: &mut dyn FnMut(&[u8]),
+) -> Result<(), RecoverError> {
+    let failed = |source| RecoverError::Evidence { path: path.display().to_string(), source };
+    let Some(stat) = disk.stat(path).map_err(failed)? else { return Ok(()) };
+    let mut lines = Lines::new(disk.open(path, Open::Read).map_err(failed)?, stat.len);
+    while let Some((_, line)) = lines.next_line().map_err(failed)? {
+        if !line.is_empty() {
+            look(line);
+        }
+    }
+    Ok(())
 }
 
 struct Recovery<'a> {
