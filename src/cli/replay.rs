@@ -93,6 +93,9 @@ impl ReplayArgs {
             })?;
             let told = digests.differences.iter().map(|one| format!("{} {}", one.path, one.what));
             replayed.differences.extend(told);
+            if digests.of_another_log {
+                context.ui.talk("the published digests are of an earlier log: digest build");
+            }
             if let Some(run_id) = digests.cut_short {
                 context.ui.talk(format!(
                     "the digest build {run_id} was cut short: the next start finishes it, and until \

@@ -2,7 +2,8 @@
 //!
 //! Contract. The log is read from its beginning and nothing else is believed; nothing is written.
 //! Every difference names one file or folder. What a build that was cut short still owes is no
-//! difference: the next start pays it.
+//! difference: the next start pays it. Nor is what an earlier log published, while this one has
+//! built nothing.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -38,6 +39,9 @@ pub struct Comparison {
     pub differences: Vec<Difference>,
     /// The run of a build that was cut short; what it owes was not compared.
     pub cut_short: Option<String>,
+    /// There are digests, and this log never built any: they are of an earlier one, as after a
+    /// recovery, and are served until this one's take their place.
+    pub of_another_log: bool,
 }
 
 /// Compares the digests under a bus home with a log.
@@ -54,6 +58,12 @@ pub fn with_log(
         return Ok(found);
     }
     let disk = disk.as_ref();
+    if digests.catalog().change().is_none() {
+        let index = buses.join(INDEX_DIR);
+        let published = disk.stat(&index).map_err(disk_error("inspect", &index))?.is_some();
+        found.of_another_log = published || !digests.orphans()?.is_empty();
+        return Ok(found);
+    }
     for entry in digests.catalog().entries().values() {
         found.bags += 1;
         let path = entry.facts.path();

@@ -421,6 +421,10 @@ fn folders_that_the_log_never_heard_of_go_only_when_that_is_said() {
     world.select(&small_selectors());
     world.builds = 10;
     world.produce(&[made("new", "2026-03-10T10:00:00Z", &["automation"], "other")]);
+    let compared =
+        summarizer::digest::compare::with_log(&world.disk, &world.buses, &world.reader());
+    let compared = compared.unwrap();
+    assert!(compared.of_another_log && compared.differences.is_empty(), "{compared:?}");
     let plan = world.collect(true, true).unwrap();
     assert!(old.iter().all(|path| plan.orphans.contains(path)), "{plan:?}");
     let error = world.collect(false, true).unwrap_err();

@@ -65,6 +65,12 @@ pub(super) fn compare_digests(context: &Context, held: &Held, findings: &mut Fin
         Ok(compared) => compared,
         Err(error) => return findings.wrong("digest files", error.to_string(), "try again"),
     };
+    if compared.of_another_log {
+        let what =
+            "what is published is of an earlier log, and is served until a build replaces it";
+        let fix = "summarizer digest build, then summarizer digest gc --orphans";
+        return findings.add("digest files", Verdict::Notice, what, fix);
+    }
     let Some(first) = compared.differences.first() else {
         if compared.cut_short.is_none() {
             findings.fine("digest files", format!("{} bags are what the log says", compared.bags));
