@@ -105,6 +105,55 @@ fn what_is_done_with_a_home_is_an_event_of_its_log() {
     assert_eq!(receipts(home).len(), 5);
 }
 
+/// A service that is ended when the test is.
+struct Serving(std::process::Child);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn receipts_reach_the_log_of_a_home_that_is_being_served() {
+    let run = Home::demo();
+    let dir = service_home("");
+    let (home, run_dir) = (dir.path().to_str().unwrap(), run.root().to_str().unwrap());
+    let program = assert_cmd::cargo::cargo_bin("summarizer");
+    let mut serve = std::process::Command::new(program);
+    serve.env_clear().args(["--home", home, "-q", "serve"]);
+    let serving = Serving(serve.spawn().unwrap());
+    let status = || summarizer(&["--home", home, "--json", "status"]);
+    // Only a service answers that it runs; before it is up there may be no home at all.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    loop {
+        let (code, out, _) = status();
+        let answer: Value = serde_json::from_str(&out).unwrap_or_default();
+        if code == 0 && answer["run"].is_object() {
+            break;
+        }
+        assert!(std::time::Instant::now() < deadline, "the service did not come up: {out}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    for args in [["pack", "build", run_dir], ["pack", "check", run_dir], ["wave", "check", run_dir]]
+    {
+        let (code, out, err) = summarizer(&[&["--home", home], &args[..]].concat());
+        assert_eq!(code, 0, "{out}{err}");
+    }
+    let beside = receipts(home);
+    drop(serving);
+    // Killed, not stopped: what the commands said is in the log all the same.
+    let found = receipts(home);
+    assert_eq!(found, beside);
+    let kinds: Vec<&str> = found.iter().map(|one| one["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["pack_built", "pack_checked", "waves_checked"]);
+    let meta = run.value("summaries/summary-pack.meta.json");
+    assert_eq!(found[0]["inputs_digest"], meta["inputs_digest"]);
+    assert_eq!(found[0]["outputs_digest"], meta["outputs_digest"]);
+    assert_eq!(found[1]["verdict"], "pass");
+}
+
 #[test]
 fn runs_and_agents_are_configured() {
     let run = Home::demo();
