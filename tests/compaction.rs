@@ -266,6 +266,140 @@ fn strict_provenance_turns_gaps_into_failures() {
     assert_eq!(failed(&taken[0]), expected);
 }
 
+/// A run in which everything happens: ids in several scripts, wordings replaced and withdrawn,
+/// failures that recur under other ids, constraints, a policy that changes.
+fn eventful() -> Vec<RunEvent> {
+    let mut lines = vec![LOG.lines().next().unwrap().replace("run_demo_01", "r")];
+    let mut say = |step: u64, phase: &str, kind: &str, payload: serde_json::Value| {
+        let line = serde_json::json!({
+            "schema": "run_event.v1", "run_id": "r", "seq": 1,
+            "ts": format!("2026-01-14T10:{:02}:{:02}.000Z", lines.len() / 60, lines.len() % 60),
+            "step_id": step, "phase": phase, "type": kind, "payload": payload,
+        });
+        lines.push(line.to_string());
+    };
+    for step in 1..=7_u64 {
+        let (claim, older) = (format!("клм-{step}-✓"), format!("клм-{}-✓", step - 1));
+        let chunk = format!("塊_{step}");
+        say(
+            step,
+            "PLAN",
+            "PLAN_DONE",
+            serde_json::json!({"plan_id": "p", "action_type": "SEARCH"}),
+        );
+        say(
+            step,
+            "ACT",
+            "CHUNKS_SEEN",
+            serde_json::json!({
+            "source_id": format!("src ñ {}", step % 3), "chunk_ids": [chunk, format!("b{step}")]}),
+        );
+        say(
+            step,
+            "ACT",
+            "FAILURE_RECORDED",
+            serde_json::json!({
+            "failure_id": format!("f{step}"), "signal_type": "TOOL_RUNTIME_ERROR",
+            "severity": if step % 2 == 0 { "high" } else { "low" },
+            "fingerprint": format!("print {}", step % 2), "where": "x", "why": "y"}),
+        );
+        say(step, "ACT", "ACT_DONE", serde_json::json!({"plan_id": "p", "outcome": "ok"}));
+        let mut added = serde_json::json!({"claim_id": claim, "statement": format!("é {step} 😀")});
+        if step > 1 {
+            added["supersedes"] = older.clone().into();
+        }
+        say(step, "OBSERVE", "CLAIM_ADDED", added);
+        let span = serde_json::json!({"start": step, "end": step + 9, "unit": "char"});
+        say(
+            step,
+            "OBSERVE",
+            "EVIDENCE_ATTACHED",
+            serde_json::json!({"claim_id": claim,
+            "evidence": {"evidence_id": format!("ev ß{step}"), "chunk_id": chunk, "span": span,
+                "source_id": "src"}}),
+        );
+        say(step, "OBSERVE", "CLAIM_VERIFIED", serde_json::json!({"claim_id": claim}));
+        if step > 1 {
+            say(step, "OBSERVE", "CLAIM_RETRACTED", serde_json::json!({"claim_id": older}));
+            say(
+                step,
+                "OBSERVE",
+                "CONFLICT_RECORDED",
+                serde_json::json!({
+                "conflict_id": format!("c{step}"), "description": "a ≠ b",
+                "side_a_evidence_ids": [format!("ev ß{step}")],
+                "side_b_evidence_ids": [format!("ev ß{}", step - 1)]}),
+            );
+        }
+        if step > 3 {
+            let resolved = serde_json::json!({"conflict_id": format!("c{}", step - 2),
+                "resolution": "ça va"});
+            say(step, "OBSERVE", "CONFLICT_RESOLVED", resolved);
+            let closed = serde_json::json!({"question_id": format!("q{}", step - 3)});
+            say(step, "OBSERVE", "QUESTION_CLOSED", closed);
+            let known = serde_json::json!({"failure_id": format!("f{}", step - 1)});
+            say(step, "OBSERVE", "FAILURE_RESOLVED", known);
+        }
+        let opened = serde_json::json!({"question_id": format!("q{step}"), "text": "¿y?"});
+        say(step, "OBSERVE", "QUESTION_OPENED", opened);
+        let constraint =
+            serde_json::json!({"constraint_id": format!("k{}", step % 2), "text": "≤"});
+        let kind = if step < 3 { "CONSTRAINT_SET" } else { "CONSTRAINT_VIOLATED" };
+        say(step, "OBSERVE", kind, constraint);
+        say(step, "RUN", "POLICY_CHANGED", serde_json::json!({"policy_snapshot_ref": claim}));
+        say(step, "OBSERVE", "OBSERVE_DONE", serde_json::json!({"progress": true}));
+    }
+    renumbered(lines.iter().map(String::as_str))
+}
+
+#[test]
+fn going_on_from_a_snapshot_at_any_event_is_never_having_stopped() {
+    use summarizer::compaction::resume;
+    let thresholds = Thresholds { event_threshold: u64::MAX, step_fallback: u64::MAX };
+    for events in [without(&[]), eventful(), generated(9, 1, 60), generated(9, 4, 90)] {
+        let mut whole = Compactor::new(thresholds);
+        for cut in 1..events.len() {
+            whole.fold(&events[cut - 1]).unwrap();
+            let built = whole.build(Attempt::First, Form::Full).unwrap();
+            if !built.snapshot.passes() {
+                // In the middle of a step a claim may be verified before its evidence.
+                continue;
+            }
+            let sidecar = resume::sidecar(&whole, &built, 1, None);
+            let stored: Snapshot = serde_json::from_slice(&built.bytes).unwrap();
+            let mut resumed = resume::restore(&stored, &sidecar, Vec::new(), thresholds).unwrap();
+            let mut stayed = whole.clone();
+            stayed.adopt(built.previous);
+            for event in &events[cut..] {
+                stayed.fold(event).unwrap();
+                resumed.fold(event).unwrap();
+            }
+            let end = |compactor: &Compactor| compactor.build(Attempt::First, Form::Full).unwrap();
+            let (stayed, resumed) = (end(&stayed), end(&resumed));
+            assert_eq!(
+                String::from_utf8_lossy(&resumed.bytes),
+                String::from_utf8_lossy(&stayed.bytes),
+                "cut after {cut}"
+            );
+            assert_eq!(resumed.narrative, stayed.narrative, "cut after {cut}");
+        }
+    }
+}
+
+#[test]
+fn verbose_events_between_any_two_events_change_no_byte() {
+    let plain = eventful();
+    let (quiet, _) = compact(&plain, SIX).unwrap();
+    assert!(quiet.len() >= 3 && quiet.iter().all(|built| built.snapshot.passes()));
+    for place in 0..=plain.len() {
+        let mut noisy = plain.clone();
+        let noise = [verbose(&plain[0], true), verbose(&plain[0], false)];
+        noisy.splice(place..place, noise);
+        let (loud, _) = compact(&numbered(noisy), SIX).unwrap();
+        assert_eq!(bytes(&loud), bytes(&quiet), "before event {}", place + 1);
+    }
+}
+
 mod properties {
     use proptest::prelude::*;
     use summarizer::compaction::resume;
