@@ -10,6 +10,9 @@ const RIGHT: f64 = 176.0;
 const TOP: f64 = 64.0;
 const BOTTOM: f64 = 64.0;
 
+/// Most places of the horizontal axis that are named one by one.
+const PLACES_MAX: usize = 12;
+
 const INK: &str = "#1f2933";
 const FAINT: &str = "#7b8794";
 const GRID: &str = "#e4e7eb";
@@ -70,7 +73,12 @@ pub fn lines(
     marks: &[Mark],
 ) -> String {
     let points = || series.iter().flat_map(|series| series.points.iter().copied());
-    let mut svg = Canvas::new(title, note, x, y, points());
+    // Marked where something was measured, as long as the names have room beside each other.
+    let mut measured: Vec<f64> = points().map(|point| point.0).collect();
+    measured.sort_by(f64::total_cmp);
+    measured.dedup();
+    let measured = Some(measured).filter(|places| places.len() <= PLACES_MAX);
+    let mut svg = Canvas::new(title, note, x, y, points(), measured.as_deref());
     for (index, line) in series.iter().enumerate() {
         let colour = ramp(index, series.len());
         svg.path(&line.points, colour, 2.2);
@@ -94,7 +102,7 @@ pub fn scatter(
     marks: &[Mark],
 ) -> String {
     let points = || groups.iter().flat_map(|group| group.points.iter().copied());
-    let mut svg = Canvas::new(title, note, x, y, points());
+    let mut svg = Canvas::new(title, note, x, y, points(), None);
     svg.path(&staircase(front), CHOSEN, 1.6);
     for (index, group) in groups.iter().enumerate() {
         let colour = ramp(index, groups.len());
@@ -335,6 +343,7 @@ impl Canvas {
         x: &Axis,
         y: &Axis,
         points: impl Iterator<Item = (f64, f64)> + Clone,
+        places: Option<&[f64]>,
     ) -> Canvas {
         let mut canvas = Canvas::bare(title, note);
         let (xs, ys) = (points.clone().map(|point| point.0), points.map(|point| point.1));
@@ -345,7 +354,11 @@ impl Canvas {
             canvas.rule((LEFT, at), (WIDTH - RIGHT, at));
             canvas.text(LEFT - 8.0, at + 4.0, 11.0, FAINT, "end", &name);
         }
-        for (value, name) in canvas.x.ticks() {
+        let ticks = match places {
+            Some(places) => places.iter().map(|place| (*place, number(*place))).collect(),
+            None => canvas.x.ticks(),
+        };
+        for (value, name) in ticks {
             let at = canvas.x.place(value);
             canvas.rule((at, TOP), (at, HEIGHT - BOTTOM));
             canvas.text(at, HEIGHT - BOTTOM + 18.0, 11.0, FAINT, "middle", &name);
@@ -463,6 +476,20 @@ mod tests {
         assert_eq!(bytes(999.0), "999 B");
         assert_eq!(bytes(1500.0), "1.5 kB");
         assert_eq!(bytes(30_000_000.0), "30 MB");
+    }
+
+    #[test]
+    fn lines_are_marked_where_something_was_measured() {
+        let axis = |scale| Axis { label: "x".to_owned(), scale };
+        let drawn = |places: &[f64]| {
+            let points = places.iter().map(|place| (*place, 1.0)).collect();
+            let series = [Series { name: "s".to_owned(), points }];
+            lines("t", "n", &axis(Scale::Linear), &axis(Scale::Linear), &series, &[])
+        };
+        let few = drawn(&[6.0, 18.0, 23.0]);
+        assert!([">6<", ">18<", ">23<"].iter().all(|name| few.contains(name)), "{few}");
+        let many: Vec<f64> = (0..40).map(|place| f64::from(place) + 0.25).collect();
+        assert!(!drawn(&many).contains(">7.25<"));
     }
 
     #[test]
