@@ -3,6 +3,9 @@
 //! In slices of up to a million requests: ingest (read, validate, deduplicate, durable commit, ack
 //! projected), then complete them all, and print the rates, the longest time a commit (with its
 //! checkpoint) held the sequencer, memory and file sizes after each slice.
+//! `--idle` instead asks a running, idle service for one request at a time and prints how long it
+//! takes until its accepted ack can be read, beside what three syncs cost on the same disk.
+//!
 //! At the end: open after a clean close, and replay from the log alone. `--ingest-only` leaves the
 //! requests open and stops after the last slice, for a profiler.
 
@@ -16,17 +19,23 @@
 #[path = "support/mod.rs"]
 mod support;
 
+use std::fs::File;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use summarizer::log::{Options, Store};
 use summarizer::os::Machine;
 use summarizer::replay::{Compare, Until, rebuild};
-use support::{Bench, rate, resident, scratch, write_queue};
+use support::{Bench, line, rate, resident, scratch, write_queue};
 
 fn main() {
     let wanted = std::env::args().skip(1).find_map(|text| text.replace('_', "").parse().ok());
     let total: u64 = wanted.unwrap_or(1_000_000);
+    if std::env::args().any(|text| text == "--idle") {
+        return idle(wanted.unwrap_or(50));
+    }
     let slice = total.min(1_000_000);
     let only = std::env::args().any(|text| text == "--ingest-only");
     let dir = scratch("scale");
@@ -79,5 +88,59 @@ fn main() {
     let chain = chain.expect("an intact chain");
     println!("chain: {} records in {:?}", chain.records, started.elapsed());
     drop(store);
+    let _ = std::fs::remove_dir_all(&dir);
+}
+
+/// One request at a time, each submitted to a service that has nothing to do.
+fn idle(rounds: u64) {
+    let dir = scratch("idle");
+    let summarizer = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_summarizer"));
+        command.arg("--home").arg(&dir).args(args).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    };
+    assert!(summarizer(&["init"]).status().expect("run init").success());
+    let mut service = summarizer(&["serve"]).spawn().expect("run serve");
+    let acks = dir.join("run/ack.jsonl");
+    while !dir.join("run/summarizer.sock").exists() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut queue = File::options()
+        .create(true)
+        .append(true)
+        .open(dir.join("run/queue.jsonl"))
+        .expect("open the queue");
+    let mut waited = Vec::new();
+    let lines = (7_000_000..).map(line).filter(|line| line.contains("idempotency_key"));
+    for line in lines.take(rounds as usize) {
+        std::thread::sleep(Duration::from_millis(120));
+        let id = line.split('"').nth(7).expect("a request id").to_owned();
+        let started = Instant::now();
+        queue.write_all(line.as_bytes()).expect("append to the queue");
+        while !std::fs::read_to_string(&acks).is_ok_and(|text| text.contains(&id)) {
+            assert!(started.elapsed() < Duration::from_secs(10), "no ack of {id}");
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        waited.push(started.elapsed());
+    }
+    service.kill().expect("end the service");
+    let _ = service.wait();
+    let mut synced = Vec::new();
+    for _ in 0..rounds {
+        let file = File::options().create(true).append(true).open(dir.join("sync"));
+        let mut file = file.expect("open a file");
+        let started = Instant::now();
+        for _ in 0..3 {
+            file.write_all(&[7; 4096]).expect("write");
+            file.sync_data().expect("sync");
+        }
+        synced.push(started.elapsed());
+    }
+    let [waited, synced] = [waited, synced].map(|mut all| {
+        all.sort_unstable();
+        (all[all.len() / 2], all[all.len() - 1])
+    });
+    println!("idle: line appended to ack readable: median {:?}, longest {:?}", waited.0, waited.1);
+    println!("      three syncs on the same disk:  median {:?}, longest {:?}", synced.0, synced.1);
     let _ = std::fs::remove_dir_all(&dir);
 }
