@@ -43,6 +43,9 @@ fn a_store_of_format_1_opens_and_leads_to_the_same_files() {
         let found = again.get(path).map(|bytes| String::from_utf8_lossy(bytes).into_owned());
         assert_eq!(found.as_deref(), Some(&*String::from_utf8_lossy(bytes)), "{}", path.display());
     }
+    // Only the log was kept: the snapshot files it speaks of are missed, and written again.
+    home.expect(1, &["replay", "--verify"]).says(&["snapshot.json: it is missing"]);
+    home.expect(0, &["export", "--repair"]);
     home.expect(0, &["replay", "--verify"]);
     let status = home.expect(0, &["status", "--json"]).json();
     assert_eq!(status["requests"]["by_status"]["completed"], 4);
