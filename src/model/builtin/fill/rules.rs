@@ -211,7 +211,8 @@ impl Scene<'_, '_> {
 
     /// Up to `most` of the sentences, the best by score, in reading order.
     pub fn best_of(&self, mut sentences: Vec<usize>, most: usize) -> Vec<usize> {
-        sentences.sort_by(|&a, &b| self.scores[b].total_cmp(&self.scores[a]).then(a.cmp(&b)));
+        let scores = self.scores_for(most);
+        sentences.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
         let mut kept: Vec<usize> = Vec::new();
         for at in sentences {
             if kept.len() == most {

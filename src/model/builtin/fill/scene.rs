@@ -9,7 +9,7 @@ use super::super::extract::Mention;
 use super::super::extract::cues::{Index, Purpose, cues_of, with_purpose};
 use super::super::extract::dates::{self, When};
 use super::super::rank::select::{Budget, Quoted, compose, pick};
-use super::super::rank::{Matrix, score};
+use super::super::rank::{Matrix, quality, score};
 use super::super::text::blocks::Role;
 use super::super::text::{Kind, Text};
 use super::gather::{Gathered, items_of};
@@ -57,6 +57,7 @@ pub struct Scene<'t, 'a> {
     /// Lengths in percent.
     pub percent: usize,
     anchor: Option<NaiveDate>,
+    concise: OnceLock<Vec<f64>>,
     index: OnceLock<Index<'t, 'a>>,
     whens: OnceLock<Vec<When>>,
 }
@@ -80,6 +81,7 @@ impl<'t, 'a> Scene<'t, 'a> {
             items: Vec::new(),
             percent,
             anchor: anchor(text, inputs, hints),
+            concise: OnceLock::new(),
             index: OnceLock::new(),
             whens: OnceLock::new(),
         };
@@ -94,6 +96,17 @@ impl<'t, 'a> Scene<'t, 'a> {
             whole: true,
             ..Focus::default()
         }
+    }
+
+    /// Scores for choosing so many sentences: one alone need not say much, it must say the right thing.
+    pub fn scores_for(&self, sentences: usize) -> &[f64] {
+        if sentences != 1 {
+            return &self.scores;
+        }
+        self.concise.get_or_init(|| {
+            let scores = self.scores.iter().enumerate();
+            scores.map(|(at, score)| score / quality::said(self.text, at)).collect()
+        })
     }
 
     /// The cue index, built on first use.
@@ -253,7 +266,8 @@ impl<'t, 'a> Scene<'t, 'a> {
     pub fn summary(&self, focus: &Focus, sentences: usize, bytes: usize) -> Quoted {
         let budget =
             Budget { sentences: self.scaled(sentences).max(1), bytes: self.scaled(bytes).max(40) };
-        let picked = pick(self.text, &self.matrix, &self.scores, &focus.sentences, budget);
+        let scores = self.scores_for(budget.sentences);
+        let picked = pick(self.text, &self.matrix, scores, &focus.sentences, budget);
         let quoted = compose(self.text, &picked, budget);
         if quoted.text.chars().any(char::is_alphanumeric) {
             return quoted;

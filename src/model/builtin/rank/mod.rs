@@ -1,4 +1,4 @@
-//! Which sentences say most: continuous LexRank, direction, position and cues, in linear time.
+//! Which sentences say most: continuous LexRank, position, length and cues, in linear time.
 //!
 //! Sentences are tf-idf vectors of unit length; the graph is the full cosine graph between them. It is
 //! never built: the row sums and every step of the power iteration are products with the sparse
@@ -18,10 +18,9 @@ const DAMPING: f64 = 0.85;
 const STEPS: usize = 8;
 /// Sums of cosines up to this are rounding, not likeness.
 const ISOLATED: f64 = 1e-6;
-/// Weight of centrality, of looking forward rather than back, and of position, before quality.
-const WEIGHT_CENTRALITY: f64 = 0.45;
-const WEIGHT_DIRECTION: f64 = 0.20;
-const WEIGHT_LEAD: f64 = 0.35;
+/// Weight of centrality and of position, before quality.
+const WEIGHT_CENTRALITY: f64 = 0.4;
+const WEIGHT_LEAD: f64 = 0.6;
 
 /// The sparse sentence-term matrix with unit rows.
 pub struct Matrix {
@@ -135,34 +134,15 @@ impl Matrix {
         }
         scale(rank)
     }
-
-    /// How much more a sentence shares with what follows than with what came before: what opens a
-    /// subject rather than closes it. 0..=1.
-    fn direction(&self) -> Vec<f64> {
-        let rows = self.rows();
-        let mut before = vec![0.0; self.term_count];
-        let mut after = vec![0.0; self.term_count];
-        (0..rows).for_each(|row| self.add(row, 1.0, &mut after));
-        let mut scores = Vec::with_capacity(rows);
-        for row in 0..rows {
-            self.add(row, -1.0, &mut after);
-            scores.push((self.dot(row, &after) - 0.3 * self.dot(row, &before)).max(0.0));
-            self.add(row, 1.0, &mut before);
-        }
-        scale(scores)
-    }
 }
 
 /// Scores of all sentences, quality included. `importance` multiplies each sentence's score.
 pub fn score(text: &Text<'_>, matrix: &Matrix) -> Vec<f64> {
     let centrality = matrix.centrality();
-    let direction = matrix.direction();
     let lead = quality::lead(text);
     (0..matrix.rows())
         .map(|row| {
-            let interest = WEIGHT_CENTRALITY * centrality[row]
-                + WEIGHT_DIRECTION * direction[row]
-                + WEIGHT_LEAD * lead[row];
+            let interest = WEIGHT_CENTRALITY * centrality[row] + WEIGHT_LEAD * lead[row];
             interest * quality::of(text, row)
         })
         .collect()

@@ -5,6 +5,8 @@ use super::super::text::{Kind, Role, Text};
 
 /// Sentences of a part over which its lead fades.
 const LEAD_FADE: f64 = 3.0;
+/// Words with content from which on a sentence is not worth more for having them.
+const CONTENT_FULL: usize = 30;
 /// The end of a longer part counts a little: conclusions live there.
 const CLOSING: f64 = 0.25;
 
@@ -160,7 +162,18 @@ fn by_length(text: &Text<'_>, sentence: usize) -> f64 {
         36..=60 => 0.8,
         _ => 0.4,
     };
-    dense * length
+    dense * length * share_of_full(content)
+}
+
+/// How much a sentence says, above 0 and at most 1: part of its score.
+pub fn said(text: &Text<'_>, sentence: usize) -> f64 {
+    let tokens = text.tokens_of(sentence);
+    share_of_full(tokens.iter().filter(|token| text.term(token).is_some()).count())
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a few words")]
+fn share_of_full(content: usize) -> f64 {
+    content.clamp(1, CONTENT_FULL) as f64 / CONTENT_FULL as f64
 }
 
 fn by_phrases(text: &Text<'_>, sentence: usize) -> f64 {
