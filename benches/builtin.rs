@@ -5,8 +5,9 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use serde_json::{Map, json};
+use serde_json::Map;
 use summarizer::model::builtin::Builtin;
+use summarizer::model::builtin::fill::hints::{Hints, Size};
 use summarizer::model::{CallSettings, ModelCall, Provider, SourceText};
 
 const SIZES: [usize; 3] = [2 << 10, 20 << 10, 200 << 10];
@@ -71,7 +72,8 @@ fn prose(bytes: usize) -> String {
 }
 
 fn summarize(sources: &[SourceText]) -> usize {
-    let hints = json!({"summary": {"sentences": 5, "bytes": 4000}});
+    let summary = Some(Size { sentences: 5, bytes: 4000 });
+    let hints = Hints { summary, ..Hints::default() };
     let call = ModelCall {
         flow_id: "bench",
         variant: None,
@@ -80,6 +82,7 @@ fn summarize(sources: &[SourceText]) -> usize {
         inputs: &Map::new(),
         sources,
         schema: None,
+        validator: None,
         hints: Some(&hints),
         settings: CallSettings::default(),
         timeout: Duration::from_secs(60),

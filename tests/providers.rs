@@ -55,6 +55,7 @@ fn say(
         inputs: &Map::new(),
         sources: &[],
         schema,
+        validator: None,
         hints: None,
         settings,
         timeout: Duration::from_millis(ms),

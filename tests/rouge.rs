@@ -11,8 +11,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use summarizer::model::builtin::Builtin;
+use summarizer::model::builtin::fill::hints::{Hints, Size};
 use summarizer::model::builtin::text::{Part, Text};
 use summarizer::model::{CallSettings, ModelCall, Provider, SourceText};
 
@@ -53,7 +54,8 @@ fn samples() -> Vec<Sample> {
 
 fn builtin(text: &str) -> String {
     let sources = [SourceText { id: "a".into(), text: text.into() }];
-    let hints = json!({"summary": {"sentences": SENTENCES, "bytes": 100_000}});
+    let summary = Some(Size { sentences: SENTENCES, bytes: 100_000 });
+    let hints = Hints { summary, ..Hints::default() };
     let call = ModelCall {
         flow_id: "rouge",
         variant: None,
@@ -62,6 +64,7 @@ fn builtin(text: &str) -> String {
         inputs: &Map::new(),
         sources: &sources,
         schema: None,
+        validator: None,
         hints: Some(&hints),
         settings: CallSettings::default(),
         timeout: Duration::from_secs(60),

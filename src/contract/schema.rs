@@ -1,7 +1,7 @@
 //! The JSON Schemas (draft 2020-12) of every record we read or write, embedded from `schemas/`
 //! and compiled on first use. A schema is never edited after a release; a change is a new version.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use jsonschema::{Draft, PatternOptions, Validator};
@@ -64,24 +64,6 @@ pub fn compile(schema: &Value) -> Result<Validator, String> {
         .with_pattern_options(PatternOptions::regex())
         .build(schema)
         .map_err(|error| error.to_string())
-}
-
-/// The validator of a schema that is met again and again, compiled once; `None` when it does not
-/// compile. The memory of it is bounded: when it is full, it begins anew.
-pub fn compiled(schema: &Value) -> Option<Arc<Validator>> {
-    const KEPT_MAX: usize = 256;
-    static KEPT: OnceLock<Mutex<HashMap<Value, Arc<Validator>>>> = OnceLock::new();
-    let kept = KEPT.get_or_init(Mutex::default);
-    if let Some(found) = kept.lock().get(schema) {
-        return Some(Arc::clone(found));
-    }
-    let validator = Arc::new(compile(schema).ok()?);
-    let mut kept = kept.lock();
-    if kept.len() >= KEPT_MAX {
-        kept.clear();
-    }
-    kept.insert(schema.clone(), Arc::clone(&validator));
-    Some(validator)
 }
 
 /// Takes out of a value what a schema with `"additionalProperties": false` does not declare, through
@@ -233,14 +215,6 @@ mod tests {
         assert_eq!(value.to_string(), kept);
         let circle = serde_json::json!({"$ref": "#"});
         assert!(drop_undeclared(&circle, &mut value).is_empty());
-    }
-
-    #[test]
-    fn a_schema_that_is_met_again_is_not_compiled_again() {
-        let schema = serde_json::json!({"type": "integer", "title": "met again"});
-        let (first, second) = (compiled(&schema).unwrap(), compiled(&schema.clone()).unwrap());
-        assert!(Arc::ptr_eq(&first, &second));
-        assert!(compiled(&serde_json::json!({"type": 7})).is_none());
     }
 
     #[test]

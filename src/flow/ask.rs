@@ -19,6 +19,7 @@ use super::pack::OutputSchema;
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::json as canonical;
 use crate::contract::schema::{self, Violation};
+use crate::model::builtin::fill::hints::Hints;
 use crate::model::{
     Bill, CallSettings, Message, ModelCall, ModelError, ModelIdentity, ModelReply, Provider,
     ResponseFormat, Role, SourceText, StopReason, Usage,
@@ -49,7 +50,7 @@ pub(super) struct Asker<'a> {
     pub flow_id: &'a str,
     pub variant: Option<&'a str>,
     pub provider: &'a dyn Provider,
-    pub hints: Option<&'a Value>,
+    pub hints: Option<&'a Hints>,
     pub replies: Option<&'a dyn ReplyCache>,
     pub bill: Option<&'a dyn Bill>,
     pub timeout: Duration,
@@ -160,6 +161,7 @@ impl Asker<'_> {
             inputs: question.inputs,
             sources: question.sources,
             schema: question.schema.map(|schema| &schema.value),
+            validator: question.schema.map(|schema| &schema.validator),
             hints: self.hints,
             settings: settings.clone(),
             timeout: self.timeout,

@@ -10,6 +10,8 @@ use std::path::Path;
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 
+use crate::model::builtin::fill::hints::Hints;
+
 use super::dag::{BadFlow, Binding, FlowFile, InputDef, Node, ValueType};
 use super::plan::{self, Plan};
 use super::project::{BadProjection, Form, Projection};
@@ -118,7 +120,7 @@ pub struct LoadedPack {
     pub(crate) templates: Templates,
     pub(crate) schema: Option<OutputSchema>,
     pub(crate) projection: Projection,
-    pub(crate) hints: Option<Value>,
+    pub(crate) hints: Option<Hints>,
     pub(crate) inputs: Vec<InputDef>,
     pub(crate) main_input: Option<String>,
     pub(crate) structured_node: Option<String>,
@@ -226,7 +228,11 @@ impl Loader<'_> {
             self.template(path, "projection.json", &mut templates, &mut template_bytes)?;
         }
         let schema = self.schema()?;
-        let hints = self.json("hints.json")?;
+        let hints = self.json("hints.json")?.map(serde_json::from_value::<Hints>).transpose();
+        let hints = hints.map_err(|error| LoadError::Json {
+            path: "hints.json".to_owned(),
+            reason: error.to_string(),
+        })?;
         let prompt_files = self
             .files
             .hashes()

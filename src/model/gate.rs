@@ -670,6 +670,7 @@ mod tests {
             inputs: &Map::new(),
             sources: &[],
             schema: None,
+            validator: None,
             hints: None,
             settings: CallSettings { max_tokens: Some(10), ..CallSettings::default() },
             timeout: Duration::from_secs(300),

@@ -26,12 +26,15 @@ pub use providers::{ProviderError, Providers};
 
 use std::time::Duration;
 
+use jsonschema::Validator;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::contract::hash::Digest;
 use crate::contract::json::jcs_hash;
 use crate::contract::time::Day;
+
+use builtin::fill::hints::Hints;
 
 /// Name of the embedded provider.
 pub const BUILTIN: &str = "builtin";
@@ -179,8 +182,10 @@ pub struct ModelCall<'a> {
     pub sources: &'a [SourceText],
     /// The schema the answer must fit, when it must be JSON.
     pub schema: Option<&'a Value>,
+    /// The same, ready to be held against an answer.
+    pub validator: Option<&'a Validator>,
     /// The pack's `hints.json`.
-    pub hints: Option<&'a Value>,
+    pub hints: Option<&'a Hints>,
     /// Sampling and limits.
     pub settings: CallSettings,
     /// Most time the call may take, waiting for its turn included.

@@ -43,6 +43,7 @@ pub fn summarize(
         inputs: &inputs,
         sources: &[],
         schema: None,
+        validator: None,
         hints: None,
         settings,
         timeout,

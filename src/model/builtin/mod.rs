@@ -14,8 +14,6 @@ pub mod phrases;
 pub mod rank;
 pub mod text;
 
-use serde_json::Value;
-
 use super::{
     Evidence, ModelCall, ModelError, ModelIdentity, ModelReply, Provider, Span, StopReason, Usage,
 };
@@ -63,18 +61,18 @@ impl Provider for Builtin {
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
-        let hints = if call.node.starts_with(SYNTHESIS_MARK) {
-            Hints::default()
-        } else {
-            read_hints(call.hints)?
+        let none = Hints::default();
+        let hints = match call.hints {
+            Some(hints) if !call.node.starts_with(SYNTHESIS_MARK) => hints,
+            _ => &none,
         };
-        let parts = gather(call, &hints);
+        let parts = gather(call, hints);
         let text = Text::new(
             parts.iter().map(|part| Part { id: id_of(part, call), text: &part.text }).collect(),
         );
-        let percent = percent(call, &hints);
-        let scene = Scene::new(&text, &parts, call.inputs, &hints, percent);
-        let (text_out, pieces) = answer(&scene, call, &hints);
+        let percent = percent(call, hints);
+        let scene = Scene::new(&text, &parts, call.inputs, hints, percent);
+        let (text_out, pieces) = answer(&scene, call, hints);
         let evidence =
             pieces.iter().filter_map(|(pointer, piece)| evidence(pointer, piece, &parts)).collect();
         let read: usize = parts.iter().map(|part| part.text.len()).sum();
@@ -106,14 +104,6 @@ fn version() -> String {
     format!("{ALGORITHM}+unicode-{major}.{minor}.{update}-nfd-{}.{}.{}", nfd.0, nfd.1, nfd.2)
 }
 
-fn read_hints(hints: Option<&Value>) -> Result<Hints, ModelError> {
-    let Some(value) = hints else { return Ok(Hints::default()) };
-    serde_json::from_value(value.clone()).map_err(|error| ModelError::Permanent {
-        provider: PROVIDER.to_string(),
-        reason: format!("read the pack's hints.json: {error}"),
-    })
-}
-
 fn id_of<'c>(part: &Gathered, call: &'c ModelCall<'_>) -> &'c str {
     part.source.map_or("", |source| call.sources[source].id.as_str())
 }
@@ -134,7 +124,7 @@ fn answer(
     }
     match call.schema {
         Some(schema) => {
-            let (value, pieces) = fill::fill(scene, schema, hints);
+            let (value, pieces) = fill::fill(scene, schema, call.validator, hints);
             (value.to_string(), pieces)
         }
         None => plain(Filled::Nothing, scene, hints, call),

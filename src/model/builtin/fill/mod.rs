@@ -20,6 +20,7 @@ mod requirements;
 pub mod rules;
 pub mod scene;
 
+use jsonschema::Validator;
 use serde_json::{Value, json};
 
 use super::rank::select::Piece;
@@ -33,7 +34,12 @@ use scene::{Focus, Scene};
 const REPAIRS_MAX: usize = 8;
 
 /// The answer to a call with a schema: the object, and the pieces of its strings by JSON pointer.
-pub fn fill(scene: &Scene<'_, '_>, schema: &Value, hints: &Hints) -> (Value, Vec<(String, Piece)>) {
+pub fn fill(
+    scene: &Scene<'_, '_>,
+    schema: &Value,
+    validator: Option<&Validator>,
+    hints: &Hints,
+) -> (Value, Vec<(String, Piece)>) {
     let node = Node::root(schema);
     let focus = scene.all();
     let found = match node.properties() {
@@ -42,7 +48,15 @@ pub fn fill(scene: &Scene<'_, '_>, schema: &Value, hints: &Hints) -> (Value, Vec
     };
     let mut pieces = Vec::new();
     let mut value = conform(found, node).into_value("", &mut pieces);
-    repair(&mut value, schema, &mut pieces);
+    match validator {
+        Some(validator) => repair(&mut value, schema, validator, &mut pieces),
+        // A schema that does not compile accepts whatever was found.
+        None => {
+            if let Ok(validator) = schema::compile(schema) {
+                repair(&mut value, schema, &validator, &mut pieces);
+            }
+        }
+    }
     (value, pieces)
 }
 
@@ -128,8 +142,12 @@ fn confidence(found: usize, asked: usize, scale: Scale) -> Filled {
 }
 
 /// Replaces whatever the real validator refuses by what the schema accepts.
-fn repair(value: &mut Value, schema_of: &Value, pieces: &mut Vec<(String, Piece)>) {
-    let Some(validator) = schema::compiled(schema_of) else { return };
+fn repair(
+    value: &mut Value,
+    schema_of: &Value,
+    validator: &Validator,
+    pieces: &mut Vec<(String, Piece)>,
+) {
     for _ in 0..REPAIRS_MAX {
         let Some(pointer) =
             validator.iter_errors(value).next().map(|error| error.instance_path().to_string())
