@@ -10,8 +10,9 @@ mod log_support;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use log_support::{commit, open_on};
+use log_support::{commit, open_on, record};
 use proptest::prelude::*;
 use summarizer::contract::hash::sha256;
 use summarizer::contract::ids::{KeyIndex, Seq};
@@ -32,8 +33,11 @@ fn digest(key: u32) -> [u8; 16] {
 fn add(store: &mut Store, index: KeyIndex, keys: &[(u32, u64)]) {
     let mut keys: Vec<_> = keys.iter().map(|(key, value)| (digest(*key), *value)).collect();
     keys.sort_by_key(|(digest, _)| *digest);
-    let checkpoint = Some(Checkpoint { keys: vec![(index, keys)], ..Checkpoint::default() });
-    store.append(Commit { checkpoint, ..commit(1, &[], b"") }).unwrap();
+    let applied = store.head().0.next();
+    let checkpoint =
+        Some(Checkpoint { keys: vec![(index, keys)], applied, ..Checkpoint::default() });
+    let records = [record(applied.0, false)];
+    store.append(Commit { checkpoint, ..commit(applied.0, &records, b"") }).unwrap();
 }
 
 fn agrees(store: &Store, index: KeyIndex, model: &BTreeMap<u32, u64>, keys: u32) {
@@ -41,6 +45,16 @@ fn agrees(store: &Store, index: KeyIndex, model: &BTreeMap<u32, u64>, keys: u32)
     for key in 0..keys {
         let expected = model.get(&key).copied().filter(|value| *value != 0);
         assert_eq!(reader.find(index, &digest(key)).unwrap(), expected, "key {key}");
+    }
+    // Many at once, in whatever order and more than once each, are what each is alone.
+    let mut asked: Vec<u32> = (0..keys).chain((0..keys).step_by(3)).collect();
+    asked.sort_by_key(|key| sha256(format!("order of {key}")).0);
+    let tables = reader.lookup().unwrap();
+    assert_eq!(tables.applied(), reader.applied());
+    let found = tables.find_all(index, asked.iter().map(|key| digest(*key))).unwrap();
+    for (key, found) in asked.iter().zip(found) {
+        let expected = model.get(key).copied().filter(|value| *value != 0);
+        assert_eq!(found, expected, "key {key} among others");
     }
 }
 
@@ -129,20 +143,29 @@ fn readers_find_keys_while_the_writer_merges() {
     let mut store = open_on(disk, Path::new(PATH)).unwrap();
     add(&mut store, KeyIndex::Idempotency, &[(5, 55)]);
     let reader = store.reader();
-    let done = Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let stop = done.clone();
-    let looking = std::thread::spawn(move || {
-        let mut looks = 0u64;
-        while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-            assert_eq!(reader.find(KeyIndex::Idempotency, &digest(5)).unwrap(), Some(55));
-            looks += 1;
+    let (done, looks) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let looking = scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                assert_eq!(reader.find(KeyIndex::Idempotency, &digest(5)).unwrap(), Some(55));
+                let tables = reader.lookup().unwrap();
+                let keys = [5, 7, 100, 6].map(|key| digest(key));
+                let found = tables.find_all(KeyIndex::Idempotency, keys.into_iter()).unwrap();
+                let first_round = (tables.applied() > Seq(1)).then_some(1);
+                assert_eq!(found, [Some(55), None, first_round, None]);
+                looks.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        for round in 1..60u32 {
+            let keys: Vec<_> = (round * 100..round * 100 + 90).map(|key| (key, 1)).collect();
+            // However slow the other thread is, it looks between some of the rounds.
+            let before = looks.load(Ordering::Relaxed);
+            add(&mut store, KeyIndex::Idempotency, &keys);
+            let looked = || looks.load(Ordering::Relaxed) > before || looking.is_finished();
+            while round % 8 == 0 && !looked() {
+                std::thread::yield_now();
+            }
         }
-        looks
+        done.store(true, Ordering::Relaxed);
     });
-    for round in 1..60u32 {
-        let keys: Vec<_> = (round * 100..round * 100 + 90).map(|key| (key, 1)).collect();
-        add(&mut store, KeyIndex::Idempotency, &keys);
-    }
-    done.store(true, std::sync::atomic::Ordering::Relaxed);
-    assert!(looking.join().unwrap() > 0);
 }

@@ -26,7 +26,7 @@ use summarizer::seam::tail::TailOptions;
 use summarizer::service::daemon::Service;
 use summarizer::service::engine::{CheckpointWhen, Engine, RunStart};
 use summarizer::service::home::Home;
-use summarizer::service::intake::{Intake, IntakeMessage, IntakeOptions, Line};
+use summarizer::service::intake::{Intake, IntakeMessage, IntakeOptions};
 use summarizer::service::mark::QueueMark;
 use summarizer::service::projector::{Projections, Projector};
 use summarizer::service::snapshot_files::SnapshotFiles;
@@ -217,14 +217,7 @@ impl Bench {
                     let now = self.machine.clock.now();
                     done.lines += arrived.lines.len() as u64;
                     done.commits += 1;
-                    for line in arrived.lines {
-                        match line {
-                            Line::Request(arrival) => {
-                                self.engine.arrival(*arrival, now).expect("decide")
-                            }
-                            Line::Bad(bad) => self.engine.bad_line(*bad, now).expect("decide"),
-                        }
-                    }
+                    self.engine.lines(arrived.lines, arrived.foresight, now).expect("decide");
                     let mark =
                         QueueMark { position: arrived.end, consumed: Some(arrived.consumed) };
                     let standing = Instant::now();
@@ -259,7 +252,7 @@ impl Bench {
             bytes_max: self.config.commit_bytes_max,
             parsers: 2,
         };
-        Intake::start(&self.machine, self.position(), &options, &any_flow())
+        Intake::start(&self.machine, self.position(), &options, &any_flow(), self.engine.log())
             .expect("read the queue")
     }
 

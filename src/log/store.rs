@@ -8,6 +8,7 @@ mod archiving;
 mod backend;
 mod cache;
 mod failure;
+mod lookup;
 mod opening;
 mod packing;
 mod reader;
@@ -35,6 +36,7 @@ use super::segment::Segment;
 
 pub use archiving::Archived;
 pub use cache::Cache;
+pub use lookup::Lookup;
 pub use packing::{Packed, Packing};
 pub use reader::{Reader, Stats, TableStats};
 pub use verifying::ChainReport;

@@ -19,7 +19,7 @@ use super::control::{Answer, Asked, ControlServer, Question, done};
 use super::digester::DigestDesk;
 use super::engine::{CheckpointWhen, Engine, EngineError, EngineOptions, RunStart};
 use super::home::Home;
-use super::intake::{Arrived, Intake, IntakeMessage, IntakeOptions, Line};
+use super::intake::{Arrived, Intake, IntakeMessage, IntakeOptions};
 use super::mark::{MarkError, QueueMark};
 use super::operate::{self, Reply, Surroundings};
 use super::projector::{Projector, ProjectorError};
@@ -253,7 +253,8 @@ impl Service {
             bytes_max: self.config.commit_bytes_max,
             parsers: self.config.workers.clamp(1, 2),
         };
-        let intake = match Intake::start(&self.machine, position, &options, &self.flows) {
+        let flows = &self.flows;
+        let intake = match Intake::start(&self.machine, position, &options, flows, engine.log()) {
             Ok(intake) => intake,
             Err(error) => {
                 // The run is known to have begun; that it failed is a fact too.
@@ -542,12 +543,7 @@ impl Sequencer {
     ) -> Result<(), ServiceError> {
         let now = self.now();
         self.report.lines += arrived.lines.len() as u64;
-        for line in arrived.lines {
-            match line {
-                Line::Request(arrival) => self.engine.arrival(*arrival, now)?,
-                Line::Bad(bad) => self.engine.bad_line(*bad, now)?,
-            }
-        }
+        self.engine.lines(arrived.lines, arrived.foresight, now)?;
         let after = QueueMark { position: arrived.end, consumed: Some(arrived.consumed) };
         *mark = Some(after.encode());
         Ok(())

@@ -17,6 +17,8 @@ use std::sync::Arc;
 use crossbeam_channel::Receiver;
 use parking_lot::MutexGuard;
 
+use super::foresight::Foresight;
+use super::intake::Line;
 use super::past::{PastView, Pending};
 use super::writer::{StartError, Writer, Written};
 use crate::compaction::book::MakeNotes;
@@ -184,6 +186,11 @@ impl Engine {
         self.pending.len()
     }
 
+    /// The position of the checkpoint whose tables memory adds to.
+    pub fn checkpoint_at(&self) -> Seq {
+        self.checkpoint_at
+    }
+
     /// About how many payload bytes the batch under way has.
     pub fn pending_bytes(&self) -> usize {
         self.bytes
@@ -224,6 +231,33 @@ impl Engine {
     /// A line that is no request.
     pub fn bad_line(&mut self, line: BadLine, now: Timestamp) -> Result<(), EngineError> {
         self.push(Event::LineQuarantined(Box::new(line)), None, now).map(|_| ())
+    }
+
+    /// The lines of a batch. What was looked up for them beforehand is used as long as it holds,
+    /// and looked up again when it does not.
+    pub fn lines(
+        &mut self,
+        lines: Vec<Line>,
+        foresight: Foresight,
+        now: Timestamp,
+    ) -> Result<(), EngineError> {
+        let foresight = if foresight.holds(self.checkpoint_at) {
+            foresight
+        } else {
+            Foresight::of(&self.log, &lines)?
+        };
+        for (number, line) in lines.into_iter().enumerate() {
+            let mut events = Vec::with_capacity(1);
+            match line {
+                Line::Bad(line) => events.push(Event::LineQuarantined(line)),
+                Line::Request(arrival) => {
+                    let past = foresight.past(number, &arrival.request, self.past());
+                    self.state.arrival(&past, *arrival, &mut events)?;
+                }
+            }
+            self.push_all(events, now)?;
+        }
+        Ok(())
     }
 
     /// A request line.

@@ -12,10 +12,12 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
+use super::foresight::Foresight;
 use super::worker::SharedFlows;
 use crate::contract::request::Request;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::{ReasonCode, Warning};
+use crate::log::Reader;
 use crate::os::Machine;
 use crate::seam::line::{LineContent, parse_line};
 use crate::seam::position::{ConsumedBatch, Position, QueueError};
@@ -43,6 +45,8 @@ pub enum Line {
 pub struct Arrived {
     /// Its lines, blank ones left out.
     pub lines: Vec<Line>,
+    /// What the tables say about them.
+    pub foresight: Foresight,
     /// The position after it.
     pub end: Position,
     /// What it consumed.
@@ -89,6 +93,7 @@ impl Intake {
         position: Position,
         options: &IntakeOptions,
         flows: &SharedFlows,
+        log: &Reader,
     ) -> Result<Intake, QueueError> {
         let disk = Arc::clone(&machine.disk);
         let tailer = Tailer::open(disk, &options.path, position, options.tail)?;
@@ -102,12 +107,15 @@ impl Intake {
         };
         for number in 0..options.parsers.max(1) {
             let inbox: Receiver<(Batch, Sender<Arrived>)> = inbox.clone();
-            let flows = Arc::clone(flows);
+            let (flows, log) = (Arc::clone(flows), log.clone());
             let thread = std::thread::Builder::new().name(format!("parser-{number}"));
             let parser = thread.spawn(move || {
                 while let Ok((batch, promise)) = inbox.recv() {
+                    let mut arrived = parse(batch, &flows);
+                    // A log that does not read says so to the sequencer, which asks it again.
+                    arrived.foresight = Foresight::of(&log, &arrived.lines).unwrap_or_default();
                     // The sequencer may be gone; then nobody wants the batch.
-                    let _ = promise.send(parse(batch, &flows));
+                    let _ = promise.send(arrived);
                 }
             });
             threads.push(parser.map_err(spawned("start a parser for"))?);
@@ -198,7 +206,7 @@ pub fn parse(batch: Batch, flows: &SharedFlows) -> Arrived {
             }
         }
     }
-    Arrived { lines, end: batch.end, consumed: batch.consumed }
+    Arrived { lines, foresight: Foresight::default(), end: batch.end, consumed: batch.consumed }
 }
 
 /// The request's bytes without what only belongs to the line: a byte-order mark, a `\r`.

@@ -10,6 +10,7 @@ mod flow_facts;
 mod flow_item;
 pub mod flow_worker;
 pub mod flows;
+pub mod foresight;
 pub mod home;
 pub mod intake;
 pub mod log_meter;

@@ -19,8 +19,9 @@ use summarizer::os::{Clock as _, Disk, Open};
 use summarizer::replay::{self, Compare, Until};
 use summarizer::seam::tail::{TailOptions, Tailer};
 use summarizer::service::engine::{CheckpointWhen, Engine, EngineOptions, RunStart};
+use summarizer::service::foresight::Foresight;
 use summarizer::service::home::Home;
-use summarizer::service::intake::{Line, parse};
+use summarizer::service::intake::{Arrived, parse};
 use summarizer::service::mark::QueueMark;
 use summarizer::service::projector::Projections;
 use summarizer::service::worker::{FlowDirectory, SharedFlows};
@@ -210,6 +211,8 @@ pub struct Rig {
     pub engine: Engine,
     pub projections: Projections,
     pub tailer: Tailer,
+    /// Read and looked up, and not taken yet.
+    ahead: Option<Arrived>,
     pub tries: BTreeMap<Seq, Try>,
     /// Everything committed by this run.
     pub history: Vec<Committed>,
@@ -245,6 +248,7 @@ impl Rig {
             engine,
             projections,
             tailer,
+            ahead: None,
             tries: BTreeMap::new(),
             history: Vec::new(),
             marks: Vec::new(),
@@ -291,22 +295,28 @@ impl Rig {
         Ok(Some(report))
     }
 
+    /// The next lines of the queue, with what the tables say about them now.
+    fn read(&mut self) -> Result<Option<Arrived>, Stop> {
+        let (now, lines) = (self.now(), self.world.lines_at_once);
+        let Some(batch) = self.tailer.next_batch(now, lines, 1 << 20)? else { return Ok(None) };
+        self.tailer.sync()?;
+        let mut arrived = parse(batch, &self.flows);
+        arrived.foresight = Foresight::of(self.engine.log(), &arrived.lines)?;
+        Ok(Some(arrived))
+    }
+
     /// Lines, waiters, starts and one commit. Says whether anything was committed.
     pub fn turn(&mut self) -> Result<bool, Stop> {
         let now = self.now();
         let paused = !self.engine.state().paused().is_empty();
         let mut mark = None;
         if !paused {
-            let batch = self.tailer.next_batch(now, self.world.lines_at_once, 1 << 20)?;
-            if let Some(batch) = batch {
-                self.tailer.sync()?;
-                let arrived = parse(batch, &self.flows);
-                for line in arrived.lines {
-                    match line {
-                        Line::Request(arrival) => self.engine.arrival(*arrival, now)?,
-                        Line::Bad(bad) => self.engine.bad_line(*bad, now)?,
-                    }
-                }
+            let arrived = match self.ahead.take() {
+                Some(arrived) => Some(arrived),
+                None => self.read()?,
+            };
+            if let Some(arrived) = arrived {
+                self.engine.lines(arrived.lines, arrived.foresight, now)?;
                 let after = QueueMark { position: arrived.end, consumed: Some(arrived.consumed) };
                 mark = Some(after.encode());
             }
@@ -318,8 +328,12 @@ impl Rig {
         if !paused {
             let free = self.world.slots.saturating_sub(self.engine.state().running_count());
             self.engine.start_ready(free, now)?;
+            // What is looked up here is used after one commit more, and may hold no longer.
+            if self.world.overlapped && self.ahead.is_none() {
+                self.ahead = self.read()?;
+            }
         }
-        let did = self.engine.pending() > 0 || consumed;
+        let did = self.engine.pending() > 0 || consumed || self.ahead.is_some();
         self.commit(mark, CheckpointWhen::Due)?;
         Ok(did)
     }

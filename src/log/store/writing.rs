@@ -161,6 +161,11 @@ fn admit_checkpoint(
     if checkpoint.applied < before.applied || checkpoint.applied > head {
         return Err(LogError::Invalid("a checkpoint stands for a position out of range"));
     }
+    let has_keys = checkpoint.keys.iter().any(|(_, keys)| !keys.is_empty());
+    if has_keys && checkpoint.applied == before.applied {
+        // Whoever looks tells one state of the indexes from the next by its position.
+        return Err(LogError::Invalid("a checkpoint with keys stands where the last one stood"));
+    }
     if !checkpoint.rows.is_sorted_by(|(earlier, _), (later, _)| earlier < later)
         || !checkpoint.open.is_sorted_by(|(earlier, _), (later, _)| earlier < later)
     {

@@ -1,0 +1,286 @@
+//! What the tables say about the requests of a batch, looked up before it is their turn.
+//!
+//! Contract. A look is taken at the tables of one checkpoint, by whoever has the time: all digests
+//! of a batch in one sweep, then the rows and endings of the few that were there before. It holds
+//! as long as memory knows everything that came after that checkpoint ([`Foresight::holds`]); then
+//! asking it and asking the log give the same answer, because memory is asked first. It only ever
+//! saves time: what it does not know is asked of the log.
+
+use std::collections::BTreeMap;
+
+use super::intake::Line;
+use super::past::{PastView, event_at};
+use crate::contract::ids::{KeyIndex, Seq};
+use crate::log::{LogError, Lookup, ReadError, Reader, codec};
+use crate::state::event::{AckHead, Event, Output, TakenRequest};
+use crate::state::{Digest16, Past, Row};
+
+/// What one look at the tables gave for the lines of a batch.
+#[derive(Debug, Default)]
+pub struct Foresight {
+    /// The position the tables stood for.
+    applied: Seq,
+    /// Whose is the request id, and whose the key, of each line.
+    known: Vec<[Option<Seq>; 2]>,
+    rows: BTreeMap<Seq, Row>,
+    outputs: BTreeMap<Seq, Output>,
+}
+
+impl Foresight {
+    /// Looks up everything about some lines.
+    pub fn of(log: &Reader, lines: &[Line]) -> Result<Foresight, ReadError> {
+        let tables = log.lookup()?;
+        let ids = values(&tables, KeyIndex::RequestId, lines)?;
+        let keys = values(&tables, KeyIndex::Idempotency, lines)?;
+        let mut there: Vec<Seq> = ids.iter().chain(&keys).flatten().copied().collect();
+        there.sort_unstable();
+        there.dedup();
+        let mut rows = BTreeMap::new();
+        tables.rows::<ReadError>(&there, &mut |seq, bytes| {
+            let row = codec::decode_row(bytes);
+            rows.insert(seq, row.map_err(|source| ReadError::Event { seq, source })?);
+            Ok(())
+        })?;
+        let mut outputs = BTreeMap::new();
+        let holders = keys.iter().flatten().filter_map(|holder| rows.get(holder));
+        for row in holders.filter(|row| row.status.has_output()) {
+            if let Some(output) = event_at(log, row.last)?.as_ref().and_then(Event::output) {
+                outputs.insert(row.last, output);
+            }
+        }
+        let known = ids.into_iter().zip(keys).map(|(id, key)| [id, key]).collect();
+        Ok(Foresight { applied: tables.applied(), known, rows, outputs })
+    }
+
+    /// Whether memory that was last relieved at this checkpoint knows everything that came after
+    /// the look.
+    pub fn holds(&self, checkpoint: Seq) -> bool {
+        self.applied >= checkpoint
+    }
+
+    /// The past as one line asks about it.
+    pub fn past<'a>(
+        &'a self,
+        line: usize,
+        request: &TakenRequest,
+        log: PastView<'a>,
+    ) -> Foreseen<'a> {
+        let asked = [request.id.head(), request.key.head()];
+        Foreseen { foresight: self, known: self.known.get(line).map(|known| (asked, known)), log }
+    }
+}
+
+/// The digest of a bad line is of nobody: it stands where its line stands, and finds nothing.
+fn values(tables: &Lookup, index: KeyIndex, lines: &[Line]) -> Result<Vec<Option<Seq>>, LogError> {
+    let digest = |line: &Line| match line {
+        Line::Request(arrival) if index == KeyIndex::RequestId => arrival.request.id.head(),
+        Line::Request(arrival) => arrival.request.key.head(),
+        Line::Bad(_) => Digest16::default(),
+    };
+    let values = tables.find_all(index, lines.iter().map(digest))?;
+    Ok(values.into_iter().map(|value| value.map(Seq)).collect())
+}
+
+/// A past of which some answers are known beforehand.
+pub struct Foreseen<'a> {
+    foresight: &'a Foresight,
+    known: Option<([Digest16; 2], &'a [Option<Seq>; 2])>,
+    log: PastView<'a>,
+}
+
+impl Past for Foreseen<'_> {
+    type Error = ReadError;
+
+    fn find(&self, index: KeyIndex, digest: &Digest16) -> Result<Option<Seq>, ReadError> {
+        let slot = match index {
+            KeyIndex::RequestId => 0,
+            KeyIndex::Idempotency => 1,
+            KeyIndex::SummaryId => return self.log.find(index, digest),
+        };
+        match self.known {
+            Some((asked, known)) if asked[slot] == *digest => Ok(known[slot]),
+            _ => self.log.find(index, digest),
+        }
+    }
+
+    fn row(&self, request: Seq) -> Result<Option<Row>, ReadError> {
+        match self.foresight.rows.get(&request) {
+            Some(row) => Ok(Some(*row)),
+            None => self.log.row(request),
+        }
+    }
+
+    fn taken(&self, request: Seq) -> Result<TakenRequest, ReadError> {
+        self.log.taken(request)
+    }
+
+    fn head(&self, request: Seq) -> Result<AckHead, ReadError> {
+        self.log.head(request)
+    }
+
+    fn output(&self, ended: Seq) -> Result<Output, ReadError> {
+        match self.foresight.outputs.get(&ended) {
+            Some(output) => Ok(output.clone()),
+            None => self.log.output(ended),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::contract::hash::{Digest, sha256};
+    use crate::contract::request::Request;
+    use crate::contract::time::Timestamp;
+    use crate::contract::vocabulary::{QuarantineReason, Stream, Warnings};
+    use crate::log::{Options, Store};
+    use crate::os::Disk;
+    use crate::os::sim::SimDisk;
+    use crate::service::engine::{CheckpointWhen, Engine, EngineOptions, RunStart};
+    use crate::service::intake::arrival;
+    use crate::service::worker::FlowDirectory;
+    use crate::state::decide::{Again, Failed, FlowStanding, Outcome, Report, RetryPolicy};
+    use crate::state::event::{BadLine, RawLine, SummaryPointer};
+
+    const NOW: Timestamp = Timestamp(1_772_359_200_000);
+
+    struct Everything;
+
+    impl FlowDirectory for Everything {
+        fn standing(&self, _flow_id: &str, _variant: Option<&str>) -> FlowStanding {
+            FlowStanding::Active
+        }
+    }
+
+    fn engine() -> Engine {
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        let path = Path::new("/log.redb");
+        let store = Store::open(disk, path, Options::beside(path), [7; 16], &mut |_| {}).unwrap();
+        let retry = RetryPolicy::default();
+        let options = EngineOptions { retry, checkpoint_every: 23 };
+        let mut engine = Engine::open(store, options, NOW, &mut |_| {}).unwrap();
+        let run = RunStart {
+            run_id: "run".into(),
+            command: "test".into(),
+            version: "0".into(),
+            config: Digest::ZERO,
+            environment: "{}".into(),
+        };
+        engine.begin_run(run, NOW).unwrap();
+        engine
+    }
+
+    /// A few numbers that follow from a place in a history.
+    fn chance(seed: u64, at: usize) -> [usize; 8] {
+        let hash = sha256(format!("{seed} {at}")).0;
+        std::array::from_fn(|n| hash[n].into())
+    }
+
+    /// Some lines that often name an id or a key that was there before.
+    fn batch(seed: u64, number: usize) -> Vec<Line> {
+        let line = |at: usize| {
+            let [id, key, work, bad, ..] = chance(seed, number * 100 + at);
+            let line = format!(
+                r#"{{"schema_version":"summary_request.v1","request_id":"id-{}",
+                "created_at":"2026-03-01T10:00:00Z",
+                "requested_by":{{"repo":"r","component":"c","version":"1"}},"urgency":"now",
+                "work":{{"output_bus":"summary_bus","output_kind":"summary_item",
+                "summary_kind":"event_summary","summary_subkind":"ops_brief",
+                "flow_ref":{{"kind":"registry","flow_id":"a.flow.v1"}},"params":{{}}}},
+                "input":{{"mode":"ids","bus":"event_bus","ids":["e{}"]}},
+                "idempotency_key":"key-{}"}}"#,
+                id % 120,
+                work % 2,
+                if id % 3 == 0 { id % 120 } else { 200 + key % 60 },
+            );
+            let place = ((number * 100 + at) as u64, 0);
+            match Request::parse(line.as_bytes()) {
+                Ok(request) if bad > 20 => {
+                    Line::Request(Box::new(arrival(&request, place, line.into(), &Everything)))
+                }
+                _ => Line::Bad(Box::new(BadLine {
+                    line: place.0,
+                    offset: 0,
+                    length: line.len() as u64,
+                    sha256: sha256(&line),
+                    reason: QuarantineReason::MalformedJson,
+                    request_id: None,
+                    errors: Vec::new(),
+                    errors_omitted: 0,
+                    raw: RawLine::Whole(line.into()),
+                })),
+            }
+        };
+        (0..chance(seed, number)[0] % 14).map(line).collect()
+    }
+
+    /// What follows the lines of a batch: some tries end, one way or the other, and a commit.
+    fn go_on(engine: &mut Engine, seed: u64) -> Vec<Event> {
+        while engine.settle(NOW).unwrap() {}
+        engine.start_ready(5, NOW).unwrap();
+        let running = engine.state().running().map(|(request, open)| (request, open.row.attempts));
+        let epoch = engine.state().epoch();
+        for (request, attempt) in running.collect::<Vec<_>>() {
+            let summary = SummaryPointer {
+                summary_id: format!("sum_{:032x}", request.0),
+                stream: Stream::Events,
+                day: "2026-03-01".parse().unwrap(),
+            };
+            let (facts, warnings) = ("{}".to_owned(), Warnings::default());
+            let outcome = match chance(seed, request.0 as usize)[5] % 4 {
+                0 => continue,
+                1 => Outcome::Failed(Failed {
+                    again: Again::Never,
+                    reason: None,
+                    message: String::new(),
+                    facts,
+                }),
+                _ => Outcome::Produced { summary, item: b"{}".to_vec(), warnings, facts },
+            };
+            engine.report(Report { request, attempt, epoch, outcome }, NOW).unwrap();
+        }
+        let committed = engine.finish().unwrap();
+        let sealed = engine.seal(None, CheckpointWhen::Due, &[], NOW).unwrap();
+        // What is looked up next must not depend on how fast the writer is.
+        while sealed && engine.written().is_empty() {
+            std::thread::yield_now();
+        }
+        committed.iter().map(|committed| committed.event.clone()).collect()
+    }
+
+    /// Whatever was looked up, and however long before: the same events follow.
+    #[test]
+    fn a_look_beforehand_changes_nothing() {
+        let (mut used, mut there) = (0, 0);
+        for seed in 0..12 {
+            let (mut plain, mut foreseen) = (engine(), engine());
+            let mut ahead = VecDeque::new();
+            for number in 0..60 {
+                for line in batch(seed, number) {
+                    match line {
+                        Line::Request(arrival) => plain.arrival(*arrival, NOW).unwrap(),
+                        Line::Bad(bad) => plain.bad_line(*bad, NOW).unwrap(),
+                    }
+                }
+                // Between none and four batches ahead, each by what the tables say by then.
+                let until = number + 1 + chance(seed, number)[6] % 5;
+                for later in number + ahead.len()..until {
+                    let lines = batch(seed, later);
+                    let foresight = Foresight::of(foreseen.log(), &lines).unwrap();
+                    ahead.push_back((lines, foresight));
+                }
+                let (lines, foresight) = ahead.pop_front().unwrap();
+                used += usize::from(foresight.holds(foreseen.checkpoint_at()));
+                there += foresight.outputs.len();
+                foreseen.lines(lines, foresight, NOW).unwrap();
+                assert_eq!(go_on(&mut foreseen, seed), go_on(&mut plain, seed), "{seed}/{number}");
+            }
+        }
+        assert!((200..700).contains(&used), "{used} of 720 looks held");
+        assert!(there > 100, "{there} outputs were found");
+    }
+}
