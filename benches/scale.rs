@@ -2,7 +2,7 @@
 //!
 //! In slices of up to a million requests: ingest (read, validate, deduplicate, durable commit, ack
 //! projected), then complete them all, and print the rates, the longest time a commit (with its
-//! checkpoint) held the sequencer, memory and file sizes after each slice.
+//! checkpoint) held the sequencer, and, two seconds after each slice, memory and file sizes.
 //! `--idle` instead asks a running, idle service for one request at a time and prints how long it
 //! takes until its accepted ack can be read, beside what three syncs cost on the same disk.
 //!
@@ -49,6 +49,7 @@ fn main() {
         let ingested = bench.ingest();
         let finished = if only { Default::default() } else { bench.finish_all() };
         done += slice;
+        bench.rest();
         let size = |path| std::fs::metadata(path).map_or(0, |meta| meta.len()) >> 20;
         println!(
             "{done:>9}  {:>9.0}  {:>9.0}  {:>16}  {:>12}  {:>9}  {:>8}",

@@ -85,15 +85,16 @@ impl Random {
     }
 }
 
-/// Appends `count` lines, numbered from `first`: about 800 bytes each, 5 % repeat an earlier key,
-/// 1 % are no requests.
+/// Appends `count` lines, numbered from `first`, and syncs them: about 800 bytes each, 5 % repeat an
+/// earlier key, 1 % are no requests.
 pub fn write_queue(path: &Path, first: u64, count: u64) -> std::io::Result<()> {
     let file = File::options().create(true).append(true).open(path)?;
     let mut out = BufWriter::with_capacity(1 << 20, file);
     for number in first..first + count {
         out.write_all(line(number).as_bytes())?;
     }
-    out.flush()
+    // Or the first sync of whoever reads would write all of it.
+    out.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()
 }
 
 /// One line of the queue.
@@ -295,6 +296,16 @@ impl Bench {
         }
         done.elapsed = started.elapsed();
         done
+    }
+
+    /// Two idle seconds of a service: the allocator gives back what was free for one.
+    pub fn rest(&mut self) {
+        for _ in 0..20 {
+            std::thread::sleep(Duration::from_millis(100));
+            let now = self.machine.clock.now();
+            self.engine.start_ready(1, now).expect("start");
+            self.commit(None);
+        }
     }
 
     /// Ends in order.

@@ -123,6 +123,8 @@ pub struct Tailer {
     long: Option<LongLine>,
     /// The inode whose name is known to be durable.
     name_synced: Option<u64>,
+    /// Room for the next batch.
+    spare: Vec<u8>,
 }
 
 impl Tailer {
@@ -148,7 +150,13 @@ impl Tailer {
             unfinished: false,
             long: None,
             name_synced: None,
+            spare: Vec::new(),
         })
+    }
+
+    /// Takes the bytes of a batch back, so that the next one need not ask for fresh memory.
+    pub fn reuse(&mut self, bytes: Vec<u8>) {
+        self.spare = bytes;
     }
 
     /// The position after the last batch given out.
@@ -264,12 +272,14 @@ impl Tailer {
 
     /// Reads finished lines, in pieces until there are enough.
     fn collect(
-        &self,
+        &mut self,
         file: &Arc<dyn DiskFile>,
         len: u64,
         bounds: Bounds,
     ) -> Result<Collected, QueueError> {
-        let mut found = Collected::default();
+        let mut bytes = std::mem::take(&mut self.spare);
+        bytes.clear();
+        let mut found = Collected { bytes, ..Collected::default() };
         let available = usize::try_from(len - self.position.offset).unwrap_or(usize::MAX);
         found.bytes.reserve(available.min(bounds.bytes).min(CHUNK_BYTES * 16));
         loop {

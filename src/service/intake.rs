@@ -99,6 +99,7 @@ impl Intake {
         let tailer = Tailer::open(disk, &options.path, position, options.tail)?;
         let (out, messages) = bounded(READ_AHEAD);
         let (to_parse, inbox) = bounded::<(Batch, Sender<Arrived>)>(READ_AHEAD);
+        let (used, spare) = bounded(READ_AHEAD);
         let stop = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::with_capacity(options.parsers + 1);
         let spawned = |action| {
@@ -107,11 +108,13 @@ impl Intake {
         };
         for number in 0..options.parsers.max(1) {
             let inbox: Receiver<(Batch, Sender<Arrived>)> = inbox.clone();
-            let (flows, log) = (Arc::clone(flows), log.clone());
+            let (flows, log, used) = (Arc::clone(flows), log.clone(), used.clone());
             let thread = std::thread::Builder::new().name(format!("parser-{number}"));
             let parser = thread.spawn(move || {
                 while let Ok((batch, promise)) = inbox.recv() {
-                    let mut arrived = parse(batch, &flows);
+                    let mut arrived = parse(&batch, &flows);
+                    // When reading has room enough, this is dropped.
+                    let _ = used.try_send(batch.bytes);
                     // A log that does not read says so to the sequencer, which asks it again.
                     arrived.foresight = Foresight::of(&log, &arrived.lines).unwrap_or_default();
                     // The sequencer may be gone; then nobody wants the batch.
@@ -127,6 +130,7 @@ impl Intake {
             options: options.clone(),
             out,
             to_parse,
+            spare,
             stop: Arc::clone(&stop),
         };
         let thread = std::thread::Builder::new().name("intake".to_owned());
@@ -152,6 +156,8 @@ struct Reading {
     options: IntakeOptions,
     out: Sender<IntakeMessage>,
     to_parse: Sender<(Batch, Sender<Arrived>)>,
+    /// Bytes of batches that were parsed.
+    spare: Receiver<Vec<u8>>,
     stop: Arc<AtomicBool>,
 }
 
@@ -161,6 +167,9 @@ impl Reading {
         while !self.stop.load(Ordering::Acquire) {
             let now = self.clock.now();
             let (lines, bytes) = (self.options.lines_max, self.options.bytes_max);
+            if let Ok(spare) = self.spare.try_recv() {
+                self.tailer.reuse(spare);
+            }
             let read = self.tailer.next_batch(now, lines, bytes);
             let batch = match read.and_then(|batch| self.tailer.sync().map(|()| batch)) {
                 Ok(batch) => batch,
@@ -177,6 +186,9 @@ impl Reading {
                     }
                     said = Some(due);
                 }
+                // Nothing is held for what may never come.
+                while self.spare.try_recv().is_ok() {}
+                self.tailer.reuse(Vec::new());
                 self.watcher.wait(LOOK_AGAIN);
                 continue;
             };
@@ -192,21 +204,22 @@ impl Reading {
 }
 
 /// Parses a batch: a pure function of its bytes and of the flows registered now.
-pub fn parse(batch: Batch, flows: &SharedFlows) -> Arrived {
+pub fn parse(batch: &Batch, flows: &SharedFlows) -> Arrived {
     let flows = Arc::clone(&flows.read());
     let mut lines = Vec::with_capacity(batch.lines.len());
     for span in &batch.lines {
-        match parse_line(&batch, span).content {
+        match parse_line(batch, span).content {
             LineContent::Blank => {}
             LineContent::Quarantined(line) => lines.push(Line::Bad(line)),
             LineContent::Request(request) => {
                 let head = (span.number, span.offset);
-                let arrival = arrival(&request, head, text_of(&batch, span), flows.as_ref());
+                let arrival = arrival(&request, head, text_of(batch, span), flows.as_ref());
                 lines.push(Line::Request(Box::new(arrival)));
             }
         }
     }
-    Arrived { lines, foresight: Foresight::default(), end: batch.end, consumed: batch.consumed }
+    let (end, consumed) = (batch.end.clone(), batch.consumed.clone());
+    Arrived { lines, foresight: Foresight::default(), end, consumed }
 }
 
 /// The request's bytes without what only belongs to the line: a byte-order mark, a `\r`.

@@ -300,7 +300,7 @@ impl Rig {
         let (now, lines) = (self.now(), self.world.lines_at_once);
         let Some(batch) = self.tailer.next_batch(now, lines, 1 << 20)? else { return Ok(None) };
         self.tailer.sync()?;
-        let mut arrived = parse(batch, &self.flows);
+        let mut arrived = parse(&batch, &self.flows);
         arrived.foresight = Foresight::of(self.engine.log(), &arrived.lines)?;
         Ok(Some(arrived))
     }
