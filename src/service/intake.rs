@@ -218,7 +218,7 @@ pub fn parse(batch: &Batch, flows: &SharedFlows) -> Arrived {
             }
         }
     }
-    let (end, consumed) = (batch.end.clone(), batch.consumed.clone());
+    let (end, consumed) = (batch.end.clone(), batch.consumed);
     Arrived { lines, foresight: Foresight::default(), end, consumed }
 }
 

@@ -89,7 +89,7 @@ impl Lookup {
     pub fn rows<E: From<LogError>>(
         &self,
         seqs: &[Seq],
-        f: &mut dyn FnMut(Seq, &[u8]) -> Result<(), E>,
+        f: &mut impl FnMut(Seq, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let doing = "read rows";
         let table = guarded(doing, || self.txn.open_table(ROWS).map_err(engine(doing)))?;
