@@ -77,6 +77,11 @@ fn open(
     })?;
     let stat =
         file.stat().map_err(|error| Defect::storage("inspect", &manifest.data_path, &error))?;
+    if stat.is_dir {
+        // Its length means nothing, and is another on every file system.
+        let error = std::io::ErrorKind::IsADirectory.into();
+        return Err(Defect::storage("read", &manifest.data_path, &error));
+    }
     Ok((file, stat.into(), stat.len))
 }
 
