@@ -41,8 +41,8 @@ use crate::upstream::{IndexStore, index_of_home};
 /// How long a command waits for a service that is starting.
 const STARTING_PATIENCE: Duration = Duration::from_secs(120);
 
-/// How long a command that stays waits for one that only looks.
-const BRIEF_HOLDER: Duration = Duration::from_secs(2);
+/// How long a command waits for one that only looks, and for one that stays to answer.
+const BRIEF_HOLDER: Duration = Duration::from_secs(30);
 
 /// Reads the configuration that is in force for a home.
 pub fn load_config(context: &Context) -> Result<Config, Failure> {
@@ -131,7 +131,7 @@ impl Held {
             let what = format!("cannot make the home {}", context.home.display());
             Failure::new(Exit::Storage, what).because(&error)
         })?;
-        // A command that stays waits for one that only looks; one that looks asks the holder.
+        // A command that stays waits for one that only looks; one that looks asks who stays.
         let patience = if answers { BRIEF_HOLDER } else { Duration::ZERO };
         let Some(lock) = take_lock(context, &home, patience)? else { return Ok(None) };
         refuse_lost_log(context, &home)?;
@@ -383,7 +383,9 @@ fn take_lock(
             let what = format!("cannot lock the home {}", context.home.display());
             Failure::new(Exit::Storage, what).because(&error)
         })?;
-        if lock.is_some() || Instant::now() >= deadline {
+        // Who opened the socket stays; who only looks is gone in a moment.
+        let stays = || ControlClient::connect(&home.socket()).is_ok();
+        if lock.is_some() || Instant::now() >= deadline || stays() {
             return Ok(lock);
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -435,10 +437,7 @@ fn recover(
 /// Reaches a home for a command that writes: a missing one is made.
 pub fn open_or_make(context: &Context) -> Result<Session, Failure> {
     let config = load_config(context)?;
-    match Held::take(context, false)? {
-        Some(held) => Ok(Session::Within(Box::new(held))),
-        None => connect(&Home::new(&context.home, &config).socket()),
-    }
+    reach(context, &Home::new(&context.home, &config).socket())
 }
 
 /// The packs that used flows stand for; none where nothing was ever logged.
@@ -488,10 +487,7 @@ impl Session {
             return Err(Failure::new(Exit::Input, what)
                 .hint("name one with --home, or make one with `summarizer init`"));
         }
-        match Held::take(context, false)? {
-            Some(held) => Ok(Session::Within(Box::new(held))),
-            None => connect(&home.socket()),
-        }
+        reach(context, &home.socket())
     }
 
     /// Asks a question; refusals and unknown names become failures.
@@ -527,10 +523,14 @@ impl Session {
     }
 }
 
-fn connect(socket: &Path) -> Result<Session, Failure> {
-    // The holder may be between taking the lock and opening the socket.
-    let deadline = Instant::now() + Duration::from_secs(5);
+/// Takes the home, or asks whoever holds it.
+fn reach(context: &Context, socket: &Path) -> Result<Session, Failure> {
+    // The holder may be between taking the lock and opening the socket, or about to go.
+    let deadline = Instant::now() + BRIEF_HOLDER;
     loop {
+        if let Some(held) = Held::take(context, false)? {
+            return Ok(Session::Within(Box::new(held)));
+        }
         match ControlClient::connect(socket) {
             Ok(client) => return Ok(Session::Beside(client)),
             Err(error) if Instant::now() > deadline => return Err(busy(&error)),
