@@ -49,7 +49,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::contract::time::parse_instant;
 use crate::os::Machine;
-use crate::os::real::{FixedClock, SetClock};
+use crate::os::real::{FixedClock, SetClock, ToldClock};
 use failure::{Exit, Failure};
 use ui::Ui;
 
@@ -182,12 +182,14 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// The host; with a fixed clock where a test of the command line asks for one, or with one that
-/// goes on from there when a `+` follows.
+/// The host; with a fixed clock where a test of the command line asks for one, with one that goes
+/// on from there when a `+` follows, or with one that a file tells when its path is given.
 fn machine() -> Machine {
     let mut machine = Machine::real();
     let set = std::env::var("SUMMARIZER_TEST_NOW").unwrap_or_default();
-    if let Ok(instant) = parse_instant(set.trim_end_matches('+')) {
+    if set.starts_with('/') {
+        machine.clock = Arc::new(ToldClock(set.into()));
+    } else if let Ok(instant) = parse_instant(set.trim_end_matches('+')) {
         machine.clock = match set.ends_with('+') {
             true => Arc::new(SetClock::at(instant.at)),
             false => Arc::new(FixedClock(instant.at)),
