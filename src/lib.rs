@@ -57,3 +57,17 @@ pub mod synthesis;
 pub mod upstream;
 pub mod verify;
 pub mod web;
+
+#[cfg(test)]
+mod proptests {
+    //! How properties are tried: with the same cases on every machine and every day, so that a
+    //! failure is of a change; with others each time where much time is given.
+
+    use proptest::test_runner::{Config, RngSeed};
+
+    pub(crate) fn config() -> Config {
+        let deep = std::env::var_os("CI_DEEP").is_some();
+        let rng_seed = if deep { RngSeed::Random } else { RngSeed::Fixed(7) };
+        Config { rng_seed, failure_persistence: None, ..Config::default() }
+    }
+}

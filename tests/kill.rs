@@ -63,7 +63,8 @@ fn mixed(home: &ProcessHome, rng: &mut Rng, from: u64, count: u64) -> Vec<u8> {
 fn killed_at_random_under_load_nothing_is_lost_and_nothing_done_twice() {
     let home = ProcessHome::new();
     home.note("shared.txt", "One text for many. They share it.");
-    let seed = std::process::id().into();
+    // Where a kill hits is up to the machine; what is asked for is not, unless much time is given.
+    let seed = if deep() { std::process::id().into() } else { 7 };
     println!("seed {seed}");
     let mut rng = Rng::new(seed);
     let (mut written, mut kills, mut ended) = (0, 0, 0);

@@ -681,7 +681,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(150))]
+        #![proptest_config(proptest::prelude::ProptestConfig { cases: 150, ..crate::proptests::config() })]
         #[test]
         fn any_order_of_arrival_makes_the_same_bags(
             (any, turned) in anything().prop_flat_map(|any| {

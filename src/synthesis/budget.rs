@@ -376,6 +376,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::proptests::config())]
+
         #[test]
         fn no_limit_is_ever_exceeded(
             texts in prop::collection::vec(("[a-zé€ ]{1,80}", 1_usize..4), 0..20),

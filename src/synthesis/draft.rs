@@ -371,6 +371,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::proptests::config())]
+
         #[test]
         fn every_draft_is_valid_and_repeatable(objective in ".{0,200}", count in 1_usize..50) {
             if let Ok(draft) = of(&objective, count) {

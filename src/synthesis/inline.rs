@@ -463,6 +463,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::proptests::config())]
+
         #[test]
         fn whatever_comes_in_what_goes_out_is_safe(
             markdown in r"([\[\]()<>@!`^. ,:/\\]|http://|www\.|cid_|[a-z0-9]|é|\n){0,60}"

@@ -197,6 +197,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::proptests::config())]
+
         #[test]
         fn the_fast_path_agrees_with_the_rules(text in "[ \\t\\n\\ra-c\u{e9}\u{301}\u{0}]{0,24}") {
             prop_assert_eq!(normalize(&text), slowly(&text));

@@ -160,7 +160,7 @@ fn converge(world: &mut World) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, ..crate::proptests::config() })]
 
     #[test]
     fn histories_keep_their_promises(steps in prop::collection::vec(step(), 1..120)) {
