@@ -320,6 +320,7 @@ fn end_to_end(dir: &Path, events: u64) {
     std::fs::write(dir.join("run/queue.jsonl"), queue).unwrap();
     let started = Instant::now();
     let ran = Command::new(env!("CARGO_BIN_EXE_summarizer"))
+        .env_clear()
         .args(["--json", "--home"])
         .arg(dir)
         .arg("drain")

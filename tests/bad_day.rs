@@ -13,8 +13,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use support::process::ProcessHome;
+use support::process::{ProcessHome, Running};
 use support::requests::{ACTIVE, DISABLED, lines, request, with};
+use support::running::until;
 
 const STORE: &str = "run/summarizer.redb";
 const QUEUE: &str = "run/queue.jsonl";
@@ -471,12 +472,9 @@ fn only_run_snapshots_tell_of_a_log() {
 fn the_last_run_was_killed() {
     let home = lived_in();
     let before = published(&home);
-    let mut service = home.command(&["serve"]).spawn().unwrap();
-    while !home.expect(0, &["status", "--json"]).json()["run"].is_object() {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    service.kill().unwrap();
-    service.wait().unwrap();
+    let service = Running::start(&home, &["serve"]);
+    until("the service answers", || home.answers());
+    service.kill();
     let report = home.expect(0, &["doctor", "--json"]).json();
     let findings = report["findings"].as_array().unwrap();
     let last = findings.iter().find(|finding| finding["check"] == "last run").unwrap();
@@ -491,10 +489,8 @@ fn the_last_run_was_killed() {
 #[test]
 fn a_copy_is_taken_while_the_service_runs_and_is_a_home() {
     let home = lived_in();
-    let mut service = home.command(&["serve"]).spawn().unwrap();
-    while !home.expect(0, &["status", "--json"]).json()["run"].is_object() {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    let service = Running::start(&home, &["serve"]);
+    until("the service answers", || home.answers());
     home.append(&lines(&[request("e", ACTIVE, json!({}))]));
     let copy = ProcessHome { dir: tempfile::tempdir().unwrap() };
     let to = copy.root().to_str().unwrap().to_owned();
@@ -502,14 +498,7 @@ fn a_copy_is_taken_while_the_service_runs_and_is_a_home() {
     let (head, hash) = (told["head"].as_u64().unwrap(), told["hash"].as_str().unwrap().to_owned());
     home.expect(2, &["backup", &to]).says(&["is not empty"]);
     home.expect(2, &["backup", home.path("run/copy").to_str().unwrap()]).says(&["inside"]);
-    assert!(
-        std::process::Command::new("kill")
-            .arg(service.id().to_string())
-            .status()
-            .unwrap()
-            .success()
-    );
-    assert!(service.wait().unwrap().success());
+    assert_eq!(service.terminate(), Some(0));
     // The original still proves where the copy was taken; the copy is the same log up to there.
     let anchor = format!("{head}:{hash}");
     home.expect(0, &["log", "verify", "--anchor", &anchor]);

@@ -11,9 +11,8 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Child;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use summarizer::compaction::book::facts::{head_of, snapshot_at};
@@ -32,8 +31,9 @@ use summarizer::service::engine::{self, CheckpointWhen, Engine, EngineOptions};
 use summarizer::service::snapshot_files::{SNAPSHOTS, SnapshotFiles};
 use summarizer::state::decide::RetryPolicy;
 use support::deep;
-use support::process::ProcessHome;
+use support::process::{ProcessHome, Running};
 use support::requests::{ACTIVE, lines, request};
+use support::running::until as wait_until;
 
 const LOG: &str = include_str!("fixtures/compaction/worked_example.jsonl");
 const SNAPSHOT: &[u8] = include_bytes!("fixtures/compaction/worked_example.snapshot.json");
@@ -402,28 +402,10 @@ fn power_lost_anywhere_leaves_the_old_snapshot_or_the_new_one() {
     assert!(seen[0] > 10, "{seen:?}");
 }
 
-struct Serving(Child);
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn serve(home: &ProcessHome) -> Serving {
-    let child = home.command(&["--quiet", "serve"]).spawn().unwrap();
-    let serving = Serving(child);
-    wait_until("the socket answers", || home.path("run/summarizer.sock").exists());
+fn serve(home: &ProcessHome) -> Running {
+    let serving = Running::start(home, &["--quiet", "serve"]);
+    wait_until("the service answers", || home.answers());
     serving
-}
-
-fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !done() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "waited for: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 fn json_of(text: &str) -> Value {
@@ -455,7 +437,8 @@ fn the_command_with_a_home_beside_a_service_and_without_one() {
     let status = || json_of(&home.expect(0, &["--json", "status"]).out);
     wait_until("half of the run", || status()["compaction"]["latest"]["run_id"] == run.as_str());
     assert!(status()["compaction"]["set_aside"]["bad.jsonl"].is_string());
-    std::fs::write(watched.join("other.jsonl"), &text).unwrap();
+    // Written again as a whole it would be empty for a moment, which is another file.
+    append_to(&watched.join("other.jsonl"), &text[cut + 10..]);
     let report = home.expect(0, &["--json", "compact", &log]);
     let report = json_of(&report.out);
     assert_eq!((&report["resumed_after"], &report["snapshots"]), (&json!(1), &json!([])));
@@ -492,6 +475,12 @@ fn the_command_with_a_home_beside_a_service_and_without_one() {
     let exported = home.path("exported");
     home.expect(0, &["export", "--to", &exported.display().to_string()]);
     assert_eq!(tree_of(&exported.join("run/snapshots").join(&run)), tree_of(&files));
+}
+
+fn append_to(path: &Path, text: &str) {
+    use std::io::Write as _;
+    let mut file = std::fs::OpenOptions::new().append(true).open(path).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
 }
 
 fn tree_of(dir: &Path) -> BTreeMap<String, Vec<u8>> {

@@ -79,7 +79,7 @@ fn a_conversation_goes_out_and_an_answer_comes_back() {
         seed: Some(3),
         ..CallSettings::default()
     };
-    let reply = ask_with(&provider, settings, None, 5_000).unwrap();
+    let reply = ask_with(&provider, settings, None, 300_000).unwrap();
     assert_eq!((reply.text.as_str(), reply.stop), ("Hi.", StopReason::End));
     assert_eq!((reply.usage.input_tokens, reply.usage.output_tokens), (11, 7));
     let seen = &server.seen()[0];
@@ -90,7 +90,7 @@ fn a_conversation_goes_out_and_an_answer_comes_back() {
         json!({"model": "loop-1", "stream": false, "temperature": 0.5, "max_tokens": 9, "seed": 3, "stop": ["END"],
                "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}]})
     );
-    ask(&provider, 5_000).unwrap();
+    ask(&provider, 300_000).unwrap();
     assert_eq!(server.connections(), 1, "the connection is used again");
 }
 
@@ -121,13 +121,13 @@ fn every_misbehaviour_has_its_class_and_none_shows_the_key() {
     for (act, class) in cases {
         let silent = matches!(act, Act::Silence);
         let server = Server::start(vec![act]);
-        let error = ask(&openai(&server), if silent { 200 } else { 20_000 }).unwrap_err();
+        let error = ask(&openai(&server), if silent { 200 } else { 300_000 }).unwrap_err();
         assert_eq!(error.class(), class, "{error}");
         assert!(!format!("{error} {error:?}").contains(KEY), "{error}");
     }
     let nobody =
         ProviderConfig { base_url: Some("http://127.0.0.1:1".into()), ..ProviderConfig::default() };
-    let error = ask(&OpenAi::new("gone", &nobody, None), 2_000).unwrap_err();
+    let error = ask(&OpenAi::new("gone", &nobody, None), 300_000).unwrap_err();
     assert_eq!(error.class(), ErrorClass::Transient);
 }
 
@@ -135,7 +135,7 @@ fn every_misbehaviour_has_its_class_and_none_shows_the_key() {
 fn a_storm_of_429_tells_how_long_to_wait() {
     let server = Server::start(vec![status(429, &[("retry-after", "7")], "{}")]);
     for _ in 0..20 {
-        let error = ask(&openai(&server), 5_000).unwrap_err();
+        let error = ask(&openai(&server), 300_000).unwrap_err();
         assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
     }
 }
@@ -151,7 +151,7 @@ fn json_is_asked_for_in_the_strongest_form_the_server_takes() {
     for _ in 0..2 {
         let settings =
             CallSettings { response_format: ResponseFormat::JsonSchema, ..CallSettings::default() };
-        ask_with(&provider, settings, Some(&schema), 5_000).unwrap();
+        ask_with(&provider, settings, Some(&schema), 300_000).unwrap();
     }
     let forms: Vec<Value> =
         server.seen().iter().map(|seen| seen.body["response_format"]["type"].clone()).collect();
@@ -169,9 +169,9 @@ fn cut_off_filtered_and_refused_answers_say_so() {
         status(200, &[], &refusal),
     ]);
     let provider = openai(&server);
-    assert_eq!(ask(&provider, 5_000).unwrap().stop, StopReason::Length);
-    assert_eq!(ask(&provider, 5_000).unwrap().stop, StopReason::Filtered);
-    assert_eq!(ask(&provider, 5_000).unwrap_err().class(), ErrorClass::Refused);
+    assert_eq!(ask(&provider, 300_000).unwrap().stop, StopReason::Length);
+    assert_eq!(ask(&provider, 300_000).unwrap().stop, StopReason::Filtered);
+    assert_eq!(ask(&provider, 300_000).unwrap_err().class(), ErrorClass::Refused);
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn anthropic_speaks_its_own_protocol() {
         ..ProviderConfig::default()
     };
     let provider = Anthropic::new("a", &config, Some(Secret::new(KEY)));
-    let reply = ask(&provider, 5_000).unwrap();
+    let reply = ask(&provider, 300_000).unwrap();
     assert_eq!(
         (reply.text.as_str(), reply.usage.total(), reply.identity.model_version.as_str()),
         ("Hi.", 7, "m-1")
@@ -201,9 +201,9 @@ fn anthropic_speaks_its_own_protocol() {
         (&json!("Be brief."), &json!([{"role": "user", "content": "Hello"}]))
     );
     let schema = json!({"type": "object"});
-    let reply = ask_with(&provider, CallSettings::default(), Some(&schema), 5_000).unwrap();
+    let reply = ask_with(&provider, CallSettings::default(), Some(&schema), 300_000).unwrap();
     assert_eq!(reply.text, "{\"a\":1}");
-    assert_eq!(ask(&provider, 5_000).unwrap_err().class(), ErrorClass::Transient);
+    assert_eq!(ask(&provider, 300_000).unwrap_err().class(), ErrorClass::Transient);
 }
 
 #[test]
@@ -212,16 +212,16 @@ fn a_command_gets_the_prompt_on_stdin() {
     let command = |script: &str| {
         CommandProvider::new("c", vec!["sh".into(), "-c".into(), script.into()], &config, None)
     };
-    let reply = ask(&command("cat"), 10_000).unwrap();
+    let reply = ask(&command("cat"), 300_000).unwrap();
     assert_eq!(reply.text, "# system:\nBe brief.\n\n# user:\nHello\n");
-    assert_eq!(ask(&command("exit 4"), 10_000).unwrap_err().class(), ErrorClass::Transient);
+    assert_eq!(ask(&command("exit 4"), 300_000).unwrap_err().class(), ErrorClass::Transient);
     assert!(matches!(ask(&command("sleep 60"), 100), Err(ModelError::Timeout { .. })));
-    assert_eq!(ask(&command("yes"), 10_000).unwrap_err().class(), ErrorClass::Permanent);
+    assert_eq!(ask(&command("yes"), 300_000).unwrap_err().class(), ErrorClass::Permanent);
     let missing = CommandProvider::new("c", vec!["/nowhere/llm".into()], &config, None);
-    assert_eq!(ask(&missing, 10_000).unwrap_err().class(), ErrorClass::Permanent);
+    assert_eq!(ask(&missing, 300_000).unwrap_err().class(), ErrorClass::Permanent);
     let text = "one\n# system:\nUser :\n## not this\nsystem: nor this";
     let messages = [Message::new(Role::System, "Be brief."), Message::new(Role::User, text)];
-    let reply = say(&command("cat"), &messages, CallSettings::default(), None, 10_000).unwrap();
+    let reply = say(&command("cat"), &messages, CallSettings::default(), None, 300_000).unwrap();
     let said = "# user:\none\n\\# system:\n\\User :\n## not this\nsystem: nor this\n";
     assert!(reply.text.ends_with(said), "a line of the text begins no message: {}", reply.text);
 }

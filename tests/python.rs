@@ -6,22 +6,18 @@ mod support;
 use std::path::Path;
 use std::process::Command;
 
-use support::process::{ProcessHome, Ran};
+use support::process::{ProcessHome, Ran, Running};
 use support::requests::ACTIVE;
+use support::running::has_python;
 
 #[test]
 fn the_client_submits_waits_reads_and_verifies() {
-    let mut version = Command::new("python3");
-    version.args(["-c", "import sys; print(sys.version_info >= (3, 9))"]);
-    if !version.output().is_ok_and(|told| told.stdout.starts_with(b"True")) {
-        use std::io::Write as _;
-        let told = "LEFT OUT: there is no python3 (3.9 or newer): clients/python is not tested";
-        let _ = writeln!(std::io::stderr().lock(), "!! {told}");
+    if !has_python() {
         return;
     }
     let home = ProcessHome::new();
     std::fs::write(home.path("summarizer.toml"), "[export]\nmin_interval = \"50 ms\"\n").unwrap();
-    let mut service = home.command(&["serve", "--quiet"]).spawn().unwrap();
+    let service = Running::start(&home, &["serve", "--quiet"]);
     let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/python");
     let mut tests = Command::new("python3");
     tests
@@ -31,9 +27,8 @@ fn the_client_submits_waits_reads_and_verifies() {
         .env("SUMMARIZER_TEST_FLOW", ACTIVE)
         .env("PYTHONDONTWRITEBYTECODE", "1");
     let ran = Ran::of(tests.output().unwrap());
-    let stopped = Command::new("kill").arg(service.id().to_string()).status().unwrap();
-    assert!(stopped.success() && service.wait().unwrap().success());
     assert_eq!(ran.exit, Some(0), "{}\n{}", ran.out, ran.err);
+    assert_eq!(service.terminate(), Some(0));
     home.expect(0, &["verify"]);
     home.expect(0, &["replay", "--verify"]);
 }

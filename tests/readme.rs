@@ -15,7 +15,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 /// Longest time one block may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Exactly these are documented for building and testing.
 const CARGO_BLOCKS: &[&str] = &["cargo run --release -- demo", "cargo test"];

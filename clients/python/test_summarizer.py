@@ -23,7 +23,7 @@ class Client(unittest.TestCase):
 
     def test_submit_wait_read_verify(self) -> None:
         note = self.note("python.txt", "Ana moved the archive. The disk is full no more.")
-        ack = self.home.wait(self.home.submit(FLOW, [note]), timeout=60)
+        ack = self.home.wait(self.home.submit(FLOW, [note]), timeout=300)
         self.assertEqual(ack.status, "completed")
         self.assertTrue(ack.is_terminal and ack.has_summary)
         item = self.home.item(ack)
@@ -35,8 +35,8 @@ class Client(unittest.TestCase):
 
     def test_asking_again_gives_the_same_summary(self) -> None:
         note = self.note("again.txt", "One thing happened. Then nothing else did.")
-        first = self.home.wait(self.home.submit(FLOW, [note], idempotency_key="k"), timeout=60)
-        second = self.home.wait(self.home.submit(FLOW, [note], idempotency_key="k"), timeout=60)
+        first = self.home.wait(self.home.submit(FLOW, [note], idempotency_key="k"), timeout=300)
+        second = self.home.wait(self.home.submit(FLOW, [note], idempotency_key="k"), timeout=300)
         self.assertEqual((first.status, second.status), ("completed", "duplicate"))
         self.assertEqual(self.home.item(first), self.home.item(second))
 
@@ -55,22 +55,22 @@ class Client(unittest.TestCase):
             thread.start()
         for thread in threads:
             thread.join()
-        statuses = sorted(self.home.wait(ticket, timeout=60).status for ticket in tickets)
+        statuses = sorted(self.home.wait(ticket, timeout=300).status for ticket in tickets)
         self.assertEqual(statuses, ["completed"] + ["duplicate"] * 19)
 
     def test_an_unfinished_line_of_somebody_else_swallows_nothing(self) -> None:
         with open(self.home.queue, "ab") as queue:
             queue.write(b'{"half a line')
         note = self.note("torn.txt", "After a torn line comes a whole one. It is read.")
-        ack = self.home.wait(self.home.submit(FLOW, [note]), timeout=60)
+        ack = self.home.wait(self.home.submit(FLOW, [note]), timeout=300)
         self.assertEqual(ack.status, "completed")
 
     def test_what_went_wrong_is_said(self) -> None:
-        ack = self.home.wait(self.home.submit(FLOW, ["no-such-file.txt"]), timeout=60)
+        ack = self.home.wait(self.home.submit(FLOW, ["no-such-file.txt"]), timeout=300)
         self.assertEqual(ack.status, "rejected_invalid_input")
         with self.assertRaisesRegex(summarizer.SummarizerError, "has no summary"):
             self.home.item(ack)
-        ack = self.home.wait(self.home.submit("no.such.flow.v1", ["x.txt"]), timeout=60)
+        ack = self.home.wait(self.home.submit("no.such.flow.v1", ["x.txt"]), timeout=300)
         self.assertEqual(ack.status, "rejected_unknown_flow")
         later = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=9)
         with self.assertRaises(summarizer.WaitTimeout):
@@ -84,7 +84,7 @@ class Client(unittest.TestCase):
 
     def test_altered_data_is_noticed(self) -> None:
         note = self.note("altered.txt", "This will be altered. Somebody edits a published file.")
-        ack = self.home.wait(self.home.submit(FLOW, [note]), timeout=60)
+        ack = self.home.wait(self.home.submit(FLOW, [note]), timeout=300)
         self.home.item(ack)
         other = Home(self.home.root, bus_home="altered")
         day = ack.raw["summary"]["day"]

@@ -199,24 +199,24 @@ mod tests {
 
     #[test]
     fn input_goes_in_and_output_comes_out() {
-        let finished = run(&shell("cat; echo oops >&2; exit 3", 100, 10_000), b"hello").unwrap();
+        let finished = run(&shell("cat; echo oops >&2; exit 3", 100, 300_000), b"hello").unwrap();
         assert_eq!(
             finished,
             Finished { code: Some(3), stdout: b"hello".to_vec(), stderr: "oops\n".into() }
         );
         let big = vec![b'x'; 1 << 20];
         assert_eq!(
-            run(&shell("wc -c", 100, 10_000), &big).unwrap().stdout.trim_ascii(),
+            run(&shell("wc -c", 100, 300_000), &big).unwrap().stdout.trim_ascii(),
             b"1048576"
         );
-        assert!(run(&shell("exit 0", 100, 10_000), &big).is_ok(), "input nobody reads");
+        assert!(run(&shell("exit 0", 100, 300_000), &big).is_ok(), "input nobody reads");
     }
 
     #[test]
     fn what_does_not_end_is_ended() {
         let slow = run(&shell("sleep 600 & sleep 600", 100, 100), b"");
         assert!(matches!(slow, Err(ProcessError::Timeout { .. })), "{slow:?}");
-        let flood = run(&shell("yes", 1000, 10_000), b"");
+        let flood = run(&shell("yes", 1000, 300_000), b"");
         assert!(matches!(flood, Err(ProcessError::TooMuch { .. })), "{flood:?}");
         let closed = run(&shell("exec >&-; sleep 600", 100, 100), b"");
         assert!(matches!(closed, Err(ProcessError::Timeout { .. })), "{closed:?}");
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn the_environment_is_not_inherited() {
-        let finished = run(&shell("env", 100_000, 10_000), b"").unwrap();
+        let finished = run(&shell("env", 100_000, 300_000), b"").unwrap();
         let text = String::from_utf8(finished.stdout).unwrap();
         assert!(text.contains("PATH=") && !text.contains("CARGO"), "{text}");
     }

@@ -148,14 +148,22 @@ mod tests {
 
     use super::*;
 
+    /// Whether there is anything to be told by: a machine may have given all of it away.
+    fn the_kernel_tells() -> bool {
+        cfg!(target_os = "linux") && inotify::Inotify::init().is_ok()
+    }
+
     /// Waits long enough for any machine, in short steps; true as soon as a wait says so.
     fn told(watcher: &mut Watcher) -> bool {
-        (0..100).any(|_| watcher.wait(Duration::from_millis(100)))
+        (0..600).any(|_| watcher.wait(Duration::from_millis(100)))
     }
 
     #[test]
     #[cfg(target_os = "linux")]
     fn creation_growth_and_replacement_are_told() {
+        if !the_kernel_tells() {
+            return;
+        }
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("queue.jsonl");
         let mut watcher = Watcher::new(&path);
@@ -193,6 +201,6 @@ mod tests {
         assert!(!watcher.wait(Duration::from_millis(1)));
         assert!(!Watcher::polling(&path).wait(Duration::from_millis(1)));
         fs::create_dir(dir.path().join("absent")).unwrap();
-        assert_eq!(watcher.is_notified(), cfg!(target_os = "linux"));
+        assert_eq!(watcher.is_notified(), the_kernel_tells());
     }
 }

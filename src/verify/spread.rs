@@ -164,7 +164,7 @@ mod tests {
                     seen.lock().unwrap().insert(std::thread::current().id());
                     // Nobody is done with a first piece before another has begun one: however
                     // fast a helper is, some are left for who reads, and the other way round.
-                    let deadline = Instant::now() + Duration::from_secs(60);
+                    let deadline = Instant::now() + Duration::from_secs(300);
                     while seen.lock().unwrap().len() < threads.min(2) {
                         assert!(Instant::now() < deadline, "nobody helps");
                         std::thread::yield_now();

@@ -2,18 +2,20 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::Value;
 
 use crate::readers::read_all;
+use crate::running::{Running, test_now, until as wait_until};
 use crate::world::tree;
 
 fn command(home: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_summarizer"));
     command.env_clear().env("PATH", "/usr/bin:/bin").env("NO_COLOR", "1");
+    command.env("SUMMARIZER_TEST_NOW", test_now());
     command.arg("--home").arg(home).args(args).stdin(Stdio::null());
     command
 }
@@ -118,23 +120,6 @@ fn registry_check_knows_selectors() {
     run(root.path(), 3, &["registry", "check", "x"]);
 }
 
-struct Serving(Child);
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(90);
-    while !done() {
-        assert!(Instant::now() < deadline, "waited too long until {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 #[test]
 fn a_service_builds_by_itself_and_when_asked() {
     let root = tempfile::tempdir().unwrap();
@@ -142,7 +127,7 @@ fn a_service_builds_by_itself_and_when_asked() {
     let before = std::fs::read(home.join("buses/index/index.sha256")).unwrap();
     let mut serve = command(&home, &["serve"]);
     serve.env("SUMMARIZER_DIGEST_DEBOUNCE", "200 ms").stderr(Stdio::null());
-    let serving = Serving(serve.spawn().unwrap());
+    let serving = Running(serve.spawn().unwrap());
     wait_until("the service answers", || home.join("run/summarizer.sock").exists());
     more(&home, 2);
     let index = home.join("buses/index/index.sha256");
@@ -165,12 +150,15 @@ fn read_while(buses: &Path, work: impl FnOnce()) -> (u64, usize) {
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
             let (mut bags, mut publications) = (0, BTreeSet::new());
-            while !stop.load(Ordering::Acquire) {
+            loop {
+                let last = stop.load(Ordering::Acquire);
                 let (read, sums) = read_all(buses);
                 bags += read;
                 publications.insert(sums);
+                if last {
+                    return (bags, publications.len());
+                }
             }
-            (bags, publications.len())
         });
         // A panic of the work must not leave the reader behind.
         let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));

@@ -15,4 +15,6 @@ mod hostile;
 mod kept;
 mod publishing;
 mod readers;
+#[path = "../support/running.rs"]
+mod running;
 mod world;

@@ -9,6 +9,7 @@ use summarizer::bus::BusError;
 use summarizer::bus::digests::DigestBus;
 use summarizer::contract::hash::sha256;
 
+use crate::running::until;
 use crate::world::{World, a_month, made};
 
 /// Reads everything the indexes name; a bag may only be gone when newer indexes do not name it.
@@ -48,6 +49,7 @@ fn readers_never_see_half_a_publication() {
     world.produce(&a_month()[..8]);
     world.build().unwrap();
     let (stop, reads) = (AtomicBool::new(false), AtomicU64::new(0));
+    let passes = AtomicU64::new(0);
     std::thread::scope(|scope| {
         let buses = world.buses.clone();
         let reader = scope.spawn(|| {
@@ -57,6 +59,7 @@ fn readers_never_see_half_a_publication() {
                 let (read, sums) = read_all(&buses);
                 reads.fetch_add(read, Ordering::Relaxed);
                 seen.insert(sums);
+                passes.fetch_add(1, Ordering::Relaxed);
             }
             seen.len()
         });
@@ -67,10 +70,15 @@ fn readers_never_see_half_a_publication() {
             if round % 3 == 2 {
                 world.gc();
             }
+            // Each publication is met: one pass may have begun before it, the next did not.
+            let before = passes.load(Ordering::Relaxed);
+            until("the reader went through twice", || {
+                reader.is_finished() || passes.load(Ordering::Relaxed) >= before + 2
+            });
         }
         stop.store(true, Ordering::Release);
         let publications = reader.join().unwrap();
-        assert!(publications >= 2, "the reader met {publications} publications");
+        assert!(publications >= 12, "the reader met {publications} publications");
     });
     assert!(reads.load(Ordering::Relaxed) > 10);
 }

@@ -1,5 +1,6 @@
 //! A home with a configuration of its own, requests for its queue, and everything it knows of them
-//! read back from acks, log and files. The program runs with an empty environment and one key.
+//! read back from acks, log and files. The program runs with a clock of the tests, one key, and a path
+//! as its whole environment.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a helper of tests")]
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use summarizer::contract::ids::Seq;
 use summarizer::state::event::Event;
 
-pub use super::running::{Running, until as wait_until};
+pub use super::running::{Running, test_now, until as wait_until};
 use super::server::{Act, Server, chat};
 
 /// A flow of one model node whose answer must fit a schema.
@@ -65,8 +66,17 @@ impl Home {
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_summarizer"));
         command.env_clear().env("SUMMARIZER_HOME", self.0.path()).env("LOOP_KEY", KEY);
+        command.env("SUMMARIZER_TEST_NOW", test_now());
+        // Where the programs are that packs may ask for.
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.args(args).stdin(Stdio::null());
         command
+    }
+
+    /// Runs the program where time stands still, and expects it to succeed.
+    pub fn ok_at(&self, now: &str, args: &[&str]) {
+        let output = self.command(args).env("SUMMARIZER_TEST_NOW", now).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
     pub fn run(&self, args: &[&str]) -> Output {

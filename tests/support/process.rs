@@ -1,5 +1,5 @@
 //! Homes of a real process: made in a temporary directory, with a registry of their own, and the
-//! built program run on them with an empty environment.
+//! built program run on them with an empty environment and a clock of the tests.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::auditor::{Evidence, Verdict, audit};
 use super::requests::{ACTIVE, DEPRECATED, DISABLED};
-pub use super::running::Running;
+pub use super::running::{Running, test_now};
 
 pub struct ProcessHome {
     pub dir: tempfile::TempDir,
@@ -90,7 +90,7 @@ impl ProcessHome {
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_summarizer"));
         command.env_clear().env("SUMMARIZER_HOME", self.root()).args(args);
-        command.stdin(std::process::Stdio::null());
+        command.env("SUMMARIZER_TEST_NOW", test_now()).stdin(Stdio::null());
         command
     }
 
@@ -177,6 +177,7 @@ impl Running {
     /// A service or another long command on a home.
     pub fn start(home: &ProcessHome, args: &[&str]) -> Running {
         let mut command = home.command(args);
-        Running(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
+        // Nobody reads what it says, and a pipe that is full would stop it.
+        Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
 }

@@ -3,10 +3,46 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::process::Child;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// How long something that must happen may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How long something that must happen may take on a busy machine. Only what never happens takes
+/// this long.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// A Monday at ten in the morning, UTC: far from the ends of the day, the week and the month.
+const BEGAN: i64 = 1_772_445_600_000;
+
+/// The time that programs under test are given: it goes on from that morning for as long as the
+/// tests run, so that no test knows or minds when it is run.
+pub fn test_now() -> String {
+    static SINCE: OnceLock<Instant> = OnceLock::new();
+    let gone = SINCE.get_or_init(Instant::now).elapsed();
+    let now = BEGAN + i64::try_from(gone.as_millis()).unwrap();
+    format!("{}+", summarizer::contract::time::Timestamp(now))
+}
+
+/// Whether the programs that packs are made of can be run; says so where they cannot.
+pub fn has_python() -> bool {
+    let mut version = std::process::Command::new("python3");
+    version.args(["-c", "import sys; print(sys.version_info >= (3, 9))"]);
+    let has = version.output().is_ok_and(|told| told.stdout.starts_with(b"True"));
+    if !has {
+        use std::io::Write as _;
+        // Past the capture of the harness: what was left out must be seen.
+        let told =
+            "LEFT OUT: there is no python3 (3.9 or newer): a test that runs programs ends early";
+        let _ = writeln!(std::io::stderr().lock(), "!! {told}");
+    }
+    has
+}
+
+/// Sends a signal to a child that is still to be waited for.
+pub fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
 
 /// A child that does not outlive its test.
 pub struct Running(pub Child);
@@ -14,8 +50,7 @@ pub struct Running(pub Child);
 impl Running {
     /// Asks it to stop and waits for its exit code.
     pub fn terminate(mut self) -> Option<i32> {
-        let pid = rustix::process::Pid::from_child(&self.0);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        signal(&self.0, Signal::TERM);
         self.wait().map(|status| status.code().unwrap_or(-1))
     }
 

@@ -9,6 +9,7 @@ use summarizer::synthesis::draft::{DraftInput, adopt, draft};
 use summarizer::synthesis::perspectives::Perspectives;
 
 use crate::home::{Home, perspectives, put};
+use crate::running::{Running, until};
 
 fn summarizer(args: &[&str]) -> (i32, String, String) {
     let mut command = Command::cargo_bin("summarizer").unwrap();
@@ -105,16 +106,6 @@ fn what_is_done_with_a_home_is_an_event_of_its_log() {
     assert_eq!(receipts(home).len(), 5);
 }
 
-/// A service that is ended when the test is.
-struct Serving(std::process::Child);
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn receipts_reach_the_log_of_a_home_that_is_being_served() {
     let run = Home::demo();
@@ -123,19 +114,16 @@ fn receipts_reach_the_log_of_a_home_that_is_being_served() {
     let program = assert_cmd::cargo::cargo_bin("summarizer");
     let mut serve = std::process::Command::new(program);
     serve.env_clear().args(["--home", home, "-q", "serve"]);
-    let serving = Serving(serve.spawn().unwrap());
+    let serving = Running(serve.spawn().unwrap());
+    let socket = dir.path().join("run/summarizer.sock");
     let status = || summarizer(&["--home", home, "--json", "status"]);
-    // Only a service answers that it runs; before it is up there may be no home at all.
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    loop {
-        let (code, out, _) = status();
+    // Only a service answers that it runs. Before there is a socket nobody holds the home, and
+    // who asks would.
+    until("the service answers", || {
+        let (code, out, _) = if socket.exists() { status() } else { return false };
         let answer: Value = serde_json::from_str(&out).unwrap_or_default();
-        if code == 0 && answer["run"].is_object() {
-            break;
-        }
-        assert!(std::time::Instant::now() < deadline, "the service did not come up: {out}");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+        code == 0 && answer["run"].is_object()
+    });
     for args in [["pack", "build", run_dir], ["pack", "check", run_dir], ["wave", "check", run_dir]]
     {
         let (code, out, err) = summarizer(&[&["--home", home], &args[..]].concat());

@@ -11,5 +11,7 @@ mod home;
 mod original;
 mod perspectives;
 mod records;
+#[path = "../support/running.rs"]
+mod running;
 mod selection;
 mod waves;
