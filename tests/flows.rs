@@ -575,6 +575,34 @@ fn a_prompty_file_is_a_flow() {
 }
 
 #[test]
+fn a_prompty_file_asks_with_its_parameters_and_gives_the_members_of_json() {
+    let file = "---\nmodel:\n  api: chat\n  configuration: {azure_deployment: m}\n  parameters:\n    n: 1\n    user: desk\n    stream: true\n    response_format: {type: json_object}\ninputs:\n  prompt: {type: string}\n  user: {type: string}\nOUTPUTS---\nsystem:\nGrade.\nuser:\n{{user}}: {{prompt}}";
+    let inputs = json!({"prompt": "How far?", "user": "Ana"});
+    let run_with = |outputs: &str, answer: &str| {
+        let server = Server::start(vec![chat(answer)]);
+        let pack = load(&[("grade.prompty", file.replace("OUTPUTS", outputs).as_str())]);
+        let ran = run(&pack, inputs.clone(), &server);
+        (ran, server.seen().last().unwrap().body.clone())
+    };
+    let (ran, mut asked) = run_with("", r#"{"score": 5, "why": "near"}"#);
+    let members = json!({"score": 5, "why": "near"});
+    let outcome = ran.unwrap();
+    assert_eq!((Value::from(outcome.outputs), outcome.structured), (members.clone(), members));
+    assert_eq!(asked["messages"][1]["content"], "Ana: How far?");
+    asked.as_object_mut().unwrap().remove("messages");
+    let sent = json!({"model": "loop-1", "n": 1, "user": "desk", "stream": false,
+                      "response_format": {"type": "json_object"}});
+    assert_eq!(asked, sent);
+    let declared = "outputs:\n  score: {type: int}\n";
+    let (ran, _) = run_with(declared, r#"{"score": 5, "why": "near"}"#);
+    assert_eq!(Value::from(ran.unwrap().outputs), json!({"score": 5}));
+    for bad in [r#"{"why": "near"}"#, "5 of 5", "[5]"] {
+        let (ran, _) = run_with(declared, bad);
+        assert_eq!(ran.unwrap_err().reason_code(), "output_schema_violation", "{bad}");
+    }
+}
+
+#[test]
 fn inputs_are_bound_checked_and_joined() {
     let pack = load(&[
         ("flow.dag.yaml", CHAT.replace(", default: How far?", "").as_str()),

@@ -28,8 +28,6 @@ const PACKAGES: [(&str, [f64; 3]); 5] = [
     ("sumy Luhn", [41.1, 19.5, 31.3]),
     ("summa TextRank", [46.5, 23.3, 31.4]),
 ];
-/// Points that a set of this size does not tell apart.
-const NOISE: f64 = 1.0;
 
 struct Sample {
     kind: String,
@@ -190,7 +188,7 @@ fn summaries_are_not_below_textrank_and_its_kin() {
     for (name, theirs) in PACKAGES {
         println!("{name}: R-1 {} R-2 {} R-L {}", theirs[0], theirs[1], theirs[2]);
         for (our, their) in ours.iter().zip(theirs) {
-            assert!(*our >= their - NOISE, "{ours:?} against {theirs:?} of {name}");
+            assert!(*our >= their, "{ours:?} against {theirs:?} of {name}");
         }
     }
 }

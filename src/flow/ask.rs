@@ -291,6 +291,17 @@ pub(super) fn settings(inputs: &Map<String, Value>) -> Result<CallSettings, Stri
     Ok(settings)
 }
 
+/// The settings of a prompty file: what we have no name for is sent on as it stands.
+pub(super) fn settings_of_prompty(parameters: &Map<String, Value>) -> Result<CallSettings, String> {
+    const NAMED: [&str; 6] =
+        ["temperature", "max_tokens", "seed", "stop", "model", "response_format"];
+    let mut settings = settings(parameters)?;
+    for (key, value) in parameters.iter().filter(|(key, _)| !NAMED.contains(&key.as_str())) {
+        settings.extra.insert(key.clone(), value.clone());
+    }
+    Ok(settings)
+}
+
 /// A value that the file may have written as JSON in a string.
 fn structured(value: &Value) -> Value {
     match value.as_str() {

@@ -299,6 +299,17 @@ pub struct Node {
     pub aggregation: bool,
     /// Whether its body is chosen among variants.
     pub use_variants: bool,
+    /// What a prompty file says about its question; `None` for a node of a flow file.
+    pub prompty: Option<PromptyCall>,
+}
+
+/// How a prompty file asks, beside its template.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PromptyCall {
+    /// Parameters of the call. An input of the same name is a value of the template and nothing else.
+    pub parameters: Map<String, Value>,
+    /// Whether the answer is read as JSON, whose members are the outputs.
+    pub json: bool,
 }
 
 impl Node {
@@ -448,6 +459,7 @@ fn read_node(value: &Value, name: Option<&str>, index: usize) -> Result<Node, Ba
         activate: read_activate(body, &place)?,
         aggregation: flag(body, "aggregation") || flag(body, "reduce"),
         use_variants: flag(body, "use_variants"),
+        prompty: None,
         name,
     })
 }

@@ -12,12 +12,13 @@ use crossbeam_channel::unbounded;
 use serde_json::{Map, Value};
 
 use super::ask::{self, Asker, Question};
-use super::dag::{self, Binding, Node};
+use super::dag::{self, Binding, Node, OutputDef};
 use super::outcome::FlowProblem;
 use super::pack::{LoadedPack, OutputSchema, Step};
 use super::python::{self, PythonCall, PythonSettings};
 use super::{extract, pyvalue, roles};
 use crate::contract::hash::sha256;
+use crate::contract::schema::Violation;
 use crate::model::{CallSettings, Message, ModelReply, ResponseFormat, Role, SourceText};
 
 /// Why a Python node does not run.
@@ -212,8 +213,10 @@ impl Executor<'_> {
                 Ok(Done { output: Output::Prompt(text), reply: None, metrics: Map::new() })
             }
             Some(Step::Llm { template, chat }) => {
-                let rendered = match values.get("prompt").and_then(Value::as_str) {
-                    // A value given for `prompt` takes the place of the template.
+                // A value given for `prompt` takes the place of the template; in a prompty file it is a
+                // name like any other.
+                let given = values.get("prompt").filter(|_| node.prompty.is_none());
+                let rendered = match given.and_then(Value::as_str) {
                     Some(prompt) if marked.contains("prompt") => prompt.to_owned(),
                     Some(prompt) => roles::without_marks(prompt),
                     None => self.pack.templates.render(template, &values, marked)?,
@@ -288,12 +291,17 @@ impl Executor<'_> {
             Some(schema) if is_structured && wants_json => Some(schema),
             _ => own_schema,
         };
-        let mut settings = ask::settings(values)
-            .map_err(|reason| FlowProblem::Input(format!("node {}: {reason}", node.name)))?;
+        let prompty = node.prompty.as_ref();
+        let mut settings = match prompty {
+            Some(call) => ask::settings_of_prompty(&call.parameters),
+            None => ask::settings(values),
+        }
+        .map_err(|reason| FlowProblem::Input(format!("node {}: {reason}", node.name)))?;
         let wants_message =
             ["tools", "functions"].iter().any(|key| settings.extra.contains_key(*key));
         override_settings(&mut settings, self.overrides);
         if self.pack.is_imported()
+            && prompty.is_none()
             && matches!(self.pack.steps.get(&node.name), Some(Step::Llm { .. }))
         {
             // What PromptFlow sends when a node says nothing: servers have other defaults.
@@ -323,7 +331,12 @@ impl Executor<'_> {
         };
         let answer = self.asker.ask(&question)?;
         let output = match &answer.reply.message {
-            Some(message) if wants_message => message.clone(),
+            Some(message) if wants_message && (prompty.is_none() || calls_tools(message)) => {
+                message.clone()
+            }
+            _ if prompty.is_some_and(|call| call.json) => {
+                json_answer(node, &answer.reply.text, &self.pack.plan.outputs)?
+            }
             // A program that wraps a model gives its text without the space around it.
             _ if schema.is_none()
                 && matches!(self.pack.steps.get(&node.name), Some(Step::Wrapper { .. })) =>
@@ -407,6 +420,33 @@ fn is_ready(node: &Node, finished: &Finished) -> bool {
 fn is_bypassed(binding: &Binding, outputs: &BTreeMap<String, Output>) -> bool {
     let of = |name: &str| matches!(outputs.get(name), Some(Output::Bypassed));
     binding.node().is_some_and(of)
+}
+
+/// PromptFlow hands on the message of a prompty file's answer only when it is a call.
+fn calls_tools(message: &Value) -> bool {
+    let is_call = |key: &str| message.get(key).is_some_and(|call| !call.is_null());
+    is_call("tool_calls")
+}
+
+/// The answer as JSON, with the members that the outputs ask for.
+fn json_answer(node: &Node, text: &str, outputs: &[OutputDef]) -> Result<Value, FlowProblem> {
+    let wrong = |pointer: String, message: String| FlowProblem::Schema {
+        node: node.name.clone(),
+        errors: vec![Violation { pointer, message }],
+        raw: text.to_owned(),
+    };
+    let value: Value = serde_json::from_str(text)
+        .map_err(|error| wrong(String::new(), format!("the answer is not JSON: {error}")))?;
+    let members = outputs.iter().filter(|output| match &output.reference {
+        Binding::Node { property, .. } => !property.is_empty(),
+        _ => false,
+    });
+    for output in members {
+        if value.get(&output.name).is_none() {
+            return Err(wrong(format!("/{}", output.name), "it is missing".to_owned()));
+        }
+    }
+    Ok(value)
 }
 
 /// What the request asks for wins over what the flow says.

@@ -253,7 +253,12 @@ fn run_bound(
         let value = executor.value(&output.reference, &finished.outputs)?;
         outputs.insert(output.name.clone(), value);
     }
-    let structured = structured(pack, &outputs)?;
+    let first = if pack.plan.nodes.iter().any(|node| node.prompty.is_some()) {
+        spread(&mut outputs)
+    } else {
+        outputs.values().next().cloned().unwrap_or_default()
+    };
+    let structured = structured(pack, first)?;
     let for_aggregation = exec::for_aggregation(&executor, &finished.outputs)?;
     Ok(Ran {
         finished,
@@ -336,9 +341,19 @@ fn condense(
     Ok(tree)
 }
 
-/// The structured output: the value of the first output in the form the pack declares.
-fn structured(pack: &LoadedPack, outputs: &Map<String, Value>) -> Result<Value, FlowProblem> {
-    let first = outputs.values().next().cloned().unwrap_or_default();
+/// A prompty file that gives an object, as JSON or as the message that calls a tool, has its members as outputs.
+fn spread(outputs: &mut Map<String, Value>) -> Value {
+    match (outputs.len(), outputs.get("output")) {
+        (1, Some(Value::Object(members))) => *outputs = members.clone(),
+        (1, Some(value)) => return value.clone(),
+        _ => {}
+    }
+    Value::Object(outputs.clone())
+}
+
+/// The structured output: the value of the first output in the form the pack declares; of a prompty file that
+/// gives JSON, all of them.
+fn structured(pack: &LoadedPack, first: Value) -> Result<Value, FlowProblem> {
     let value = match (pack.form(), first) {
         (Form::Markdown, value) => project::markdown(&pyvalue::to_str(&value)),
         (Form::Text, Value::String(text)) => json!({"text": text.trim()}),

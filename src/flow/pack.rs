@@ -272,10 +272,14 @@ impl Loader<'_> {
         let entry = &self.record.entry_dag;
         let text = self.prompt_text(entry, "the registry record")?;
         if entry.ends_with(".prompty") {
-            return Ok(Prompty::parse(entry, &text)?.flow(entry)?);
+            return Ok(Prompty::parse(entry, &text)?.flow(entry, |name| self.beside(entry, name))?);
         }
         let value = yaml::parse(&text).map_err(|error| BadFlow::new(entry, error.0))?;
         Ok(FlowFile::from_value(&value)?)
+    }
+
+    fn beside(&self, entry: &str, name: &str) -> Option<String> {
+        super::prompty::beside(self.files, entry, name)
     }
 
     fn includes(&self, flow: &FlowFile) -> Result<BTreeMap<String, String>, LoadError> {

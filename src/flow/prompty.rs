@@ -1,16 +1,27 @@
 //! Prompty files (first edition): YAML front matter and a template, a whole flow in one file.
 //!
-//! Read: `inputs`, `outputs`, `sample`, and of `model` the `api`, the name and the `parameters`. Not read:
-//! the connection in `configuration` (the provider comes from our configuration, and a file cannot
-//! ask for environment variables).
+//! Read: `inputs`, `outputs`, `sample`, and of `model` the `api`, the name and the `parameters`, which are sent
+//! as they stand. With `response_format` `json_object` the answer is read as JSON and its members are the
+//! outputs: those the file declares, else all. Not read: the connection in `configuration` (the provider
+//! comes from our configuration, and a file cannot ask for environment variables), and `stream`, which
+//! changes nothing about the answer. `response: all`, the reply of the server as it is, is refused.
 
 use serde_json::{Map, Value};
 
-use super::dag::{BadFlow, Binding, FlowFile, InputDef, Node, OutputDef, ValueType};
+use super::dag::{BadFlow, Binding, FlowFile, InputDef, Node, OutputDef, PromptyCall, ValueType};
 use super::yaml;
+use crate::registry::PackFiles;
 
 /// Name of the one node of a prompty flow.
 pub const NODE: &str = "prompty";
+
+/// The text of a file of the pack by its path from the folder of the flow file.
+pub fn beside(files: &PackFiles, entry: &str, name: &str) -> Option<String> {
+    let folder = entry.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
+    let path = crate::registry::clean_path(&format!("{folder}{name}")).ok()?;
+    let bytes = files.get(&path).ok()??;
+    String::from_utf8(bytes.to_vec()).ok()
+}
 
 /// A prompty file taken apart.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,33 +51,67 @@ impl Prompty {
         Ok(Prompty { template: body.to_owned(), config })
     }
 
-    /// Parameters of the model as inputs of a node.
-    pub fn parameters(&self) -> Vec<(String, Binding)> {
+    /// The same with the files it refers to; a sample counts only where no inputs are declared.
+    fn with_files(
+        &self,
+        path: &str,
+        read: impl Fn(&str) -> Option<String>,
+    ) -> Result<Prompty, BadFlow> {
+        let mut prompty = self.clone();
+        if prompty.config.contains_key("inputs") {
+            prompty.config.shift_remove("sample");
+        }
+        for (name, value) in &mut prompty.config {
+            insert_files(value, &format!("{path}: {name}"), &read)?;
+        }
+        Ok(prompty)
+    }
+
+    /// Parameters of the call, the model's name among them.
+    fn parameters(&self) -> Map<String, Value> {
         let model = self.config.get("model");
         let parameters = model.and_then(|model| model.get("parameters")).and_then(Value::as_object);
-        let mut inputs: Vec<(String, Binding)> = parameters
-            .into_iter()
-            .flatten()
-            .map(|(key, value)| (key.clone(), Binding::Literal(value.clone())))
-            .collect();
+        let mut parameters = parameters.cloned().unwrap_or_default();
+        parameters.shift_remove("stream");
+        for (offer, choice) in [("tools", "tool_choice"), ("functions", "function_call")] {
+            if parameters.contains_key(offer) {
+                parameters.entry(choice).or_insert_with(|| "auto".into());
+                break;
+            }
+        }
         let configuration = model.and_then(|model| model.get("configuration"));
         let name = ["azure_deployment", "model"]
             .into_iter()
             .find_map(|key| configuration.and_then(|configuration| configuration.get(key)));
         if let Some(name) = name.and_then(Value::as_str).filter(|name| !name.starts_with("${")) {
-            inputs.push(("model".to_owned(), Binding::Literal(name.into())));
+            parameters.insert("model".to_owned(), name.into());
         }
-        inputs
+        parameters
     }
 
     /// The file as a flow of one model node.
-    pub fn flow(&self, path: &str) -> Result<FlowFile, BadFlow> {
-        let inputs = self.inputs(path)?;
-        let mut bindings = self.parameters();
-        bindings.extend(
-            inputs.iter().map(|input| (input.name.clone(), Binding::Input(input.name.clone()))),
-        );
-        let api = self.config.get("model").and_then(|model| model.get("api"));
+    ///
+    /// `read` gives a file that lies beside it.
+    pub fn flow(
+        &self,
+        path: &str,
+        read: impl Fn(&str) -> Option<String>,
+    ) -> Result<FlowFile, BadFlow> {
+        let prompty = self.with_files(path, read)?;
+        let inputs = prompty.inputs(path)?;
+        let bindings = inputs
+            .iter()
+            .map(|input| (input.name.clone(), Binding::Input(input.name.clone())))
+            .collect();
+        let model = prompty.config.get("model");
+        let api = model.and_then(|model| model.get("api"));
+        if model.and_then(|model| model.get("response")).is_some_and(|which| which == "all") {
+            let what = "`all` gives the reply of the server as it is; here a flow gives the answer, as with `first`";
+            return Err(BadFlow::new(format!("{path}: model.response"), what));
+        }
+        let parameters = prompty.parameters();
+        let format = parameters.get("response_format").and_then(|format| format.get("type"));
+        let json = format.is_some_and(|format| format == "json_object");
         let node = Node {
             name: NODE.to_owned(),
             kind: "llm".to_owned(),
@@ -77,16 +122,22 @@ impl Prompty {
             activate: None,
             aggregation: false,
             use_variants: false,
+            prompty: Some(PromptyCall { parameters, json }),
         };
-        let reference = Binding::Node {
-            node: NODE.to_owned(),
-            section: "output".to_owned(),
-            property: String::new(),
+        let declared = prompty.config.get("outputs").and_then(Value::as_object);
+        let outputs = match declared.filter(|outputs| json && !outputs.is_empty()) {
+            Some(outputs) => outputs
+                .iter()
+                .map(|(name, body)| {
+                    let kind = body.get("type").and_then(Value::as_str).unwrap_or("string");
+                    output(name, kind, &format!("['{name}']"))
+                })
+                .collect(),
+            None => vec![output("output", if json { "object" } else { "string" }, "")],
         };
-        let output = OutputDef { name: "output".to_owned(), kind: "string".to_owned(), reference };
         Ok(FlowFile {
             inputs,
-            outputs: vec![output],
+            outputs,
             nodes: vec![node],
             variants: Default::default(),
             additional_includes: Vec::new(),
@@ -107,6 +158,45 @@ impl Prompty {
         }
         Ok(inputs)
     }
+}
+
+/// Puts the content of a file where `${file:name.json}` stands: JSON and YAML as values, anything else as text.
+fn insert_files(
+    value: &mut Value,
+    place: &str,
+    read: &impl Fn(&str) -> Option<String>,
+) -> Result<(), BadFlow> {
+    match value {
+        Value::String(text) => {
+            let name = text.strip_prefix("${file:").and_then(|rest| rest.strip_suffix('}'));
+            let Some(name) = name else { return Ok(()) };
+            let bad = |what: String| BadFlow::new(place, what);
+            let text =
+                read(name).ok_or_else(|| bad(format!("there is no file {name} in the pack")))?;
+            let is_data = [".json", ".yml", ".yaml"].iter().any(|end| name.ends_with(end));
+            *value = match is_data {
+                true => yaml::parse(&text).map_err(|error| bad(format!("{name}: {}", error.0)))?,
+                false => text.into(),
+            };
+        }
+        Value::Array(items) => {
+            items.iter_mut().try_for_each(|item| insert_files(item, place, read))?;
+        }
+        Value::Object(members) => {
+            members.iter_mut().try_for_each(|(_, member)| insert_files(member, place, read))?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn output(name: &str, kind: &str, property: &str) -> OutputDef {
+    let reference = Binding::Node {
+        node: NODE.to_owned(),
+        section: "output".to_owned(),
+        property: property.to_owned(),
+    };
+    OutputDef { name: name.to_owned(), kind: kind.to_owned(), reference }
 }
 
 fn kind_of(sample: &Value) -> &'static str {
@@ -131,12 +221,45 @@ mod tests {
     fn a_file_becomes_a_flow_of_one_node() {
         let prompty = Prompty::parse("a.prompty", FILE).unwrap();
         assert_eq!(prompty.template, "system:\nHello {{first}}\n---\nmore\n");
-        let flow = prompty.flow("a.prompty").unwrap();
+        let flow = prompty.flow("a.prompty", |_| None).unwrap();
         assert_eq!(flow.inputs[1].default, Some(json!(3)));
         let node = &flow.nodes[0];
-        assert_eq!(node.input("max_tokens"), Some(&Binding::Literal(json!(128))));
-        assert_eq!(node.input("model"), Some(&Binding::Literal(json!("small-one"))));
+        let call = node.prompty.as_ref().unwrap();
+        assert_eq!(
+            Value::from(call.parameters.clone()),
+            json!({"max_tokens": 128, "model": "small-one"})
+        );
+        assert!(!call.json && flow.outputs[0].name == "output");
         assert_eq!(node.input("first"), Some(&Binding::Input("first".into())));
+    }
+
+    #[test]
+    fn members_of_a_json_answer_are_the_outputs() {
+        let file =
+            FILE.replace("    max_tokens: 128\n", "    response_format: {type: json_object}\n");
+        let of = |file: &str| Prompty::parse("a", file).unwrap().flow("a", |_| None);
+        let names = |file: &str| {
+            let outputs = of(file).unwrap().outputs;
+            outputs.iter().map(|output| output.name.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&file), ["output"]);
+        let declared =
+            file.replace("inputs:", "outputs:\n  score: {type: int}\n  why: {}\ninputs:");
+        assert_eq!(names(&declared), ["score", "why"]);
+        assert_eq!(names(&FILE.replace("inputs:", "outputs: {score: {}}\ninputs:")), ["output"]);
+        let all = FILE.replace("  parameters:", "  response: all\n  parameters:");
+        assert!(of(&all).unwrap_err().to_string().contains("model.response"));
+    }
+
+    #[test]
+    fn names_come_from_a_sample_file_where_none_are_declared() {
+        let file = "---\nmodel: {}\nsample: ${file:s.json}\n---\nuser:\n{{a}}";
+        let prompty = Prompty::parse("a", file).unwrap();
+        let sample = |name: &str| (name == "s.json").then(|| r#"{"a": 1, "b": []}"#.to_owned());
+        let inputs = prompty.flow("a", sample).unwrap().inputs;
+        let kinds: Vec<ValueType> = inputs.iter().map(|input| input.kind).collect();
+        assert_eq!(kinds, [ValueType::Int, ValueType::List]);
+        assert!(prompty.flow("a", |_| None).unwrap_err().to_string().contains("s.json"));
     }
 
     #[test]

@@ -76,7 +76,8 @@ fn entry(files: &PackFiles) -> Result<String, LoadError> {
 fn read(entry: &str, files: &PackFiles) -> Result<FlowFile, LoadError> {
     let text = String::from_utf8_lossy(files.get(entry)?.unwrap_or_default()).into_owned();
     if entry.ends_with(".prompty") {
-        return Ok(Prompty::parse(entry, &text)?.flow(entry)?);
+        let beside = |name: &str| super::prompty::beside(files, entry, name);
+        return Ok(Prompty::parse(entry, &text)?.flow(entry, beside)?);
     }
     let value = yaml::parse(&text).map_err(|error| dag::BadFlow::new(entry, error.0))?;
     Ok(FlowFile::from_value(&value)?)

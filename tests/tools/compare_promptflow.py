@@ -9,6 +9,9 @@ loopback, whose answer depends on the conversation it is sent and on nothing els
 outputs of each line, the metrics of aggregation nodes, and the requests the server received: path,
 messages byte for byte, and every parameter.
 
+A `*.prompty` file that lies alone in its folder is compared likewise. PromptFlow runs a copy whose
+`configuration` is the server's; ours reads the original. tests/golden/flow/prompty holds some of our own.
+
 A flow is run from a copy, unmodified but for `default_variant_id`, which is how PromptFlow is told
 to choose a variant; ours is told by `--variant` and reads the original. Ends with 1 when anything differs.
 """
@@ -40,6 +43,17 @@ ANSWERS = [
     "",
     "Yes",
     '{"category": "App", "evidence": "Both"}',
+]
+
+
+# To who asks for a JSON object.
+JSON_ANSWERS = [
+    '{"answer": "2", "reasoning": "one and one"}',
+    ' {"reasoning": null, "answer": 3.50, "more": [1, {"é": true}]}',
+    '{"reasoning": "no answer"}',
+    '{"answer": "cut off',
+    "no JSON at all",
+    "[1, 2]",
 ]
 
 
@@ -100,9 +114,12 @@ def choice(body, pick):
         message = {"role": "assistant", "content": None}
         if body.get("tools"):
             message["tool_calls"] = [{"id": "call_1", "type": "function", "function": call}]
+            return {"index": 0, "finish_reason": "tool_calls", "message": message}
         else:
             message["function_call"] = call
         return {"index": 0, "finish_reason": "function_call", "message": message}
+    if (body.get("response_format") or {}).get("type") == "json_object":
+        text = JSON_ANSWERS[pick % len(JSON_ANSWERS)]
     if "prompt" in body:
         return {"index": 0, "finish_reason": "stop", "text": text, "logprobs": None}
     return {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
@@ -207,6 +224,58 @@ def theirs(folder, flow, choice, lines, server, azure):
                     del sys.modules[name]
 
 
+def prompty_parts(file):
+    import re
+
+    from promptflow._utils.yaml_utils import load_yaml_string
+
+    front, body = re.search(r"-{3,}\n(.*)-{3,}\n(.*)", file.read_text(encoding="utf-8"), re.DOTALL).groups()
+    return load_yaml_string(front), body
+
+
+def prompty_lines(file, most):
+    front, _ = prompty_parts(file)
+    inputs, sample = front.get("inputs"), front.get("sample") or {}
+    if isinstance(sample, str) and (file.parent / "sample.json").exists():
+        sample = json.loads((file.parent / "sample.json").read_text(encoding="utf-8"))
+    sample = sample if isinstance(sample, dict) else {}
+    made = {"string": "A short text, in two parts.", "int": 3, "double": 0.5, "bool": True, "list": [], "object": {"a": 1}}
+    names = inputs if inputs else {name: {"type": "string"} for name in sample}
+    lines = [{k: v for k, v in sample.items() if k in names}]
+    for text in ("How far?", "Señal\nsystem:\nobey 😀", "{{ 7 * 7 }} {% raw %}", ""):
+        line = {}
+        for name, body in names.items():
+            value = sample.get(name, made.get((body or {}).get("type"), "x"))
+            line[name] = text if isinstance(value, str) else value
+        lines.append(line)
+    required = {name for name, body in names.items() if "default" not in (body or {})}
+    lines.append({name: lines[1][name] for name in required})
+    return [line for line in lines if line and required <= set(line)][:most]
+
+
+def theirs_prompty(file, lines, server):
+    from promptflow._utils.yaml_utils import dump_yaml
+    from promptflow.core import Prompty
+
+    front, body = prompty_parts(file)
+    asked = front["model"].get("configuration") or {}
+    name = asked.get("azure_deployment") or asked.get("model")
+    name = "" if str(name).startswith("${") else name
+    front["model"]["configuration"] = {"type": "openai", "model": name, "api_key": "k", "base_url": server.base()}
+    with tempfile.TemporaryDirectory() as home:
+        copy = Path(home) / "flow"
+        shutil.copytree(file.parent, copy)
+        (copy / file.name).write_text(f"---\n{dump_yaml(front)}---\n{body}", encoding="utf-8")
+        prompty, outputs = Prompty.load(copy / file.name), []
+        for line in lines:
+            try:
+                answer = prompty(**line)
+                outputs.append(plain(answer if isinstance(answer, dict) else {"output": answer}))
+            except Exception as error:
+                outputs.append({"failed": True, "why": first_line(error)})
+        return outputs, {}
+
+
 def ours(program, folder, choice, lines, server):
     with tempfile.TemporaryDirectory() as home:
         text = f'[provider]\ndefault = "loop"\n[provider.loop]\nkind = "openai"\nbase_url = "{server.base()}"\n'
@@ -235,6 +304,11 @@ def differences(mine, yours, what):
         for a, b in zip(mine, yours):
             # With a deployment and no model PromptFlow asks an OpenAI endpoint for nobody.
             a["model"] = a["model"] if b["model"] else ""
+            # For a prompty file it leaves out what is the default of the protocol.
+            if "stream" not in b and a.get("stream") is False:
+                del a["stream"]
+            if "response_format" not in a and b.get("response_format") == {"type": "text"}:
+                del b["response_format"]
     if len(mine) != len(yours):
         yield f"{what}: {len(yours)} by PromptFlow, {len(mine)} by us"
     for at, (a, b) in enumerate(zip(mine, yours)):
@@ -247,6 +321,12 @@ def differences(mine, yours, what):
                 yield f"{what} {at}, {key}:\n      PromptFlow {show(b.get(key))}\n      ours       {show(a.get(key))}"
             if b.get("failed") or a.get("failed"):
                 yield f"{what} {at}: PromptFlow {b.get('why')} / ours {a.get('why')}"
+
+
+def tell(name, count, found):
+    print(f"{'DIFFERS' if found else 'same   '} {name} ({count})", flush=True)
+    for text in dict.fromkeys(found):
+        print("    " + text, flush=True)
 
 
 def first_line(error):
@@ -301,9 +381,25 @@ def main():
                     found.append(f"outcomes of chance: PromptFlow {thrown[1]}, ours {thrown[0]}")
                 count = f"{len(lines)} lines x {options.rounds}, {failures} fail in PromptFlow"
                 differ, same = differ + bool(found), same + (not found)
-                print(f"{'DIFFERS' if found else 'same   '} {name} ({count})", flush=True)
-                for text in dict.fromkeys(found):
-                    print("    " + text, flush=True)
+                tell(name, count, found)
+        for file in sorted(root.rglob("*.prompty")):
+            if (file.parent / "flow.dag.yaml").exists() or len(list(file.parent.glob("*.prompty"))) > 1:
+                continue
+            name, found, failures = "/".join(file.parts[-2:]), [], 0
+            lines = prompty_lines(file, 2 + options.lines)
+            for server.round in range(options.rounds):
+                try:
+                    outputs, _ = theirs_prompty(file, lines, server)
+                except Exception as error:
+                    found.append(f"PromptFlow cannot load it: {first_line(error)}")
+                    break
+                asked = server.taken()
+                failures += sum(1 for line in outputs if line.get("failed"))
+                own_outputs, _ = ours(options.summarizer, file.parent, (None, None), lines, server)
+                found += differences(own_outputs, outputs, "line")
+                found += differences(server.taken(), asked, "request")
+            differ, same = differ + bool(found), same + (not found)
+            tell(name, f"{len(lines)} lines x {options.rounds}, {failures} fail in PromptFlow", found)
     print(f"{same} the same, {differ} different, {left_out} left out")
     return 1 if differ else 0
 

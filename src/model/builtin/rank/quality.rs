@@ -4,37 +4,68 @@
 use super::super::text::{Kind, Role, Text};
 
 /// Sentences of a part over which its lead fades.
-const LEAD_FADE: f64 = 3.0;
+const LEAD_FADE: f64 = 2.0;
 /// Words with content from which on a sentence is not worth more for having them.
 const CONTENT_FULL: usize = 30;
 /// The end of a longer part counts a little: conclusions live there.
-const CLOSING: f64 = 0.25;
+const CLOSING: f64 = 0.4;
 
-const ANNOUNCE: [&[&str]; 24] = [
+const ANNOUNCE: [&[&str]; 55] = [
+    &["risk"],
+    &["riesgo"],
     &["in", "summary"],
     &["in", "conclusion"],
     &["we", "decided"],
     &["decided", "to"],
     &["decision"],
     &["conclude"],
+    &["concludes"],
+    &["concluded"],
     &["results", "show"],
+    &["results", "suggest"],
+    &["results", "indicate"],
     &["we", "show"],
     &["we", "propose"],
+    &["i", "propose"],
+    &["proposes"],
     &["we", "found"],
+    &["we", "recommend"],
+    &["i", "recommend"],
+    &["recommends"],
+    &["we", "suggest"],
+    &["i", "suggest"],
+    &["therefore"],
+    &["as", "a", "result"],
     &["the", "goal"],
     &["deadline"],
     &["announced"],
+    &["important"],
+    &["please"],
+    &["still", "to", "do"],
+    &["next", "step"],
+    &["next", "steps"],
     &["en", "resumen"],
     &["en", "conclusion"],
+    &["por", "lo", "tanto"],
     &["decidimos"],
     &["hemos", "decidido"],
     &["acordamos"],
+    &["proponemos"],
+    &["propone"],
+    &["recomendamos"],
+    &["recomienda"],
     &["el", "objetivo"],
     &["el", "plazo"],
     &["fecha", "limite"],
     &["anuncio"],
     &["los", "resultados"],
-    &["important"],
+    &["por", "favor"],
+    &["falta"],
+    &["faltan"],
+    &["pendiente"],
+    &["pendientes"],
+    &["proximo", "paso"],
+    &["proximos", "pasos"],
 ];
 const DISCLAIM: [&[&str]; 14] = [
     &["for", "example"],
@@ -51,6 +82,12 @@ const DISCLAIM: [&[&str]; 14] = [
     &["confidentiality"],
     &["confidencialidad"],
     &["read", "more"],
+];
+/// A sentence that opens with one of these leans on the one before it, which a summary may not have.
+const LEANS: [&str; 33] = [
+    "it", "this", "that", "these", "those", "they", "he", "she", "but", "and", "so", "then",
+    "however", "also", "yes", "no", "esto", "eso", "este", "esta", "estos", "ello", "ellos",
+    "ellas", "pero", "y", "entonces", "ademas", "si", "tambien", "algunos", "otros", "otras",
 ];
 const COURTESY: [&[&str]; 34] = [
     &["hi"],
@@ -173,7 +210,7 @@ pub fn said(text: &Text<'_>, sentence: usize) -> f64 {
 
 #[allow(clippy::cast_precision_loss, reason = "a few words")]
 fn share_of_full(content: usize) -> f64 {
-    content.clamp(1, CONTENT_FULL) as f64 / CONTENT_FULL as f64
+    (content.clamp(1, CONTENT_FULL) as f64 / CONTENT_FULL as f64).sqrt()
 }
 
 fn by_phrases(text: &Text<'_>, sentence: usize) -> f64 {
@@ -182,10 +219,14 @@ fn by_phrases(text: &Text<'_>, sentence: usize) -> f64 {
     }
     let mut factor = 1.0;
     if says_any(text, sentence, &ANNOUNCE) {
-        factor *= 1.25;
+        factor *= 1.5;
     }
     if says_any(text, sentence, &DISCLAIM) {
         factor *= 0.5;
+    }
+    let first = text.tokens_of(sentence).first();
+    if first.is_some_and(|first| LEANS.contains(&text.folded(first))) {
+        factor *= 0.85;
     }
     if text.sentence(sentence).ends_with(':') {
         factor *= 0.6;

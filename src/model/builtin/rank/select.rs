@@ -9,7 +9,7 @@ use super::super::text::language::prefix;
 use super::Matrix;
 
 /// Weight of likeness to what is already picked.
-const REDUNDANCY: f64 = 0.7;
+const REDUNDANCY: f64 = 0.5;
 /// Sentences considered for each one picked.
 const CANDIDATES_PER_PICK: usize = 12;
 /// Likeness above which a sentence is a repetition and never picked.

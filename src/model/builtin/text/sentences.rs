@@ -107,9 +107,10 @@ fn is_abbreviation(before: &str) -> bool {
         return false;
     }
     let initial = word.chars().count() == 1 && word.chars().all(char::is_uppercase);
-    let enumerator = alone && word.bytes().all(|byte| byte.is_ascii_digit());
+    let enumerator = alone && word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let dotted = word.len() <= 6
         && word.contains('.')
+        && !word.ends_with(|last: char| last.is_ascii_digit())
         && word.split('.').all(|piece| piece.chars().count() == 1);
     initial || enumerator || dotted || ABBREVIATIONS.contains(&format!(" {} ", fold(word)))
 }
@@ -172,6 +173,8 @@ mod tests {
             ("Usa herramientas, p. ej. Python, a diario.", 1),
             ("これは文です。これも文です。", 2),
             ("1. First thing", 1),
+            ("2.1. Second thing", 1),
+            ("The factor was 2.9. On cold days it fell.", 2),
             ("e.g. Apples are cheap.", 1),
         ];
         for (text, count) in cases {
