@@ -2,8 +2,11 @@
 //! and 20,000).
 //!
 //! - render: a day's lines and manifest into nothing, hashing included, on one core.
-//! - publish: the same day written once through the log, every file synced before the swap; then
-//!   again after one new item, and after one in each of three other days.
+//! - publish: the same day written once through the log, every line checked, every file synced
+//!   before the swap; then again after one new item, and after one in each of three other days.
+//! - disk: the same files written plainly with as many syncs, before and after, which is what the
+//!   disk gives; processor time is that of all threads.
+//! - export: everything written again into an empty folder, from the log alone.
 //! - verify: the published tree checked again, on one core and on all, without upstream.
 //! - end to end: short events through the queue, the embedded summarizer and the publisher, until
 //!   everything is visible, with the service's own syncs.
@@ -22,6 +25,7 @@
 mod support;
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -30,7 +34,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use summarizer::contract::hash::{Digest, sha256};
 use summarizer::contract::json::jcs;
-use summarizer::contract::vocabulary::{Stream, Warnings};
+use summarizer::contract::vocabulary::{Stream, SummaryKind, Warnings};
+use summarizer::export::item::{SummaryIdentity, summary_id};
 use summarizer::export::summary_bus::{
     Counts, PartitionFacts, PartitionKey, PartitionWriter, Stamp,
 };
@@ -65,12 +70,13 @@ fn per_second(bytes: u64, took: Duration) -> f64 {
     bytes as f64 / 1e6 / took.as_secs_f64().max(1e-9)
 }
 
+const TEXT: &str = "The importer finished after the manifests were verified. Two files were late \
+                    and were taken in the next pass. Nothing was lost.";
+
 /// The line of an item of a usual size: about two kilobytes.
 fn line(number: u64, day: &str) -> String {
     let id = id(number);
-    let text = "The importer finished after the manifests were verified. Two files were late and \
-                were taken in the next pass. Nothing was lost.";
-    let quote = sha256(text).hex();
+    let (text, quote) = (TEXT, sha256(TEXT).hex());
     let pointer = |at: usize| {
         json!({"evidence_id": format!("ev_{}", &quote[..32]), "namespace": "corp:event_bus",
             "chunk_id": format!("evt_{number:016x}"), "pointer": "/summary_text",
@@ -91,13 +97,58 @@ fn line(number: u64, day: &str) -> String {
             "evidence_refs": [pointer(0), pointer(53)]},
         "title": "The importer finished", "ts_abs_ms": 1_770_768_000_000_i64 + number as i64,
         "ts_abs": "2026-02-11T00:00:00.000Z",
-        "meta": {"summary_kind": "event_summary", "provenance": {"source_ref": id}},
+        "meta": {"summary_kind": "event_summary", "summary_subkind": "brief",
+            "provenance": {"source_ref": id}},
     });
     jcs(&item)
 }
 
 fn id(number: u64) -> String {
-    format!("sum_{}", &sha256(number.to_le_bytes()).hex()[..32])
+    let hash = sha256(TEXT);
+    summary_id(&SummaryIdentity {
+        stream: Stream::Events,
+        kind: SummaryKind::EventSummary,
+        subkind: "brief",
+        primary_ids: &[format!("evt_{number:016x}")],
+        source_text_hash: &hash,
+        prompt_hash: &hash.hex(),
+        provider: "builtin",
+        model: "extractive",
+    })
+}
+
+/// Processor time of all threads so far.
+fn processor() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * 10)
+}
+
+/// Writes copies of files plainly, each synced, then their folder.
+fn disk_alone(files: &[(std::path::PathBuf, Vec<u8>)], into: &Path) -> Duration {
+    std::fs::create_dir_all(into).unwrap();
+    let started = Instant::now();
+    for (number, (_, bytes)) in files.iter().enumerate() {
+        let mut file = std::fs::File::create(into.join(number.to_string())).unwrap();
+        file.write_all(bytes).unwrap();
+        file.sync_data().unwrap();
+    }
+    std::fs::File::open(into).unwrap().sync_all().unwrap();
+    let took = started.elapsed();
+    std::fs::remove_dir_all(into).unwrap();
+    took
+}
+
+/// Every file of a tree.
+fn files(root: &Path, found: &mut Vec<(std::path::PathBuf, Vec<u8>)>) {
+    for entry in std::fs::read_dir(root).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => files(&path, found),
+            false => found.push((path.clone(), std::fs::read(&path).unwrap())),
+        }
+    }
 }
 
 fn render(items: u64) {
@@ -248,13 +299,36 @@ fn publish(dir: &Path, items: u64) {
         summaries.publish(None).unwrap();
         started.elapsed()
     };
+    let before = processor();
     let whole = timed(&mut summaries);
+    let spent = processor() - before;
     let path = buses.join(format!("summaries/events/{DAY}.events.summary.jsonl"));
     let bytes = std::fs::metadata(&path).unwrap().len();
     println!(
-        "publish   {items} items once: {whole:.2?}, {:.0} MB/s, synced",
-        per_second(bytes, whole)
+        "publish   {items} items once: {whole:.2?}, {:.0} MB/s, checked and synced; \
+         {:.0} MB for each second of processor",
+        per_second(bytes, whole),
+        per_second(bytes, spent)
     );
+    let mut written = Vec::new();
+    files(&buses.join("summaries"), &mut written);
+    let alone = [(); 3].map(|()| disk_alone(&written, &dir.join("plain")));
+    let rates = alone.map(|took| format!("{:.0}", per_second(bytes, took))).join(", ");
+    println!("disk      the same files and syncs, plainly, three times: {rates} MB/s");
+    drop(written);
+    let fresh = dir.join("export");
+    let (before, started) = (processor(), Instant::now());
+    let mut again = Summaries::open(&disk, &fresh, filled.engine.log(), None).unwrap();
+    again.publish(None).unwrap();
+    let (took, spent) = (started.elapsed(), processor() - before);
+    drop(again);
+    println!(
+        "export    everything again into an empty folder: {took:.2?}, {:.0} MB/s; \
+         {:.0} MB for each second of processor",
+        per_second(bytes, took),
+        per_second(bytes, spent)
+    );
+    std::fs::remove_dir_all(&fresh).unwrap();
     filled.add(1, DAY);
     let one = timed(&mut summaries);
     let ratio = one.as_secs_f64() / whole.as_secs_f64();

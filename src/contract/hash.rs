@@ -61,13 +61,28 @@ impl FromStr for Digest {
         }
         let mut bytes = [0; 32];
         for (byte, pair) in bytes.iter_mut().zip(hex.chunks_exact(2)) {
-            let high = (pair[0] as char).to_digit(16).ok_or(NotADigest)?;
-            let low = (pair[1] as char).to_digit(16).ok_or(NotADigest)?;
-            *byte = (high * 16 + low) as u8;
+            let (high, low) = (VALUES[usize::from(pair[0])], VALUES[usize::from(pair[1])]);
+            if high | low > 15 {
+                return Err(NotADigest);
+            }
+            *byte = high << 4 | low;
         }
         Ok(Digest(bytes))
     }
 }
+
+/// What a hex digit stands for; 16 for what is none.
+const VALUES: [u8; 256] = {
+    let mut values = [16; 256];
+    let mut value = 0;
+    while value < 16 {
+        let digit = b"0123456789abcdef"[value as usize];
+        values[digit as usize] = value;
+        values[digit.to_ascii_uppercase() as usize] = value;
+        value += 1;
+    }
+    values
+};
 
 /// Appends lowercase hex to `text`.
 pub fn push_hex(text: &mut String, bytes: &[u8]) {

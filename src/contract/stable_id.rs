@@ -22,15 +22,48 @@ pub enum Part<'a> {
 }
 
 impl Part<'_> {
-    fn canonical(&self) -> String {
-        match self {
-            Part::Text(text) => normalize(text),
-            Part::Labelled(label, text) => normalize(&format!("{label}:{text}")),
-            Part::Opaque(text) => (*text).to_owned(),
-            Part::Integer(number) => number.to_string(),
-            Part::Bool(flag) => flag.to_string(),
+    /// Appends `<len>:<part>`.
+    fn append(&self, text: &mut String) {
+        let number;
+        let (label, part) = match *self {
+            Part::Text(part) => (None, part),
+            Part::Labelled(label, part) => (Some(label), part),
+            Part::Opaque(part) => return put(text, None, part),
+            Part::Integer(value) => {
+                number = value.to_string();
+                (None, number.as_str())
+            }
+            Part::Bool(flag) => (None, if flag { "true" } else { "false" }),
+        };
+        if label.is_none_or(is_plain) && is_plain(part) {
+            return put(text, label, part);
         }
+        let whole = label.map_or_else(|| part.to_owned(), |label| format!("{label}:{part}"));
+        put(text, None, &normalize(&whole));
     }
+}
+
+fn put(text: &mut String, label: Option<&str>, part: &str) {
+    let label_len = label.map_or(0, |label| label.len() + 1);
+    push_number(text, label_len + part.len());
+    text.push(':');
+    if let Some(label) = label {
+        text.push_str(label);
+        text.push(':');
+    }
+    text.push_str(part);
+}
+
+fn push_number(text: &mut String, number: usize) {
+    if number >= 10 {
+        push_number(text, number / 10);
+    }
+    text.push(char::from(b'0' + (number % 10) as u8));
+}
+
+/// Whether normalizing changes nothing, for sure.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 fn normalize(text: &str) -> String {
@@ -39,10 +72,12 @@ fn normalize(text: &str) -> String {
 
 /// The string that is hashed: `stable_id:v1|<n>|<len>:<part>|…`.
 pub fn canonical_string(parts: &[Part<'_>]) -> String {
-    let mut text = format!("stable_id:v1|{}", parts.len());
+    let mut text = String::with_capacity(parts.len() * 64);
+    text.push_str("stable_id:v1|");
+    push_number(&mut text, parts.len());
     for part in parts {
-        let part = part.canonical();
-        text.push_str(&format!("|{}:{part}", part.len()));
+        text.push('|');
+        part.append(&mut text);
     }
     text
 }

@@ -142,7 +142,12 @@ impl FromStr for Day {
         if !exact {
             return Err(NotADay);
         }
-        NaiveDate::parse_from_str(text, "%Y-%m-%d").map(Day).map_err(|_| NotADay)
+        let number = |from: usize, to: usize| {
+            let digits = text.as_bytes()[from..to].iter();
+            digits.fold(0, |number, digit| number * 10 + u32::from(digit - b'0'))
+        };
+        let year = i32::try_from(number(0, 4)).map_err(|_| NotADay)?;
+        NaiveDate::from_ymd_opt(year, number(5, 7), number(8, 10)).map(Day).ok_or(NotADay)
     }
 }
 

@@ -2,6 +2,8 @@
 //! readers rely on. Also its id, which depends on what was summarized and how, never on the output,
 //! the time, the run or the request.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -48,7 +50,7 @@ impl Stream {
 
 /// What a summary id is made of.
 #[derive(Debug, Clone, Copy)]
-pub struct SummaryIdentity<'a> {
+pub struct SummaryIdentity<'a, Id = String> {
     /// The stream.
     pub stream: Stream,
     /// The kind that was asked for.
@@ -56,7 +58,7 @@ pub struct SummaryIdentity<'a> {
     /// The subkind that was asked for.
     pub subkind: &'a str,
     /// All resolved ids, in order.
-    pub primary_ids: &'a [String],
+    pub primary_ids: &'a [Id],
     /// Hash of the text.
     pub source_text_hash: &'a Digest,
     /// Hash of the prompt, bare hex.
@@ -68,7 +70,7 @@ pub struct SummaryIdentity<'a> {
 }
 
 /// The id of a summary.
-pub fn summary_id(identity: &SummaryIdentity<'_>) -> String {
+pub fn summary_id<Id: AsRef<str>>(identity: &SummaryIdentity<'_, Id>) -> String {
     let sources = list_hash(identity.primary_ids);
     let checksum = identity.source_text_hash.hex();
     stable_id(
@@ -226,48 +228,79 @@ impl SummaryItem {
     }
 }
 
-/// What a manifest needs to know of a line, so that a line is rendered once and read again cheaply.
+/// What a manifest needs to know of a line.
+#[derive(Debug, Clone, Copy)]
+pub struct LineFacts<'a> {
+    /// The id: lines are sorted by it.
+    pub summary_id: &'a str,
+    /// Source time in milliseconds.
+    pub source_time_ms: Option<i64>,
+    /// The model.
+    pub model_name: &'a str,
+    /// The prompt.
+    pub prompt_hash: &'a str,
+    /// How many sources were used.
+    pub counts: SourceCounts,
+    /// Why the others were not.
+    pub skip_reasons: Option<&'a BTreeMap<String, u64>>,
+}
+
+/// Sources of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+pub struct SourceCounts {
+    /// All.
+    pub sources: u64,
+    /// Those with text.
+    pub used: u64,
+    /// Those without.
+    pub skipped: u64,
+}
+
+/// The facts of a line that nobody has read yet.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ItemFacts {
-    /// The id: lines are sorted by it.
-    pub summary_id: String,
-    /// Source time in milliseconds.
+    summary_id: String,
     #[serde(rename = "ts_abs_ms")]
-    pub source_time_ms: Option<i64>,
-    pub(super) model: ModelFact,
-    pub(super) prompt: PromptFact,
-    pub(super) selection: SelectionFact,
+    source_time_ms: Option<i64>,
+    model: ModelFact,
+    prompt: PromptFact,
+    selection: SelectionFact,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct ModelFact {
-    pub model_name: String,
+struct ModelFact {
+    model_name: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct PromptFact {
-    pub prompt_hash: String,
+struct PromptFact {
+    prompt_hash: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct SelectionFact {
+struct SelectionFact {
     #[serde(default)]
-    pub counts: SourceCounts,
+    counts: SourceCounts,
     #[serde(default)]
-    pub skip_reasons: std::collections::BTreeMap<String, u64>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-pub(super) struct SourceCounts {
-    pub sources: u64,
-    pub used: u64,
-    pub skipped: u64,
+    skip_reasons: BTreeMap<String, u64>,
 }
 
 impl ItemFacts {
     /// Reads them from a line.
     pub fn of(line: &[u8]) -> serde_json::Result<ItemFacts> {
         serde_json::from_slice(line)
+    }
+
+    /// As the manifest wants them.
+    pub fn line(&self) -> LineFacts<'_> {
+        LineFacts {
+            summary_id: &self.summary_id,
+            source_time_ms: self.source_time_ms,
+            model_name: &self.model.model_name,
+            prompt_hash: &self.prompt.prompt_hash,
+            counts: self.selection.counts,
+            skip_reasons: Some(&self.selection.skip_reasons),
+        }
     }
 }
 
@@ -364,8 +397,8 @@ pub(crate) mod tests {
             let value: Value = serde_json::from_str(&line).unwrap();
             assert_eq!(schema::check(stream.item_version(), &value), [], "{stream}");
             let facts = ItemFacts::of(line.as_bytes()).unwrap();
-            assert_eq!(facts.summary_id, item.summary_id);
-            assert_eq!(facts.selection.counts.used, 1);
+            assert_eq!(facts.line().summary_id, item.summary_id);
+            assert_eq!(facts.line().counts.used, 1);
         }
     }
 

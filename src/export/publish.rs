@@ -21,11 +21,16 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use crossbeam_channel::{Sender, bounded};
 
 use crate::os::{Disk, DiskFile, Open};
 
 const MODE: u32 = 0o640;
 const WRITE_BYTES: usize = 1 << 20;
+/// Bytes after which the disk is asked to begin with a file.
+const SYNC_AHEAD_BYTES: u64 = 16 << 20;
 
 /// What to do where two names cannot be swapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -331,14 +336,15 @@ impl Publication<'_> {
             .open(&temporary, Open::CreateNew(MODE))
             .map_err(disk_error("create", &temporary))?;
         let relative = relative.to_owned();
-        Ok(StagedFile { file, relative, temporary, path, buffer: Vec::new(), written: 0 })
+        let (buffer, written, ahead) = (Vec::new(), 0, None);
+        Ok(StagedFile { file, relative, temporary, path, buffer, written, asked: 0, ahead })
     }
 
     /// Ends a file: from here on it belongs to the publication.
     pub fn finish(&mut self, mut staged: StagedFile) -> Result<(), PublishError> {
         let disk = &self.publisher.disk;
         staged.flush().map_err(disk_error("write", &staged.temporary))?;
-        staged.file.sync().map_err(disk_error("sync", &staged.temporary))?;
+        staged.sync().map_err(disk_error("sync", &staged.temporary))?;
         // Never into the file that bears the name now: the live tree shares its inode.
         disk.rename(&staged.temporary, &staged.path).map_err(disk_error("rename", &staged.path))?;
         self.removed.remove(&staged.relative);
@@ -400,10 +406,56 @@ pub struct StagedFile {
     path: PathBuf,
     buffer: Vec<u8>,
     written: u64,
+    /// Bytes that were written when the disk was last asked to begin.
+    asked: u64,
+    ahead: Option<Ahead>,
+}
+
+/// Lets the disk begin with a large file while the rest is written.
+struct Ahead {
+    ask: Sender<()>,
+    thread: JoinHandle<io::Result<()>>,
+}
+
+impl StagedFile {
+    fn sync_ahead(&mut self) {
+        if self.written - self.asked < SYNC_AHEAD_BYTES {
+            return;
+        }
+        self.asked = self.written;
+        if self.ahead.is_none() {
+            let (ask, asked) = bounded::<()>(1);
+            let file = Arc::clone(&self.file);
+            let thread = std::thread::Builder::new().name("sync".to_owned());
+            let thread = thread.spawn(move || asked.iter().try_for_each(|()| file.sync()));
+            // Without it the disk begins at the end.
+            self.ahead = thread.ok().map(|thread| Ahead { ask, thread });
+        }
+        if let Some(ahead) = &self.ahead {
+            // While it is busy it need not be asked again.
+            let _ = ahead.ask.try_send(());
+        }
+    }
+
+    /// Makes everything durable that was written.
+    fn sync(&mut self) -> io::Result<()> {
+        if let Some(Ahead { ask, thread }) = self.ahead.take() {
+            drop(ask);
+            // A failure is told once: whoever saw it has to pass it on.
+            thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread failed")))?;
+        }
+        self.file.sync()
+    }
 }
 
 impl Write for StagedFile {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        if self.buffer.is_empty() && data.len() >= WRITE_BYTES / 4 {
+            self.file.write_all_at(data, self.written)?;
+            self.written += data.len() as u64;
+            self.sync_ahead();
+            return Ok(data.len());
+        }
         self.buffer.extend_from_slice(data);
         if self.buffer.len() >= WRITE_BYTES {
             self.flush()?;
@@ -415,6 +467,7 @@ impl Write for StagedFile {
         self.file.write_all_at(&self.buffer, self.written)?;
         self.written += self.buffer.len() as u64;
         self.buffer.clear();
+        self.sync_ahead();
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::item::ItemFacts;
+use super::item::{ItemFacts, LineFacts, SourceCounts};
 use crate::contract::hash::{Digest, Hasher};
 use crate::contract::json::{jcs_hash, to_file};
 use crate::contract::time::{Day, Timestamp};
@@ -158,74 +158,138 @@ pub enum RenderError {
     },
 }
 
+/// What a manifest says of lines in ascending order of their ids.
+#[derive(Debug, Default)]
+struct Tally {
+    lines: u64,
+    first_id: String,
+    last_id: String,
+    models: BTreeSet<String>,
+    prompts: BTreeSet<String>,
+    first_ms: Option<i64>,
+    last_ms: Option<i64>,
+    sources: SourceCounts,
+    source_skips: BTreeMap<String, u64>,
+}
+
+impl Tally {
+    /// The next line.
+    fn add(&mut self, facts: &LineFacts<'_>) -> Result<(), RenderError> {
+        self.comes_next(facts.summary_id)?;
+        if self.lines == 0 {
+            facts.summary_id.clone_into(&mut self.first_id);
+        }
+        facts.summary_id.clone_into(&mut self.last_id);
+        self.lines += 1;
+        remember(&mut self.models, facts.model_name);
+        remember(&mut self.prompts, facts.prompt_hash);
+        self.at(facts.source_time_ms, facts.source_time_ms);
+        self.count(facts.counts);
+        for (reason, count) in facts.skip_reasons.into_iter().flatten() {
+            *self.source_skips.entry(reason.clone()).or_default() += count;
+        }
+        Ok(())
+    }
+
+    /// The lines that follow.
+    fn join(&mut self, next: Tally) -> Result<(), RenderError> {
+        if next.lines == 0 {
+            return Ok(());
+        }
+        self.comes_next(&next.first_id)?;
+        if self.lines == 0 {
+            self.first_id = next.first_id;
+        }
+        self.last_id = next.last_id;
+        self.lines += next.lines;
+        next.models.iter().for_each(|model| remember(&mut self.models, model));
+        next.prompts.iter().for_each(|prompt| remember(&mut self.prompts, prompt));
+        self.at(next.first_ms, next.last_ms);
+        self.count(next.sources);
+        for (reason, count) in next.source_skips {
+            *self.source_skips.entry(reason).or_default() += count;
+        }
+        Ok(())
+    }
+
+    fn comes_next(&self, id: &str) -> Result<(), RenderError> {
+        match self.lines > 0 && id <= self.last_id.as_str() {
+            true => Err(RenderError::Order { previous: self.last_id.clone(), next: id.to_owned() }),
+            false => Ok(()),
+        }
+    }
+
+    fn at(&mut self, first: Option<i64>, last: Option<i64>) {
+        // No time is below any time, and above none is none.
+        self.first_ms = [self.first_ms, first].into_iter().flatten().min();
+        self.last_ms = self.last_ms.max(last);
+    }
+
+    fn count(&mut self, more: SourceCounts) {
+        self.sources.sources += more.sources;
+        self.sources.used += more.used;
+        self.sources.skipped += more.skipped;
+    }
+}
+
+/// Lines of a partition that follow each other, as they lie in the file, and what a manifest says
+/// of them. Blocks may be made anywhere; a writer takes them in order.
+#[derive(Debug, Default)]
+pub struct Block {
+    bytes: Vec<u8>,
+    tally: Tally,
+}
+
+impl Block {
+    /// A block without lines, in a buffer that may have been used before.
+    pub fn in_buffer(mut bytes: Vec<u8>) -> Block {
+        bytes.clear();
+        Block { bytes, tally: Tally::default() }
+    }
+
+    /// Appends a line, given without its terminator.
+    pub fn push(&mut self, line: &[u8], facts: &LineFacts<'_>) -> Result<(), RenderError> {
+        self.tally.add(facts)?;
+        self.bytes.extend_from_slice(line);
+        self.bytes.push(b'\n');
+        Ok(())
+    }
+}
+
 /// Writes the lines of one partition and ends with its manifest.
 pub struct PartitionWriter<W: Write> {
     key: PartitionKey,
     sink: W,
     hasher: Hasher,
     bytes: u64,
-    lines: u64,
-    last_id: String,
-    models: BTreeSet<String>,
-    prompts: BTreeSet<String>,
-    first_ms: Option<i64>,
-    last_ms: Option<i64>,
-    sources: BTreeMap<&'static str, u64>,
-    source_skips: BTreeMap<String, u64>,
+    tally: Tally,
 }
 
 impl<W: Write> PartitionWriter<W> {
     /// A partition without lines.
     pub fn new(key: PartitionKey, sink: W) -> PartitionWriter<W> {
-        PartitionWriter {
-            key,
-            sink,
-            hasher: Hasher::new(),
-            bytes: 0,
-            lines: 0,
-            last_id: String::new(),
-            models: BTreeSet::new(),
-            prompts: BTreeSet::new(),
-            first_ms: None,
-            last_ms: None,
-            sources: BTreeMap::from([("sources", 0), ("used", 0), ("skipped", 0)]),
-            source_skips: BTreeMap::new(),
-        }
+        PartitionWriter { key, sink, hasher: Hasher::new(), bytes: 0, tally: Tally::default() }
     }
 
     /// Appends a line, given without its terminator.
     pub fn push(&mut self, line: &[u8]) -> Result<(), RenderError> {
         let facts = ItemFacts::of(line).map_err(RenderError::NotAnItem)?;
-        self.push_known(line, &facts)
+        self.tally.add(&facts.line())?;
+        self.write(line)?;
+        self.write(b"\n")
     }
 
-    /// Appends a line whose facts the caller kept.
-    pub fn push_known(&mut self, line: &[u8], facts: &ItemFacts) -> Result<(), RenderError> {
-        if self.lines > 0 && facts.summary_id <= self.last_id {
-            let previous = std::mem::take(&mut self.last_id);
-            return Err(RenderError::Order { previous, next: facts.summary_id.clone() });
-        }
-        self.last_id.clone_from(&facts.summary_id);
-        self.sink.write_all(line)?;
-        self.sink.write_all(b"\n")?;
-        self.hasher.update(line).update(b"\n");
-        self.bytes += line.len() as u64 + 1;
-        self.lines += 1;
-        remember(&mut self.models, &facts.model.model_name);
-        remember(&mut self.prompts, &facts.prompt.prompt_hash);
-        if let Some(ms) = facts.source_time_ms {
-            self.first_ms = Some(self.first_ms.map_or(ms, |first| first.min(ms)));
-            self.last_ms = Some(self.last_ms.map_or(ms, |last| last.max(ms)));
-        }
-        let counts = facts.selection.counts;
-        for (key, count) in
-            [("sources", counts.sources), ("used", counts.used), ("skipped", counts.skipped)]
-        {
-            *self.sources.entry(key).or_default() += count;
-        }
-        for (reason, count) in &facts.selection.skip_reasons {
-            *self.source_skips.entry(reason.clone()).or_default() += count;
-        }
+    /// Appends lines, and gives their buffer back.
+    pub fn push_block(&mut self, block: Block) -> Result<Vec<u8>, RenderError> {
+        self.tally.join(block.tally)?;
+        self.write(&block.bytes)?;
+        Ok(block.bytes)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), RenderError> {
+        self.sink.write_all(bytes)?;
+        self.hasher.update(bytes);
+        self.bytes += bytes.len() as u64;
         Ok(())
     }
 
@@ -241,7 +305,7 @@ impl<W: Write> PartitionWriter<W> {
         let counts = facts.counts;
         let sum = |reasons: &BTreeMap<String, u64>| reasons.values().sum::<u64>();
         for (what, left, right) in [
-            ("produced is not the number of lines", counts.produced, self.lines),
+            ("produced is not the number of lines", counts.produced, self.tally.lines),
             ("skip_reasons do not add up", sum(&facts.skip_reasons), counts.skipped),
             ("fail_reasons do not add up", sum(&facts.fail_reasons), counts.failed),
             (
@@ -287,33 +351,37 @@ impl<W: Write> PartitionWriter<W> {
                 "name": "summarizer",
                 "summarizer_version": stamp.summarizer_version,
                 "run_id": stamp.run_id,
-                "model_name": one_or_mixed(&self.models),
-                "prompt_hash": one_or_mixed(&self.prompts),
-                "model_names": self.models,
-                "prompt_hashes": self.prompts,
+                "model_name": one_or_mixed(&self.tally.models),
+                "prompt_hash": one_or_mixed(&self.tally.prompts),
+                "model_names": self.tally.models,
+                "prompt_hashes": self.tally.prompts,
             },
             "counts": {
                 "eligible": counts.eligible,
                 "produced": counts.produced,
                 "skipped": counts.skipped,
                 "failed": counts.failed,
-                "records_total": self.lines,
-                "records_valid": self.lines,
+                "records_total": self.tally.lines,
+                "records_valid": self.tally.lines,
                 "records_invalid": 0,
                 "records_dropped": counts.skipped + counts.failed,
             },
             "skip_reasons": facts.skip_reasons,
             "fail_reasons": facts.fail_reasons,
-            "source_counts": self.sources,
-            "source_skip_reasons": self.source_skips,
+            "source_counts": {
+                "skipped": self.tally.sources.skipped,
+                "sources": self.tally.sources.sources,
+                "used": self.tally.sources.used,
+            },
+            "source_skip_reasons": self.tally.source_skips,
             "input": self.input(facts, &inputs),
             "inputs": inputs_value(&inputs, &facts.selections),
-            "time_range": {"min_ts": time(self.first_ms), "max_ts": time(self.last_ms)},
+            "time_range": {"min_ts": time(self.tally.first_ms), "max_ts": time(self.tally.last_ms)},
             "hashes": {
                 "data_hash": hash, "hash_alg": "sha256", "canonicalization": CANONICALIZATION,
             },
             "integrity": {
-                "sha256": hash, "bytes": self.bytes, "lines": self.lines,
+                "sha256": hash, "bytes": self.bytes, "lines": self.tally.lines,
                 "complete": true, "validation_status": "valid",
             },
             "byte_size": self.bytes,

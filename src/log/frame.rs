@@ -327,7 +327,7 @@ impl Unpacker {
 
     /// Decodes a body; `None` for one that retention dropped.
     pub fn body(&mut self, seq: Seq, stored: &[u8]) -> Result<Option<Vec<u8>>, LogError> {
-        if stored == dropped_body(seq) {
+        if stored.first() == Some(&DROPPED) && stored == dropped_body(seq) {
             return Ok(None);
         }
         self.try_body(seq, stored)

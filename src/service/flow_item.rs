@@ -106,13 +106,15 @@ fn pointer(prepared: &Prepared, evidence: &EvidenceRef) -> Option<Value> {
     let source = prepared.resolved.sources.iter().find(|source| source.id == *id)?;
     let span = Span { start: start as u64, end: end as u64, unit: SpanUnit::Utf8Byte };
     let namespace = namespace(source);
-    let quote = sha256(&evidence.quote);
+    // The words as the source has them: whoever follows the pointer compares bytes.
+    let words = source.text.get(start..end)?;
+    let quote = sha256(words);
     Some(json!({
         "evidence_id": evidence_id(&namespace, id, span, Some(quote)),
         "namespace": namespace,
         "chunk_id": id,
         "span": span,
-        "quote": evidence.quote,
+        "quote": words,
         "quote_sha256": quote.hex(),
         "pointer": evidence.pointer,
     }))

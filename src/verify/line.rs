@@ -11,7 +11,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use crate::contract::hash::Digest;
 use crate::contract::vocabulary::{Stream, SummaryKind};
-use crate::export::item::{SummaryIdentity, summary_id};
+use crate::export::item::{LineFacts, SourceCounts, SummaryIdentity, summary_id};
 use crate::upstream::record::{Text, object, whole_object};
 
 /// A summary line, as far as `verify` uses it.
@@ -51,7 +51,6 @@ pub(super) struct SummaryLine<'a> {
     #[allow(dead_code, reason = "only its type is checked")]
     title: Option<Text<'a>>,
     #[serde(default, deserialize_with = "present")]
-    #[allow(dead_code, reason = "only its type is checked")]
     ts_abs_ms: Option<i64>,
     #[serde(borrow, default, deserialize_with = "present")]
     #[allow(dead_code, reason = "only its type is checked")]
@@ -71,10 +70,8 @@ pub(super) struct Selection<'a> {
     #[serde(borrow, deserialize_with = "object")]
     pub normalization: Normalization<'a>,
     #[serde(default, deserialize_with = "present_object")]
-    #[allow(dead_code, reason = "only its type is checked")]
-    counts: Option<SelectionCounts>,
+    counts: Option<SourceCounts>,
     #[serde(default, deserialize_with = "present")]
-    #[allow(dead_code, reason = "only its type is checked")]
     skip_reasons: Option<BTreeMap<String, u64>>,
     #[serde(borrow, default)]
     session_ids: Option<Vec<Text<'a>>>,
@@ -90,14 +87,6 @@ pub(super) struct Normalization<'a> {
     pub name: Text<'a>,
     #[serde(borrow)]
     pub version: Text<'a>,
-}
-
-#[derive(Debug, Deserialize)]
-#[allow(dead_code, reason = "only the types are checked")]
-struct SelectionCounts {
-    sources: u64,
-    used: u64,
-    skipped: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -289,6 +278,18 @@ impl<'a> SummaryLine<'a> {
             && self.outputs.hierarchy_version.is_none()
     }
 
+    /// What a manifest says of it.
+    pub fn facts(&self) -> LineFacts<'_> {
+        LineFacts {
+            summary_id: &self.summary_id.0,
+            source_time_ms: self.ts_abs_ms,
+            model_name: &self.model.model_name.0,
+            prompt_hash: &self.prompt.prompt_hash.0,
+            counts: self.selection.counts.unwrap_or_default(),
+            skip_reasons: self.selection.skip_reasons.as_ref(),
+        }
+    }
+
     /// The id this line ought to have, when it says that we made it.
     pub fn expected_id(&self, stream: Stream) -> Option<String> {
         if self.producer.name.as_ref()?.0 != "summarizer" {
@@ -302,12 +303,11 @@ impl<'a> SummaryLine<'a> {
             Stream::Sessions => self.selection.session_ids.as_ref().unwrap_or(&self.source_ids),
             _ => &self.source_ids,
         };
-        let ids: Vec<String> = ids.iter().map(|id| id.0.clone().into_owned()).collect();
         Some(summary_id(&SummaryIdentity {
             stream,
             kind,
             subkind,
-            primary_ids: &ids,
+            primary_ids: ids,
             source_text_hash: &checksum,
             prompt_hash: &self.prompt.prompt_hash.0,
             provider: &self.model.provider.0,

@@ -13,7 +13,7 @@ mod digests;
 mod line;
 pub mod rules;
 mod runs;
-mod spread;
+pub(crate) mod spread;
 mod summaries;
 mod upstream;
 
@@ -201,6 +201,7 @@ pub fn verify_tree(
 
 pub use bags::{Expected, verify_bag};
 pub use digests::verify_indexes;
+pub use summaries::Gate;
 
 /// Every file below a folder, by its path in it; hidden ones are not there yet.
 pub fn read_files(
@@ -213,8 +214,7 @@ pub fn read_files(
     Ok(found)
 }
 
-/// Checks one partition of a `summaries` tree that need not be the live one. This is the gate
-/// before anything is published.
+/// Checks one partition of a `summaries` tree that need not be the live one.
 pub fn verify_summary_partition(
     disk: &dyn Disk,
     summaries: &Path,

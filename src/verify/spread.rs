@@ -1,4 +1,5 @@
-//! One file, many threads: its lines are read and hashed by one and checked by all.
+//! One file, many threads: its lines are read and hashed by one and checked by all. The same for
+//! anything else that comes in pieces and has an order.
 //!
 //! Contract: results are merged in the order of the file, and what a piece of it holds does not
 //! depend on the number of threads. Nobody waits while there is work: who reads checks a piece
@@ -6,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, unbounded};
 
@@ -15,12 +17,15 @@ use crate::upstream::lines::Lines;
 /// Bytes after which a piece ends, with the line that reaches them.
 const PIECE_BYTES: usize = 512 << 10;
 
+/// Pieces that may be under way or done before the one that is merged next.
+const AHEAD_MAX: usize = 16;
+
 /// A piece of work.
 type Job<'t> = Box<dyn FnOnce() + Send + 't>;
 
 /// Work for whoever has none of its own.
 #[derive(Clone)]
-pub(super) struct Helpers<'t> {
+pub(crate) struct Helpers<'t> {
     give: Option<Sender<Job<'t>>>,
     take: Receiver<Job<'t>>,
 }
@@ -67,15 +72,35 @@ pub(super) fn over<'t, T: Send + 't>(
     check: impl Fn(&Piece) -> T + Clone + Send + 't,
     merge: &mut dyn FnMut(T),
 ) -> io::Result<(u64, Digest)> {
-    let (done, results) = unbounded::<(usize, T)>();
+    let check = move |piece: Piece| check(&piece);
+    in_order(&mut || next_piece(&mut lines), helpers, check, &mut |result| {
+        merge(result);
+        Ok::<(), io::Error>(())
+    })?;
+    lines.finish()
+}
+
+/// Works on pieces wherever there is time for it, and merges the results in the order of the
+/// pieces.
+pub(crate) fn in_order<'t, P: Send + 't, T: Send + 't, E>(
+    next: &mut dyn FnMut() -> Result<Option<P>, E>,
+    helpers: &Helpers<'t>,
+    work: impl Fn(P) -> T + Clone + Send + 't,
+    merge: &mut dyn FnMut(T) -> Result<(), E>,
+) -> Result<(), E> {
+    let (done, results) = unbounded::<(usize, std::thread::Result<T>)>();
     let mut order = Order { next: 0, early: BTreeMap::new(), merge };
     let mut given = 0;
-    while let Some(piece) = next_piece(&mut lines)? {
+    while let Some(piece) = next()? {
         let number = given;
         given += 1;
-        let (own, reply) = (check.clone(), done.clone());
-        // Who asked is gone only when its own thread failed.
-        let job: Job<'t> = Box::new(move || drop(reply.send((number, own(&piece)))));
+        let (own, reply) = (work.clone(), done.clone());
+        let job: Job<'t> = Box::new(move || {
+            // Who waits for a piece is told when it will never come.
+            let result = catch_unwind(AssertUnwindSafe(|| own(piece)));
+            // Who asked is gone only when it failed itself.
+            drop(reply.send((number, result)));
+        });
         let refused = match &helpers.give {
             Some(give) => give.try_send(job).err().map(TrySendError::into_inner),
             None => Some(job),
@@ -83,36 +108,52 @@ pub(super) fn over<'t, T: Send + 't>(
         if let Some(job) = refused {
             job();
         }
-        results.try_iter().for_each(|(number, result)| order.put(number, result));
+        loop {
+            results.try_iter().try_for_each(|(number, result)| order.put(number, result))?;
+            if given - order.next <= AHEAD_MAX {
+                break;
+            }
+            help_or_wait(helpers, &results, &mut order)?;
+        }
     }
     while order.next < given {
-        // Whatever still waits is done here; then what is missing is being done elsewhere.
-        match helpers.take.try_recv() {
-            Ok(job) => job(),
-            Err(_) => {
-                let Ok((number, result)) = results.recv() else { break };
-                order.put(number, result);
+        help_or_wait(helpers, &results, &mut order)?;
+    }
+    Ok(())
+}
+
+/// Does what still waits; where nothing does, what is missing is being done elsewhere.
+fn help_or_wait<T, E>(
+    helpers: &Helpers<'_>,
+    results: &Receiver<(usize, std::thread::Result<T>)>,
+    order: &mut Order<'_, T, E>,
+) -> Result<(), E> {
+    match helpers.take.try_recv() {
+        Ok(job) => job(),
+        Err(_) => {
+            if let Ok((number, result)) = results.recv() {
+                order.put(number, result)?;
             }
         }
-        results.try_iter().for_each(|(number, result)| order.put(number, result));
     }
-    lines.finish()
+    results.try_iter().try_for_each(|(number, result)| order.put(number, result))
 }
 
 /// Results in their order.
-struct Order<'m, T> {
+struct Order<'m, T, E> {
     next: usize,
     early: BTreeMap<usize, T>,
-    merge: &'m mut dyn FnMut(T),
+    merge: &'m mut dyn FnMut(T) -> Result<(), E>,
 }
 
-impl<T> Order<'_, T> {
-    fn put(&mut self, number: usize, result: T) {
-        self.early.insert(number, result);
+impl<T, E> Order<'_, T, E> {
+    fn put(&mut self, number: usize, result: std::thread::Result<T>) -> Result<(), E> {
+        self.early.insert(number, result.unwrap_or_else(|panic| resume_unwind(panic)));
         while let Some(result) = self.early.remove(&self.next) {
-            (self.merge)(result);
             self.next += 1;
+            (self.merge)(result)?;
         }
+        Ok(())
     }
 }
 

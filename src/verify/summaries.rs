@@ -13,6 +13,7 @@ use super::{Report, rules};
 use crate::contract::hash::Digest;
 use crate::contract::schema;
 use crate::contract::vocabulary::ReasonCode;
+use crate::export::item::LineFacts;
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
 use crate::os::{Disk, Open};
 use crate::upstream::index::IdKey;
@@ -66,6 +67,37 @@ pub(super) fn check<'t>(
     Ok(())
 }
 
+/// Checks the lines of a partition before there is a file of them, and then its manifest: what
+/// `verify` would say of the files, without reading a line twice.
+pub struct Gate(LineCheck<'static>);
+
+impl Gate {
+    /// For one partition.
+    pub fn new(key: PartitionKey) -> Gate {
+        let path = format!("{SUMMARIES_DIR}/{}", key.data_file()).into();
+        Gate(LineCheck { key, path, day: key.day.to_string().into(), upstream: None })
+    }
+
+    /// Checks a line, given without its terminator, and hands over its facts if it can be read as
+    /// one.
+    pub fn line(
+        &self,
+        number: u64,
+        line: &[u8],
+        report: &mut Report,
+        take: &mut dyn FnMut(&LineFacts<'_>),
+    ) {
+        self.0.line(number, line, report, &mut |line| take(&line.facts()));
+    }
+
+    /// Checks a manifest against what its data turned out to be.
+    pub fn manifest(&self, manifest: &[u8], lines: u64, data: (u64, Digest), report: &mut Report) {
+        let path = format!("{SUMMARIES_DIR}/{}", self.0.key.manifest_file());
+        let data = Data { lines, bytes: data.0, sha256: data.1 };
+        check_manifest(self.0.key, &path, manifest, &data, report);
+    }
+}
+
 #[derive(Clone)]
 struct LineCheck<'t> {
     key: PartitionKey,
@@ -89,9 +121,14 @@ impl<'t> LineCheck<'t> {
         let mut seen: HashSet<IdKey> = HashSet::new();
         let check = move |piece: &Piece| {
             let mut checked = Checked::default();
+            let Checked { report, ids, ends } = &mut checked;
             for (number, bytes) in piece.lines() {
-                checked.report.lines += 1;
-                self.line(number, bytes, &mut checked);
+                report.lines += 1;
+                self.line(number, bytes, report, &mut |line| {
+                    let id = line.summary_id.0.as_ref();
+                    ids.push_str(id);
+                    ends.push((number, ids.len(), IdKey::of(id)));
+                });
             }
             checked
         };
@@ -111,29 +148,39 @@ impl<'t> LineCheck<'t> {
         Ok(Data { lines: report.lines - before, bytes, sha256 })
     }
 
-    fn line(&self, number: u64, bytes: &[u8], checked: &mut Checked) {
+    /// Checks a line and hands it over if it can be read as one.
+    fn line(
+        &self,
+        number: u64,
+        bytes: &[u8],
+        report: &mut Report,
+        valid: &mut dyn FnMut(&SummaryLine<'_>),
+    ) {
         let Ok(text) = std::str::from_utf8(bytes) else {
-            let (rule, report) = (&rules::SUMMARY_LINE_JSON, &mut checked.report);
+            let rule = &rules::SUMMARY_LINE_JSON;
             return self.broken(rule, number, "", "not UTF-8".into(), report);
         };
-        match SummaryLine::accept(text, self.key.stream) {
-            Some(line) => self.valid(number, &line, checked),
-            None => self.slowly(number, text, checked),
-        }
+        let fast = SummaryLine::accept(text, self.key.stream);
+        let Some(line) = fast.or_else(|| self.slowly(number, text, report)) else { return };
+        valid(&line);
+        self.in_place(number, &line, report);
     }
 
-    fn slowly(&self, number: u64, text: &str, checked: &mut Checked) {
-        let report = &mut checked.report;
+    /// What the schema itself says of a line; the line, where it has nothing to say.
+    fn slowly<'a>(
+        &self,
+        number: u64,
+        text: &'a str,
+        report: &mut Report,
+    ) -> Option<SummaryLine<'a>> {
+        let mut not_json = |message: String| {
+            self.broken(&rules::SUMMARY_LINE_JSON, number, "", message, report);
+            None
+        };
         let value: Value = match serde_json::from_str(text) {
             Ok(value @ Value::Object(_)) => value,
-            Ok(_) => {
-                let message = "not a JSON object".to_owned();
-                return self.broken(&rules::SUMMARY_LINE_JSON, number, "", message, report);
-            }
-            Err(error) => {
-                let message = error.to_string();
-                return self.broken(&rules::SUMMARY_LINE_JSON, number, "", message, report);
-            }
+            Ok(_) => return not_json("not a JSON object".to_owned()),
+            Err(error) => return not_json(error.to_string()),
         };
         let found = schema::check(self.key.stream.item_version(), &value);
         for violation in &found {
@@ -143,23 +190,18 @@ impl<'t> LineCheck<'t> {
             self.broken(rule, number, &violation.pointer, violation.message.clone(), report);
         }
         if !found.is_empty() {
-            return;
+            return None;
         }
         for (pointer, message) in hierarchy_faults(&value["outputs"]) {
             self.broken(&rules::SUMMARY_HIERARCHY, number, &pointer, message, report);
         }
-        if let Some(line) = SummaryLine::read(text) {
-            self.valid(number, &line, checked);
-        }
+        SummaryLine::read(text)
     }
 
     /// What no schema can say: that the line is in its place and true to its sources. Whether its
     /// id is the only one is seen by who has all of them.
-    fn valid(&self, number: u64, line: &SummaryLine<'_>, checked: &mut Checked) {
+    fn in_place(&self, number: u64, line: &SummaryLine<'_>, report: &mut Report) {
         let id = line.summary_id.0.as_ref();
-        checked.ids.push_str(id);
-        checked.ends.push((number, checked.ids.len(), IdKey::of(id)));
-        let report = &mut checked.report;
         if *line.day.0 != *self.day {
             let message = format!("{} lies in the partition of {}", line.day.0, self.day);
             self.broken(&rules::SUMMARY_DAY, number, "/day", message, report);

@@ -376,3 +376,43 @@ fn a_forged_fact_breaks_its_link() {
         assert!(named, "{name} is not broken: {loose:?}");
     }
 }
+
+/// Bytes of the store that changed behind its back are found by the chain alone, whatever else
+/// still fits: here an item of another request, made while this one was under way.
+#[test]
+fn a_changed_byte_of_the_store_breaks_the_chain_of_the_log_and_nothing_else() {
+    let home = home();
+    let asked = ["evt_1", "evt_3"];
+    let asked = asked.map(|event| ask(event, "event_summary", "event_bus", &[event]));
+    home.append(&lines(&asked));
+    home.expect(0, &["drain"]);
+    let produced = |id: &str| {
+        let found = explained(&home, 0, id, &["--verify"]);
+        assert_eq!(loose(&found), []);
+        found["record"]["seq"].as_u64().unwrap()
+    };
+    let mut made = ["evt_1", "evt_3"].map(|id| (produced(id), id));
+    made.sort_unstable();
+    let [(earlier, other), (_, id)] = made;
+    use redb::ReadableTable as _;
+    let path = home.path("run/summarizer.redb");
+    let bodies = redb::TableDefinition::<u64, &[u8]>::new("bodies");
+    let store = redb::Database::open(&path).unwrap();
+    let changing = store.begin_write().unwrap();
+    {
+        let mut table = changing.open_table(bodies).unwrap();
+        let mut body = table.get(earlier).unwrap().unwrap().value().to_vec();
+        *body.last_mut().unwrap() ^= 1;
+        table.insert(earlier, body.as_slice()).unwrap();
+    }
+    changing.commit().unwrap();
+    drop(store);
+    let found = explained(&home, 1, id, &["--verify"]);
+    assert_eq!(loose(&found), [("log.chain".to_owned(), "broken".to_owned())]);
+    let links = list(&found["links"]);
+    let chain = links.iter().find(|link| link["link"] == "log.chain").unwrap();
+    let what = chain["what"].as_str().unwrap();
+    assert!(what.contains(&earlier.to_string()) && what.contains("body"), "{what}");
+    // The request whose item it is cannot be explained from it at all.
+    home.expect(1, &["explain", other, "--verify"]).says(&[&format!("record {earlier}")]);
+}

@@ -10,6 +10,7 @@
 mod bus_support;
 mod defects;
 mod explain;
+mod independent;
 mod live;
 mod runs;
 #[path = "../support/mod.rs"]
@@ -128,37 +129,89 @@ fn run_records(home: &ProcessHome) -> (Vec<Value>, Vec<Value>) {
     (records, rows)
 }
 
-/// A home with a queue of short events over some days, all of them answered differently.
+/// A home with work of every stream over some days, more than half of its events empty, and some of
+/// its requests for what is nowhere.
 fn many(count: usize, seed: u64, workers: usize) -> (ProcessHome, Vec<Value>) {
     let home = ProcessHome::new();
     let buses = home.path("buses");
     let per_day = count / 4;
+    let mut asked = Vec::new();
+    let mut ask_for = |id: String, kind: &str, bus: &str, ids: &[String]| {
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        asked.push(ask(&id, kind, bus, &ids));
+    };
+    let event_id = |number: usize| format!("evt_{number:05}");
     for day in 0..4 {
+        let (name, midnight) =
+            (format!("2026-02-{}", 11 + day), bus_support::MIDNIGHT + day as i64 * 86_400_000);
         let events: Vec<Value> = (day * per_day..(day + 1) * per_day)
             .map(|number| {
-                let at = bus_support::MIDNIGHT + day as i64 * 86_400_000 + number as i64;
                 let text = match number % 20 {
                     0..11 => String::new(),
                     _ => format!("Pump {number} ran dry. It was filled again."),
                 };
-                bus_support::event(&format!("evt_{number:05}"), at, &text)
+                bus_support::event(&event_id(number), midnight + number as i64, &text)
             })
             .collect();
-        bus_support::events_day(&buses, &format!("2026-02-{}", 11 + day), &events);
+        bus_support::events_day(&buses, &name, &events);
+        // The last session of a day goes on after midnight.
+        let sessions: Vec<Value> = (0..4)
+            .map(|part| {
+                let first = day * per_day + part * per_day / 4;
+                let end = (first + per_day / 4 + 1).min(per_day * 4);
+                let ids: Vec<String> = (first..end).map(event_id).collect();
+                let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+                let id = format!("ses_{day}_{part}");
+                bus_support::session(&id, &name, midnight + part as i64 * 1000, &ids)
+            })
+            .collect();
+        bus_support::sessions_day(&buses, &name, false, &sessions);
+        let partition = if day % 2 == 0 { name.clone() } else { format!("library-{day}") };
+        let chunks: Vec<Value> = (0..12)
+            .map(|number| {
+                let document = number / 3;
+                let text = match document {
+                    3 => String::new(),
+                    _ => format!("Part {number} of {day} tells of valve {document}. It is shut."),
+                };
+                let id = format!("chk_{day}_{number}");
+                bus_support::chunk(&id, &format!("doc_{day}_{document}"), number, &text)
+            })
+            .collect();
+        bus_support::chunks(&buses, &partition, &chunks);
+        let note = format!("note-{day}.md");
+        home.note(&note, &format!("# Note {day}\n\nThe pump of day {day} is new.\n"));
+        ask_for(format!("other_{day}"), "document_summary", "other", &[note]);
+        for part in 0..4 {
+            let session = |part: usize| format!("ses_{day}_{part}");
+            let id = format!("session_{day}_{part}");
+            ask_for(id, "session_summary", "session_bus", &[session(part)]);
+            let id = format!("sessions_{day}_{part}");
+            let two = [session(part), session((part + 1) % 4)];
+            ask_for(id, "session_summary", "session_bus", &two);
+            let id = format!("document_{day}_{part}");
+            ask_for(id, "document_summary", "chunk_bus", &[format!("doc_{day}_{part}")]);
+            let two = [format!("chk_{day}_{part}"), format!("chk_{day}_{}", 11 - part)];
+            ask_for(format!("chunks_{day}_{part}"), "chunk_set_summary", "chunk_bus", &two);
+        }
+    }
+    for (kind, bus) in [
+        ("event_summary", "event_bus"),
+        ("session_summary", "session_bus"),
+        ("document_summary", "chunk_bus"),
+        ("chunk_set_summary", "chunk_bus"),
+    ] {
+        ask_for(format!("gone_{kind}"), kind, bus, &["nowhere".to_owned()]);
+    }
+    for number in 0..per_day * 4 {
+        let last = (number + number % 3 + 1).min(per_day * 4);
+        let ids: Vec<String> = (number..last).map(event_id).collect();
+        ask_for(format!("r{number}"), "event_summary", "event_bus", &ids);
     }
     let config = format!(
         "[workers]\ncount = {workers}\n[export]\nmin_interval = \"5 ms\"\nmax_share_of_time = 0.9\n"
     );
     std::fs::write(home.path("summarizer.toml"), config).unwrap();
-    let mut asked: Vec<Value> = (0..per_day * 4)
-        .map(|number| {
-            let ids: Vec<String> = (number..(number + number % 3 + 1).min(per_day * 4))
-                .map(|n| format!("evt_{n:05}"))
-                .collect();
-            let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-            ask(&format!("r{number}"), "event_summary", "event_bus", &ids)
-        })
-        .collect();
     let mut random = Rng::new(seed);
     for at in (1..asked.len()).rev() {
         asked.swap(at, random.below(at as u64 + 1) as usize);

@@ -160,6 +160,7 @@ fn most_events_are_empty_and_every_one_is_accounted_for() {
         assert_eq!(line["reason"], "empty_content");
     }
     check_published(&home);
+    independent::agrees(home.root(), &["events"]);
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! Contract. Every file is a function of the log: what ended on a day of a stream, in which order
 //! of ids, from which inputs, and by which event last. A publication shows all changed days at
-//! once, after the staged files were read back and compared. At the start, days whose published
+//! once, after every line was checked on its way into its file and the staged files were read back and
+//! compared. At the start, days whose published
 //! manifest is missing or is not of the last event that changed them are published again. What is
 //! known of the log lies in a file beside it (see `shelf`), so a start reads only what is newer, and
 //! memory follows what is new; without the file everything comes from the log.
@@ -10,6 +11,7 @@
 //! It decides nothing about requests and is never asked by whoever does.
 
 mod book;
+mod press;
 mod runs;
 mod shelf;
 mod thread;
@@ -20,7 +22,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
@@ -31,14 +32,17 @@ use crate::export::publish::{Fallback, PublishError, Publisher};
 use crate::export::run_book::Promoted;
 use crate::export::run_record::Promotion;
 use crate::export::summary_bus::{
-    PartitionKey, PartitionWriter, RenderError, SUMMARIES_DIR, Stamp,
+    PartitionFacts, PartitionKey, PartitionWriter, RenderError, SUMMARIES_DIR, Stamp,
 };
 use crate::log::codec;
 use crate::log::{LogError, ReadError, Reader};
-use crate::os::Disk;
+use crate::os::{Disk, Open};
 use crate::state::event::Event;
-use crate::verify::verify_summary_partition;
+use crate::upstream::lines::Lines;
+use crate::verify::spread::Helpers;
+use crate::verify::{Gate, Report};
 use book::Book;
+use press::{press, told};
 use runs::Runs;
 use shelf::{At, Shelf};
 
@@ -47,6 +51,11 @@ pub use thread::{Pace, Publishing, SummariesThread, Trouble};
 
 /// Records read since the shelf was visited after which it is visited again.
 const RECORDS_MAX: u64 = if cfg!(test) { 100 } else { 1 << 18 };
+
+/// Threads that read and check the lines of a large day.
+const THREADS: usize = 2;
+/// Lines from which on a day is large.
+const LARGE_LINES: u64 = if cfg!(test) { 20 } else { 4096 };
 
 /// The bus could not be published.
 #[derive(Debug, thiserror::Error)]
@@ -309,33 +318,21 @@ impl Summaries {
     }
 
     fn show(&mut self, changed: &[PartitionKey]) -> Result<(), SummariesError> {
-        let mut publication = self.publisher.begin()?;
-        let mut staged = Vec::with_capacity(changed.len());
-        for key in changed {
-            let Some(facts) = self.book.facts(key)? else { continue };
-            let mut writer = PartitionWriter::new(*key, publication.create(&key.data_file())?);
-            let (mut pushed, mut items) = (Ok(()), self.book.items(key));
-            let missing = self.log.bodies(&mut items, &mut |line| {
-                pushed = writer.push(line);
-                if pushed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-            })?;
-            pushed?;
-            items.whole()?;
-            if let Some(seq) = missing {
-                return Err(ReadError::no_body(seq).into());
+        let facts: Vec<(PartitionKey, PartitionFacts)> = changed
+            .iter()
+            .filter_map(|key| Some(self.book.facts(key).transpose()?.map(|facts| (*key, facts))))
+            .collect::<Result<_, SummariesError>>()?;
+        let most = facts.iter().map(|(_, facts)| facts.counts.produced).max().unwrap_or_default();
+        let threads = if most < LARGE_LINES { 1 } else { THREADS };
+        let days: Vec<_> =
+            facts.iter().map(|(key, facts)| (Gate::new(*key), *key, facts)).collect();
+        let hashes = std::thread::scope(|scope| {
+            let helpers = Helpers::of(threads);
+            for _ in 1..threads {
+                let helpers = helpers.clone();
+                scope.spawn(move || helpers.help());
             }
-            let (data, manifest) = writer.finish(&facts)?;
-            publication.finish(data)?;
-            publication.put(&key.manifest_file(), &manifest)?;
-            staged.push((*key, manifest));
-        }
-        let disk = Arc::clone(&self.disk);
-        let mut hashes = Vec::with_capacity(staged.len());
-        publication.commit(|tree| {
-            for (key, manifest) in &staged {
-                hashes.push((*key, check(disk.as_ref(), tree, *key, manifest)?));
-            }
-            Ok::<(), String>(())
+            stage(&self.log, &self.book, &mut self.publisher, &self.disk, &days, helpers)
         })?;
         self.promoted.extend(hashes);
         self.book.shown(changed);
@@ -408,28 +405,59 @@ fn fold(
     failure.map_or(Ok(()), Err)
 }
 
-/// What is about to be shown is valid, line by line, and is what was meant. Gives the hash of the
-/// data.
+/// Writes these days, and shows them when they are what was meant. Gives the hashes of their data.
+fn stage<'t>(
+    log: &'t Reader,
+    book: &Book,
+    publisher: &mut Publisher,
+    disk: &Arc<dyn Disk>,
+    days: &'t [(Gate, PartitionKey, &PartitionFacts)],
+    helpers: Helpers<'t>,
+) -> Result<Vec<(PartitionKey, Digest)>, SummariesError> {
+    let mut publication = publisher.begin()?;
+    let mut staged = Vec::with_capacity(days.len());
+    for (gate, key, facts) in days {
+        let mut writer = PartitionWriter::new(*key, publication.create(&key.data_file())?);
+        press(log, gate, &helpers, book.items(key), &mut writer)?;
+        let (data, manifest) = writer.finish(facts)?;
+        publication.finish(data)?;
+        publication.put(&key.manifest_file(), &manifest)?;
+        staged.push((gate, *key, facts.counts.produced, manifest));
+    }
+    drop(helpers);
+    let mut hashes = Vec::with_capacity(staged.len());
+    publication.commit(|tree| {
+        for (gate, key, lines, manifest) in &staged {
+            hashes.push((*key, check(disk.as_ref(), tree, gate, *key, *lines, manifest)?));
+        }
+        Ok::<(), String>(())
+    })?;
+    Ok(hashes)
+}
+
+/// What is about to be shown is what was written, and what was written adds up. Every line was
+/// checked on its way into the file. Gives the hash of the data.
 fn check(
     disk: &dyn Disk,
     tree: &Path,
+    gate: &Gate,
     key: PartitionKey,
+    lines: u64,
     manifest: &[u8],
 ) -> Result<Digest, String> {
     let unread = |error| format!("read back {}: {error}", key.data_file());
-    let report = verify_summary_partition(disk, tree, key).map_err(unread)?;
-    if let Some(first) = report.violations.first() {
-        let line = first.line.map_or(String::new(), |line| format!(":{line}"));
-        let (file, at, what) = (&first.file, &first.pointer, &first.message);
-        return Err(format!("{file}{line} {at}: {} ({what})", first.rule));
-    }
     let written = disk.read(&tree.join(key.manifest_file())).map_err(unread)?;
     if written != manifest {
         return Err(format!("{} is not what was written", key.manifest_file()));
     }
-    let value: Value = serde_json::from_slice(manifest).map_err(|error| error.to_string())?;
-    let hash = value["integrity"]["sha256"].as_str().and_then(|hash| hash.parse().ok());
-    hash.ok_or_else(|| format!("{} names no hash", key.manifest_file()))
+    let data = disk.open(&tree.join(key.data_file()), Open::Read).and_then(|file| {
+        let len = file.stat()?.len;
+        Lines::new(file, len).finish()
+    });
+    let data = data.map_err(unread)?;
+    let mut report = Report::default();
+    gate.manifest(manifest, lines, data, &mut report);
+    report.violations.first().map_or(Ok(data.1), |first| Err(told(first)))
 }
 
 #[cfg(test)]
