@@ -13,7 +13,7 @@ use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use support::process::{ProcessHome, Ran};
+use support::process::{ProcessHome, Ran, test_now};
 use support::requests::{ACTIVE, DISABLED, lines, request, with};
 
 const NOW: &str = "2026-03-01T12:00:00Z";
@@ -354,12 +354,10 @@ fn a_log_of_a_newer_format_is_refused_and_left_alone() {
 /// Runs the program where no file may grow beyond some blocks: what a quota does.
 fn limited(home: &ProcessHome, blocks: u64, args: &str) -> Ran {
     // Without the signal a write beyond the limit fails, like one on a full disk.
-    let script = format!(
-        "trap '' XFSZ; ulimit -f {blocks}; exec {} {args}",
-        env!("CARGO_BIN_EXE_summarizer")
-    );
+    let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" {args}");
     let mut command = Command::new("/bin/sh");
-    command.env_clear().env("SUMMARIZER_HOME", home.root()).args(["-c", &script]);
+    command.env_clear().env("SUMMARIZER_HOME", home.root()).env("SUMMARIZER_TEST_NOW", test_now());
+    command.args(["-c", &script, env!("CARGO_BIN_EXE_summarizer")]);
     Ran::of(command.stdin(Stdio::null()).output().unwrap())
 }
 
