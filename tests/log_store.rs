@@ -118,10 +118,11 @@ fn a_checkpoint_is_readable_and_survives() {
         open: vec![(Seq(2), None)],
         keys: vec![(KeyIndex::Idempotency, vec![([1; 16], 0)])],
         documents: vec![("gone".into(), None)],
-        applied: Seq(4),
+        applied: Seq(5),
     };
-    store.append(Commit { checkpoint: Some(second), ..commit(5, &[], b"") }).unwrap();
-    store.append(commit(5, &[], b"further")).unwrap();
+    let fifth = records(5..=5, 9);
+    store.append(Commit { checkpoint: Some(second), ..commit(5, &fifth, b"") }).unwrap();
+    store.append(commit(6, &[], b"further")).unwrap();
     let check = |reader: &Reader| {
         assert_eq!(reader.row(Seq(1)).unwrap().unwrap(), b"uno");
         assert_eq!(reader.row(Seq(2)).unwrap(), None);
@@ -146,16 +147,16 @@ fn a_checkpoint_is_readable_and_survives() {
         assert_eq!(reader.find(KeyIndex::RequestId, &[2; 16]).unwrap(), None);
         assert_eq!(reader.document("fingerprint").unwrap().unwrap(), b"v1");
         assert_eq!(reader.document("gone").unwrap(), None);
-        assert_eq!((reader.applied(), reader.mark()), (Seq(4), b"further".to_vec()));
+        assert_eq!((reader.applied(), reader.mark()), (Seq(5), b"further".to_vec()));
     };
     check(&reader);
     drop(store);
     let mut store = open(&path).unwrap();
     check(&store.reader());
     // A mark in a later frame wins over the noted one, an empty one does not.
-    let more = records(5..=6, 9);
-    store.append(commit(5, &more[..1], b"newer")).unwrap();
-    store.append(commit(6, &more[1..], b"")).unwrap();
+    let more = records(6..=7, 9);
+    store.append(commit(6, &more[..1], b"newer")).unwrap();
+    store.append(commit(7, &more[1..], b"")).unwrap();
     drop(store);
     assert_eq!(open(&path).unwrap().reader().mark(), b"newer");
 }
