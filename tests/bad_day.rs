@@ -324,7 +324,7 @@ fn the_acks_are_gone_or_edited() {
     edited[at..at + 9].copy_from_slice(b"COMPLETED");
     std::fs::write(home.path(ACKS), &edited).unwrap();
     home.expect(1, &["replay", "--verify"]).says(&["ack.jsonl"]);
-    names_fix(&home, "rm");
+    names_fix(&home, "summarizer export --repair");
     std::fs::remove_file(home.path(ACKS)).unwrap();
     is_sound(&home);
     assert_eq!(home.read(ACKS), acks);
@@ -577,7 +577,7 @@ fn what_is_wrong_around_a_home_is_found() {
     );
     found(&all, "unit", "/gone/summarizer, which is gone", "summarizer service install --user");
     found(&all, "clock", "later than now", "timedatectl");
-    found(&all, "registry", "", "summarizer registry check");
+    found(&all, "registry", "", "summarizer registry add FOLDER --flow-id");
     let later = findings(&[("SUMMARIZER_TEST_NOW", "2027-01-01T00:00:00Z".into())]);
     found(
         &later,
@@ -658,4 +658,248 @@ fn retention_says_what_it_would_do_does_it_and_leaves_a_sound_log() {
     let copy = home.path("copy");
     at(spring, 0, &["backup", copy.to_str().unwrap()]);
     at(spring, 0, &["--home", copy.to_str().unwrap(), "log", "verify"]);
+}
+
+/// What `doctor` finds that is not fine: check, what, fix.
+fn troubles(home: &ProcessHome, environment: &[(&str, &str)]) -> Vec<[String; 3]> {
+    let mut command = home.command(&["doctor", "--deep", "--json"]);
+    command.envs(environment.iter().copied());
+    let report = support::process::Ran::of(command.output().unwrap()).json();
+    let findings = report["findings"].as_array().unwrap().iter();
+    let text = |finding: &Value, name: &str| finding[name].as_str().unwrap_or("").to_owned();
+    findings
+        .filter(|finding| finding["verdict"] != "fine")
+        .map(|finding| ["check", "what", "fix"].map(|name| text(finding, name)))
+        .collect()
+}
+
+/// The fix that is named for a trouble which is there.
+fn fix_of(home: &ProcessHome, environment: &[(&str, &str)], check: &str, words: &str) -> String {
+    let found = troubles(home, environment);
+    let hit = found.iter().find(|[of, what, _]| of == check && what.contains(words));
+    hit.unwrap_or_else(|| panic!("{check}: {words}: {found:?}"))[2].clone()
+}
+
+fn is_gone(home: &ProcessHome, environment: &[(&str, &str)], check: &str, words: &str) {
+    let found = troubles(home, environment);
+    let there = found.iter().any(|[of, what, _]| of == check && what.contains(words));
+    assert!(!there, "{check}: {words}: {found:?}");
+}
+
+/// Does what a fix says, when it is a command of ours.
+fn follow(home: &ProcessHome, environment: &[(&str, &str)], fix: &str) {
+    let words: Vec<&str> = fix.split(' ').collect();
+    assert_eq!(words[0], "summarizer", "{fix} is no command");
+    let mut command = home.command(&words[1..]);
+    command.envs(environment.iter().copied());
+    let ran = support::process::Ran::of(command.output().unwrap());
+    assert_eq!(ran.exit, Some(0), "{fix}\n{}\n{}", ran.out, ran.err);
+}
+
+/// Every situation is made, found, mended by the command that is named, and gone.
+#[test]
+fn what_doctor_names_does_help() {
+    let home = lived_in();
+    let none: &[(&str, &str)] = &[];
+    let queue = home.read(QUEUE);
+    std::fs::write(home.path("run/copy"), &queue).unwrap();
+    let broken: [(&str, &str, &str, &dyn Fn()); 8] = [
+        ("queue", "shrank", "summarizer queue adopt", &|| {
+            std::fs::write(home.path(QUEUE), &queue[..queue.len() / 2]).unwrap();
+        }),
+        ("queue", "with the same consumed bytes", "same-offset", &|| {
+            std::fs::copy(home.path(QUEUE), home.path("run/copy")).unwrap();
+            std::fs::rename(home.path("run/copy"), home.path(QUEUE)).unwrap();
+        }),
+        ("acks", "differs from the log", "summarizer export --repair", &|| {
+            let acks = String::from_utf8(home.read(ACKS)).unwrap();
+            std::fs::write(home.path(ACKS), acks.replacen("completed", "COMPLETED", 1)).unwrap();
+        }),
+        ("acks", "quarantine.jsonl", "summarizer export --repair", &|| {
+            let path = home.path("run/quarantine.jsonl");
+            let lines = std::fs::read_to_string(&path).unwrap();
+            std::fs::write(path, lines.replacen("schema_violation", "schema-violation", 1)).unwrap();
+        }),
+        ("summaries", "is gone", "summarizer export --repair", &|| {
+            std::fs::remove_dir_all(home.path("buses/summaries")).unwrap();
+        }),
+        ("buses", "run_records", "summarizer export --repair", &|| {
+            let records = home.path("buses/run_records/daily");
+            let rows = std::fs::read_dir(records).unwrap().map(|entry| entry.unwrap().path());
+            let rows = rows.filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
+            rows.for_each(|path| std::fs::write(path, "{}\n").unwrap());
+        }),
+        ("log", "is missing", "summarizer recover", &|| {
+            std::fs::remove_file(home.path(STORE)).unwrap();
+        }),
+        ("log", "is empty", "summarizer recover", &|| {
+            std::fs::write(home.path(STORE), b"").unwrap();
+        }),
+    ];
+    for (check, words, named, damage) in broken {
+        damage();
+        let fix = fix_of(&home, none, check, words);
+        assert!(fix.contains(named), "{check}: {words}: {fix}");
+        follow(&home, none, &fix);
+        is_gone(&home, none, check, words);
+        home.expect(0, &["drain"]);
+    }
+    is_sound(&home);
+
+    // A run that was killed, and work that nobody does.
+    let mut service = home.command(&["serve"]).spawn().unwrap();
+    while !home.expect(0, &["status", "--json"]).json()["run"].is_object() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    service.kill().unwrap();
+    service.wait().unwrap();
+    let fix = fix_of(&home, none, "last run", "never finished");
+    follow(&home, none, &fix);
+    is_gone(&home, none, "last run", "never finished");
+    home.expect(0, &["pause"]);
+    let fix = fix_of(&home, none, "intake", "by order");
+    follow(&home, none, &fix);
+    is_gone(&home, none, "intake", "");
+
+    // Too little room: intake stops, and goes on by itself once there is some.
+    let settings = home.path("summarizer.toml");
+    std::fs::write(&settings, "[commit]\ndisk_headroom = \"1000000 GiB\"\n").unwrap();
+    assert!(fix_of(&home, none, "disk", "MiB are free").contains("free some space"));
+    home.append(&lines(&[request("b", ACTIVE, json!({}))]));
+    home.expect(0, &["drain"]);
+    let fix = fix_of(&home, none, "intake", "want of space");
+    std::fs::write(&settings, "").unwrap();
+    follow(&home, none, fix.rsplit_once("then ").unwrap().1);
+    is_gone(&home, none, "intake", "");
+    is_gone(&home, none, "disk", "");
+
+    // Days that begin elsewhere than the user's.
+    let elsewhere = [("TZ", "America/Argentina/Buenos_Aires")];
+    let fix = fix_of(&home, &elsewhere, "time zone", "America/Argentina/Buenos_Aires");
+    let line = fix.split(" in ").next().unwrap();
+    std::fs::write(&settings, format!("{line}\n")).unwrap();
+    is_gone(&home, &elsewhere, "time zone", "");
+
+    // A provider that is not there, and then is.
+    let port = {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        free.local_addr().unwrap().port()
+    };
+    let model = format!("kind = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:{port}\"\n");
+    std::fs::write(&settings, format!("[provider.near]\n{model}")).unwrap();
+    let fix = fix_of(&home, none, "provider", "cannot reach");
+    assert_eq!(fix, format!("start what serves http://127.0.0.1:{port}"));
+    let started = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+    is_gone(&home, none, "provider", "");
+    drop(started);
+    std::fs::write(&settings, "").unwrap();
+
+    // A clock that went back, and one that is behind what was logged.
+    let at = |now: &'static str| [("SUMMARIZER_TEST_NOW", now)];
+    home.append(&lines(&[request("c", ACTIVE, json!({}))]));
+    let mut drain = home.command(&["drain"]);
+    assert!(drain.envs(at("2031-01-01T00:00:00Z")).status().unwrap().success());
+    let fix = fix_of(&home, none, "clock", "later than now");
+    assert_eq!(fix, "timedatectl set-ntp true");
+    home.expect(0, &["drain"]);
+    let told = fix_of(&home, &at("2031-01-02T00:00:00Z"), "clock", "went back 1 time,");
+    assert_eq!(told, "timedatectl status");
+
+    // Another process that holds the home and says nothing.
+    let lock = std::fs::File::options().write(true).open(home.path("run/summarizer.lock")).unwrap();
+    lock.lock().unwrap();
+    let fix = fix_of(&home, none, "service", "does not answer");
+    assert!(fix.contains("run/summarizer.lock"), "{fix}");
+    lock.unlock().unwrap();
+    is_gone(&home, none, "service", "");
+}
+
+/// Units and timers of the user, with a service manager that answers what the test wants.
+#[test]
+fn units_and_timers_that_never_ran_are_found_and_mended() {
+    let home = lived_in();
+    let bin = home.path("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    let systemctl = bin.join("systemctl");
+    // It is on once it was enabled.
+    let script = "#!/bin/sh\ncd \"$(dirname \"$0\")\"\ncase \"$*\" in\n\
+        *enable*) touch enabled;;\n\
+        *is-active*) [ -e enabled ] && echo active || echo inactive;;\n\
+        *LastTriggerUSec*) [ -e enabled ] && echo 'Sun 2026-01-11' || echo n/a;;\nesac\n";
+    std::fs::write(&systemctl, script).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&systemctl, mode).unwrap();
+    let (config, path) = (home.path("config"), format!("{}:/usr/bin:/bin", bin.display()));
+    let config = config.to_str().unwrap();
+    let around = [("XDG_CONFIG_HOME", config), ("PATH", path.as_str())];
+    follow(&home, &around, "summarizer service install --user");
+    let enable = |fix: &str| {
+        let words: Vec<&str> = fix.split(' ').collect();
+        let mut command = std::process::Command::new(bin.join(words[0]));
+        assert!(command.args(&words[1..]).env("PATH", &path).status().unwrap().success());
+    };
+    let fix = fix_of(&home, &around, "unit", "installed but inactive");
+    assert_eq!(fix, "systemctl --user enable --now summarizer.service");
+    enable(&fix);
+    is_gone(&home, &around, "unit", "");
+    std::fs::remove_file(bin.join("enabled")).unwrap();
+    let units = home.path("config/systemd/user");
+    let unit = format!("[Service]\nType=oneshot\nExecStart=/bin/summarizer --home {} drain\n", home.root().display());
+    std::fs::write(units.join("nightly.service"), unit).unwrap();
+    std::fs::write(units.join("nightly.timer"), "[Timer]\nOnCalendar=daily\n").unwrap();
+    let fix = fix_of(&home, &around, "timer", "nightly.timer never ran");
+    enable(&fix);
+    is_gone(&home, &around, "timer", "");
+    // A unit whose program is gone is written again under its own name.
+    let written = std::fs::read_to_string(units.join("summarizer.service")).unwrap();
+    let moved = written.replace(env!("CARGO_BIN_EXE_summarizer"), "/gone/summarizer");
+    std::fs::write(units.join("mine.service"), moved).unwrap();
+    let fix = fix_of(&home, &around, "unit", "which is gone");
+    follow(&home, &around, &fix);
+    is_gone(&home, &around, "unit", "which is gone");
+}
+
+/// Wherever a byte of the log's file is another one, either nothing depends on it or it is found,
+/// and `recover` makes a sound home of it again, time after time.
+#[test]
+fn any_byte_of_the_log_may_be_another() {
+    let home = lived_in();
+    let (before, told) = (published(&home), outcomes(&home));
+    let pages = home.read(STORE).len() / 4096;
+    let deep = std::env::var_os("SUMMARIZER_TEST_DEEP").is_some();
+    let step = if deep { 1 } else { 11 };
+    let mut found = 0;
+    for page in (1..pages).step_by(step) {
+        let mut bytes = home.read(STORE);
+        let Some(byte) = bytes.get_mut(page * 4096 + 60) else { break };
+        *byte ^= 0x40;
+        std::fs::write(home.path(STORE), &bytes).unwrap();
+        let wrong = troubles(&home, &[]);
+        let wrong: Vec<_> = wrong.iter().filter(|[check, ..]| check != "digests").collect();
+        if wrong.is_empty() {
+            continue;
+        }
+        found += 1;
+        let named = wrong.iter().all(|[.., fix]| fix == "summarizer recover");
+        assert!(named, "page {page}: {wrong:?}");
+        let report = home.expect(0, &["recover", "--json"]).json();
+        assert_eq!(report["recovered"], true, "page {page}: {report}");
+        assert_eq!(fixes(&home), [], "page {page}");
+        assert_eq!(published(&home), before, "page {page}");
+        assert_eq!(outcomes(&home), told, "page {page}");
+    }
+    assert!(found > 0, "no page mattered");
+}
+
+#[test]
+fn whoever_may_not_and_whoever_has_no_room_is_told_what_to_do() {
+    let home = lived_in();
+    // Nobody may write below a file.
+    let nowhere = home.path("summarizer.toml/home");
+    let nowhere = nowhere.to_str().unwrap();
+    home.expect(3, &["--home", nowhere, "drain"]).says(&["summarizer.toml"]);
+    std::fs::write(home.path("summarizer.toml"), "[retry]\nmax_attemps = 3\n").unwrap();
+    home.expect(3, &["status"])
+        .says(&["did you mean `retry.max_attempts`", "`summarizer config --defaults`"]);
+    home.expect(0, &["config", "--defaults"]).says(&["retry.max_attempts"]);
 }

@@ -19,6 +19,9 @@ use support::process::ProcessHome;
 use support::requests::{ACTIVE, DISABLED, from_repo, lines, request, with};
 use support::running::until;
 
+/// A run of an agent, which is folded into a snapshot.
+const RUN_LOG: &str = include_str!("fixtures/compaction/worked_example.jsonl");
+
 /// A request id that would do harm as markup.
 const EVIL: &str = "<img src=x onerror=document.title='owned'>";
 
@@ -31,7 +34,8 @@ struct Served {
 impl Served {
     fn start() -> Served {
         let home = ProcessHome::new();
-        let settings = "[status]\nhttp = \"127.0.0.1:0\"\n[export]\nmin_interval = \"50 ms\"\n";
+        let settings = "[status]\nhttp = \"127.0.0.1:0\"\n[export]\nmin_interval = \"50 ms\"\n\
+                        [compaction]\nevent_threshold = 6\n";
         std::fs::write(home.path("summarizer.toml"), settings).unwrap();
         let text = "The import failed twice on Monday because the disk was full. Ana moved the \
                     archive to the new volume, and <b>every import</b> has finished since. Next \
@@ -50,13 +54,33 @@ impl Served {
         ));
         home.append(&lines(&requests));
         home.append(b"{\"request_id\":\"<script>document.title='owned'</script>\"}\n");
-        let memo = "buses/digests/L2/tagbag/bag_1/memo.md";
-        std::fs::create_dir_all(home.path(memo).parent().unwrap()).unwrap();
-        let text = "# Week 7\n\n- **imports** work again, see [the note](javascript:alert(1))\n\
-                    - <script>document.title='owned'</script>\n";
-        std::fs::write(home.path(memo), text).unwrap();
+        let selectors = "registry.selectors.v1.jsonl";
+        let known = Path::new(env!("CARGO_MANIFEST_DIR")).join("registry").join(selectors);
+        std::fs::copy(known, home.path("flow_registry").join(selectors)).unwrap();
+        std::fs::create_dir_all(home.path("run/run_logs")).unwrap();
+        std::fs::write(home.path("run/run_logs/agent.jsonl"), RUN_LOG).unwrap();
         std::fs::write(home.path("secret.md"), "a secret").unwrap();
-        let mut service = home.command(&["serve"]).stderr(Stdio::piped()).spawn().unwrap();
+        let served = Served::of(home, "");
+        until("everything is done and shown", || {
+            let days = served.json("/api/days")["days"].clone();
+            served.json("/api/status")["requests"]["open"] == 1
+                && produced(&days) == 3
+                && served.json("/api/runs")["total"] == 1
+        });
+        // Until the newest summaries are published, a build says so and makes nothing.
+        until("the digests are built", || {
+            served.home.run(&["digest", "build"]).exit == Some(0)
+        });
+        served
+    }
+
+    /// A service on a home; with a clock that begins at a moment, if one is named.
+    fn of(home: ProcessHome, now: &str) -> Served {
+        let mut service = home.command(&["serve"]);
+        if !now.is_empty() {
+            service.env("SUMMARIZER_TEST_NOW", now);
+        }
+        let mut service = service.stderr(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(service.stderr.take().unwrap()).lines();
         let address = said
             .find_map(|line| {
@@ -65,12 +89,7 @@ impl Served {
             })
             .unwrap();
         std::thread::spawn(move || said.for_each(drop));
-        let served = Served { home, service, address };
-        until("everything is done and shown", || {
-            let days = served.json("/api/days")["days"].clone();
-            served.json("/api/status")["requests"]["open"] == 1 && produced(&days) == 3
-        });
-        served
+        Served { home, service, address }
     }
 
     fn send(&self, bytes: &[u8]) -> String {
@@ -150,17 +169,26 @@ fn it_answers_what_it_should_and_refuses_the_rest() {
     }
     let head = served.send(format!("HEAD / HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
     assert!(head.starts_with("HTTP/1.1 200 ") && head.ends_with("\r\n\r\n"), "{head}");
-    for path in ["../../../secret.md", "..%2f..%2f..%2fsecret.md", "/etc/passwd", "L2/../../x.md"] {
-        let answer = served.get(&format!("/api/document?kind=digests&path={path}"));
-        assert_eq!(status_of(&answer), 404, "{path}");
+    for path in [
+        "/api/bag?id=bag_1",
+        "/api/bag?id=../../secret.md",
+        "/api/snapshot?run=..%2f..%2fsecret.md",
+        "/api/snapshot?run=nobody",
+        "/api/document?kind=digests&path=secret.md",
+    ] {
+        assert_eq!(status_of(&served.get(path)), 404, "{path}");
     }
-    assert_eq!(status_of(&served.get("/api/document?kind=../run&path=a.md")), 400);
-    std::os::unix::fs::symlink(
-        served.home.path("secret.md"),
-        served.home.path("buses/digests/link.md"),
-    )
-    .unwrap();
-    assert_eq!(status_of(&served.get("/api/document?kind=digests&path=link.md")), 404);
+    // A registry that leads out leads nowhere.
+    let index = served.home.path("buses/index/digest_registry.json");
+    let known = std::fs::read_to_string(&index).unwrap();
+    let bag = served.json("/api/bags")["bags"][0]["bag_id"].as_str().unwrap().to_owned();
+    let of_bag = format!("/api/bag?id={bag}");
+    assert_eq!(served.json(&of_bag)["bag_id"], bag.as_str());
+    std::fs::write(&index, known.replace("digests/L2/", "../digests/L2/")).unwrap();
+    assert_eq!(status_of(&served.get(&of_bag)), 404);
+    std::fs::write(&index, "{").unwrap();
+    assert_eq!(status_of(&served.get("/api/bags")), 503);
+    std::fs::write(&index, known).unwrap();
     // Slow or idle callers take places, not the service; one too many is told so.
     let mut idle: Vec<TcpStream> = Vec::new();
     until("somebody is told to come back", || {
@@ -200,6 +228,32 @@ fn its_numbers_are_those_of_the_commands() {
             assert_eq!(&text[at("start")..at("end")], span["quote"].as_str().unwrap());
         }
     }
+    // Digests and snapshots: the same as the commands tell, a page at a time.
+    let told = served.home.expect(0, &["digest", "list", "--json"]).json();
+    let all = served.json("/api/bags?limit=100");
+    assert_eq!(all["total"].as_u64().unwrap() as usize, told["bags"].as_array().unwrap().len());
+    let (mut paged, mut offset) = (Vec::new(), 0);
+    loop {
+        let page = served.json(&format!("/api/bags?limit=2&offset={offset}"));
+        let rows = page["bags"].as_array().unwrap().clone();
+        if rows.is_empty() {
+            break;
+        }
+        offset += rows.len();
+        paged.extend(rows);
+    }
+    assert_eq!(&json!(paged), &all["bags"]);
+    let bag = served.json(&format!("/api/bag?id={}", all["bags"][0]["bag_id"].as_str().unwrap()));
+    assert_eq!(bag["summaries_total"], bag["counts"]["selected"]);
+    assert!(bag["memo"]["text"].as_str().unwrap().contains("every import"), "{bag}");
+    assert_eq!(served.json("/api/bags?q=no-such-selector")["total"], 0);
+    let snapshot = served.json("/api/snapshot?run=run_demo_01");
+    assert!(snapshot["narrative"].as_str().unwrap().starts_with("# Run run_demo_01"), "{snapshot}");
+    assert_eq!(snapshot["validation"]["status"], "PASS");
+    let limits = &served.json("/api/status")["limits"];
+    assert_eq!((&limits["event_threshold"], &limits["step_fallback"]), (&json!(6), &json!(8)));
+    let spend = served.json("/api/spend");
+    assert_eq!((&spend["days"], &spend["today"]), (&json!([]), &told_today(&served)));
     let metrics = served.body("/metrics");
     for line in metrics.lines().filter(|line| !line.starts_with('#')) {
         let (name, value) = line.rsplit_once(' ').unwrap();
@@ -215,6 +269,60 @@ fn its_numbers_are_those_of_the_commands() {
     ] {
         assert!(metrics.lines().any(|found| found == line), "{line} is missing in\n{metrics}");
     }
+}
+
+fn told_today(served: &Served) -> Value {
+    served.home.expect(0, &["status", "--json"]).json()["today"].clone()
+}
+
+/// What models cost is told by day and beside the limit, also what was spent before the start.
+#[test]
+fn it_tells_what_was_spent_on_which_day() {
+    let home = ProcessHome::new();
+    let script = home.path("model.sh");
+    let answer = "{\"text\":\"It failed twice.\",\"usage\":{\"input_tokens\":1000,\"output_tokens\":500}}";
+    std::fs::write(&script, format!("#!/bin/sh\ncat > /dev/null\nprintf '%s' '{answer}'\n")).unwrap();
+    let settings = format!(
+        "[status]\nhttp = \"127.0.0.1:0\"\n[budget]\nmax_cost_per_day = 40\n[provider]\n\
+         default = \"script\"\n[provider.script]\nkind = \"command\"\nprice_in = 1000\n\
+         price_out = 2000\ncommand = [\"/bin/sh\", \"{}\"]\n",
+        script.display()
+    );
+    std::fs::write(home.path("summarizer.toml"), settings).unwrap();
+    for (id, now) in [("a", "2026-03-01T10:00:00Z"), ("b", "2026-03-02T10:00:00Z")] {
+        home.note(&format!("{id}.txt"), "It failed twice on Monday. It works again since.");
+        home.append(&lines(&[with(request(id, ACTIVE, json!({})), "idempotency_key", id)]));
+        let mut drain = home.command(&["drain"]);
+        assert!(drain.env("SUMMARIZER_TEST_NOW", now).status().unwrap().success());
+    }
+    home.note("c.txt", "It failed twice on Monday. It works again since.");
+    home.append(&lines(&[request("c", ACTIVE, json!({}))]));
+    let served = Served::of(home, "2026-03-02T11:00:00Z+");
+    until("what was spent is told", || {
+        let spend = served.json("/api/spend");
+        let calls = |day: usize| spend["days"][day]["calls"].as_u64().unwrap_or(0);
+        spend["whole"] == true && calls(1) > 0 && calls(0) == 2 * calls(1)
+    });
+    let spend = served.json("/api/spend");
+    assert_eq!((&spend["today"], &spend["limits"]["cost_per_day"]), (&json!("2026-03-02"), &json!(40.0)));
+    let days = spend["days"].as_array().unwrap();
+    let named: Vec<&str> = days.iter().map(|day| day["day"].as_str().unwrap()).collect();
+    assert_eq!(named, ["2026-03-02", "2026-03-01"]);
+    // The log says what today cost, and the page says the same.
+    let today = &served.json("/api/status")["charged"]["providers"]["script"];
+    for name in ["cost", "calls", "input_tokens", "output_tokens"] {
+        assert_eq!(&days[0][name], &today[name], "{name}");
+        assert_eq!(&days[0]["providers"]["script"][name], &today[name], "{name}");
+    }
+    let cost = format!("{:.2} of 40.00", days[0]["cost"].as_f64().unwrap());
+    let Some(browser) = Browser::found() else { return };
+    let url = format!("http://{}/#/providers", served.address);
+    let wanted = ["Spend today", cost.as_str(), "2026-03-01", "Recent days"];
+    let document = browser.shows(&url, |document| wanted.iter().all(|words| document.contains(words)));
+    for words in wanted {
+        assert!(document.contains(words), "{words} is missing in\n{document}");
+    }
+    browser.pictures("spend", &url);
 }
 
 /// Everything is asked for again and again while requests pour in: each answer is whole and in order.
@@ -325,6 +433,25 @@ impl Browser {
         Some(String::from_utf8_lossy(&ended.stdout).into_owned())
     }
 
+    /// Keeps pictures of a view where they are wanted.
+    fn pictures(&self, name: &str, url: &str) {
+        let Some(folder) = std::env::var_os("SUMMARIZER_SCREENSHOTS") else { return };
+        for (scheme, setting) in [("light", "1"), ("dark", "0")] {
+            for (width, size) in [("wide", "1280,900"), ("narrow", "500,1000")] {
+                let file = Path::new(&folder).join(format!("{name}-{scheme}-{width}.png"));
+                let arguments = [
+                    format!("--blink-settings=preferredColorScheme={setting}"),
+                    format!("--window-size={size}"),
+                    format!("--screenshot={}", file.display()),
+                    url.to_owned(),
+                ];
+                let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+                self.run(&arguments);
+                assert!(file.exists(), "{}", file.display());
+            }
+        }
+    }
+
     /// The document of a page once it shows something. A machine that is slow lets the browser
     /// give its picture before the page has got its answers, so it is asked again for a while.
     fn shows(&self, url: &str, shows: impl Fn(&str) -> bool) -> String {
@@ -348,7 +475,9 @@ fn a_real_browser_shows_every_view_and_runs_nothing_else() {
     });
     let explained = served.json("/api/explain?id=import-report");
     let summary = format!("#/summary/{}", explained["summary_id"].as_str().unwrap());
-    let views: [(&str, &str, &[&str]); 9] = [
+    let first = served.json("/api/bags?q=overview.daily")["bags"][0]["bag_id"].clone();
+    let digest = format!("#/digest/{}", first.as_str().unwrap());
+    let views: [(&str, &str, &[&str]); 12] = [
         (
             "overview",
             "#/overview",
@@ -367,10 +496,17 @@ fn a_real_browser_shows_every_view_and_runs_nothing_else() {
             &summary,
             &["class=\"s0\"", "import-report.txt", "&lt;b&gt;every import&lt;/b&gt;"],
         ),
+        ("digests", "#/digests", &["overview.daily", "cohort", "3 summaries"]),
         (
             "digest",
-            "#/digests?path=L2/tagbag/bag_1/memo.md",
-            &["Week 7", "<strong>imports</strong>", "&lt;script&gt;"],
+            &digest,
+            &["Timeline", "<strong>", "&lt;b&gt;every import&lt;/b&gt;", "href=\"#/summary/sum_"],
+        ),
+        ("compaction", "#/compaction", &["6 counted events", "run_demo_01", "checks passed"]),
+        (
+            "run",
+            "#/run/run_demo_01",
+            &["Verified claims", "verified of", "objective unchanged", "<h2>"],
         ),
         (
             "quarantine",
@@ -397,20 +533,6 @@ fn a_real_browser_shows_every_view_and_runs_nothing_else() {
         assert!(titled.contains("<title>summarizer</title>"), "{name}: something ran");
         assert!(!document.contains("javascript:alert(1)\" href"), "{name}");
         assert!(!document.contains("class=\"error\""), "{name}: an error is shown\n{document}");
-        let Some(folder) = std::env::var_os("SUMMARIZER_SCREENSHOTS") else { continue };
-        for (scheme, setting) in [("light", "1"), ("dark", "0")] {
-            for (width, size) in [("wide", "1280,900"), ("narrow", "500,1000")] {
-                let file = Path::new(&folder).join(format!("{name}-{scheme}-{width}.png"));
-                let arguments = [
-                    format!("--blink-settings=preferredColorScheme={setting}"),
-                    format!("--window-size={size}"),
-                    format!("--screenshot={}", file.display()),
-                    url.clone(),
-                ];
-                let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-                browser.run(&arguments);
-                assert!(file.exists(), "{}", file.display());
-            }
-        }
+        browser.pictures(name, &url);
     }
 }

@@ -118,3 +118,28 @@ fn a_unit_is_shown_written_and_accepted() {
         let _ = writeln!(std::io::stderr().lock(), "!! {told}");
     }
 }
+
+#[test]
+fn each_home_has_a_unit_of_its_own_and_takes_away_only_that() {
+    let (home, other) = (ProcessHome::new(), ProcessHome::new());
+    let config = home.path("config");
+    let run = |of: &ProcessHome, exit: i32, args: &[&str]| {
+        let ran = Ran::of(of.command(args).env("XDG_CONFIG_HOME", &config).output().unwrap());
+        assert_eq!(ran.exit, Some(exit), "{args:?}\n{}\n{}", ran.out, ran.err);
+        ran
+    };
+    let (install, uninstall) =
+        (["service", "install", "--user"], ["service", "uninstall", "--user"]);
+    run(&home, 0, &install);
+    // Again is fine; from another home it would take the first one's place.
+    run(&home, 0, &install);
+    let unit = config.join("systemd/user/summarizer.service");
+    let written = std::fs::read(&unit).unwrap();
+    run(&other, 2, &install).says(&["serves another home", "--name summarizer-"]);
+    run(&other, 2, &uninstall).says(&["serves another home"]);
+    assert_eq!(std::fs::read(&unit).unwrap(), written);
+    run(&other, 0, &["service", "install", "--user", "--name", "second"]);
+    run(&home, 0, &uninstall).says(&["systemctl --user disable --now summarizer"]);
+    assert!(!unit.exists() && config.join("systemd/user/second.service").exists());
+    run(&home, 5, &uninstall).says(&["there is no unit"]);
+}

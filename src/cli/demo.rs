@@ -340,7 +340,7 @@ impl Shown {
             .filter(|ack: &Value| ack["status"] != "accepted")
             .collect();
         acks.sort_by_key(|ack| ack["line"].as_u64());
-        let unreadable = |error: &dyn std::error::Error| {
+        let unreadable = |error: &(dyn std::error::Error + 'static)| {
             Failure::new(Exit::Storage, "cannot read the summaries").because(error)
         };
         let mut texts: BTreeMap<String, String> = BTreeMap::new();

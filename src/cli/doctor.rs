@@ -3,25 +3,28 @@
 mod digests;
 mod surroundings;
 
-use std::ops::ControlFlow;
-use std::path::Path;
+use std::error::Error;
 
 use clap::Args;
 use serde::Serialize;
 
-use super::failure::{Exit, Failure};
-use super::replay::is_damage;
+use super::failure::{Exit, Failure, Trouble};
+use super::queue::rewritten;
 use super::session::{Held, load_config, load_registry, lost_log};
 use super::{Context, ui};
 use crate::contract::ids::Seq;
+use crate::log::Reader;
 use crate::registry::{Registry, label};
-use crate::replay::{Compare, Until, compare_files, rebuild};
-use crate::seam::position::{describe_change, verify_prefix};
+use crate::replay::{Compare, Until, compare_files, compare_snapshots, rebuild};
+use crate::seam::position::{Change, describe_change};
 use crate::service::control::{Answer, ControlClient, Question};
 use crate::service::home::Home;
 use crate::service::mark::QueueMark;
+use crate::service::runs::described;
 use crate::service::summaries::Summaries;
-use crate::verify::{Options, verify_tree};
+use crate::state::Status;
+use crate::state::event::PauseCause;
+use crate::verify::{Options, Report, verify_tree};
 
 /// A backlog of this many bytes is worth a word.
 const BACKLOG_BYTES: u64 = 64 << 20;
@@ -66,6 +69,36 @@ impl Findings {
     fn wrong(&mut self, check: &'static str, what: impl Into<String>, fix: &str) {
         self.add(check, Verdict::Wrong, what, fix);
     }
+
+    /// Something could not be looked at. What lies beneath has its own way out; the other one is
+    /// for what is none of that.
+    fn failed(&mut self, check: &'static str, error: &(dyn Error + 'static), otherwise: &str) {
+        let fix = match Trouble::of(error) {
+            Some(trouble) => way_out(trouble),
+            None => otherwise,
+        };
+        self.wrong(check, described(error), fix);
+    }
+
+    fn refused(&mut self, check: &'static str, failure: &Failure) {
+        let advice = failure.advice();
+        let fix = match failure.trouble() {
+            Some(trouble) => way_out(trouble),
+            None => advice.as_deref().unwrap_or("summarizer recover"),
+        };
+        self.wrong(check, said(failure), fix);
+    }
+}
+
+/// The command that helps, whatever failed.
+fn way_out(trouble: Trouble) -> &'static str {
+    match trouble {
+        Trouble::Damage => "summarizer recover",
+        Trouble::Permission => {
+            "run summarizer as the owner of the home's files, or chown -R USER HOME"
+        }
+        Trouble::Full => "free some space, then summarizer drain",
+    }
 }
 
 impl DoctorArgs {
@@ -85,20 +118,27 @@ impl DoctorArgs {
     fn look(&self, context: &Context, findings: &mut Findings) {
         let config = match load_config(context) {
             Ok(config) => config,
+            Err(failure) if failure.trouble().is_some() => {
+                return findings.refused("configuration", &failure);
+            }
             Err(failure) => {
-                let fix = "correct summarizer.toml; `summarizer config` lists the keys";
+                let fix = "correct summarizer.toml; `summarizer config --defaults` lists the keys";
                 return findings.wrong("configuration", said(&failure), fix);
             }
         };
         findings.fine("configuration", "reads");
         surroundings::look_at_zone(&config, findings);
-        match load_registry(context) {
+        let registry = load_registry(context);
+        match &registry {
             Ok(registry) => {
-                findings.fine("registry", format!("{} flow records", registry.records().len()));
-                look_at_packs(context, &registry, findings);
+                let records = ui::count(registry.records().len(), "flow record");
+                findings.fine("registry", records);
+                look_at_packs(context, registry, findings);
             }
             Err(failure) => {
-                findings.wrong("registry", said(&failure), "summarizer registry check");
+                let line = "correct that line, or take the file away: without it the embedded \
+                            registry is used";
+                findings.wrong("registry", said(failure), line);
             }
         }
         let home = Home::new(&context.home, &config);
@@ -117,22 +157,27 @@ impl DoctorArgs {
                 let fix = "summarizer init, then summarizer submit and summarizer drain";
                 return findings.add("log", Verdict::Notice, what, fix);
             }
-            Err(error) => return findings.wrong("log", error.to_string(), "check the permissions"),
+            Err(error) => return findings.failed("log", &error, "check the permissions"),
+        }
+        if registry.is_err() {
+            // No command opens the home with it; what is in there is another question.
+            return findings.add("log", Verdict::Notice, "not looked at: the registry first", "");
         }
         match Held::take(context, false) {
             Ok(Some(held)) => self.look_within(context, held, findings),
             Ok(None) => look_beside(&home, findings),
-            Err(failure) => {
-                findings.wrong("log", said(&failure), "summarizer recover");
-            }
+            Err(failure) => findings.refused("log", &failure),
         }
     }
 
     fn look_within(&self, context: &Context, held: Held, findings: &mut Findings) {
         let log = held.engine.log();
         let (head, _) = log.head();
-        findings.fine("log", format!("{} events, checkpoint at {}", head, log.applied()));
-        surroundings::look_at_clock(context, log, self.deep, findings);
+        let events = ui::count(head.0, "event");
+        findings.fine("log", format!("{events}, checkpoint at {}", log.applied()));
+        // Nothing that is read from a damaged log would tell more than that.
+        let deep = self.deep && chain_holds(log, findings);
+        surroundings::look_at_clock(context, log, deep, findings);
         for mutation in held.flows.read().mutations(held.engine.state().flows()) {
             let fix =
                 "give the changed pack a new version, or restore it: summarizer registry check";
@@ -140,7 +185,8 @@ impl DoctorArgs {
         }
         let due = held.engine.state().ready_count();
         if due > 0 && held.engine.state().paused().is_empty() {
-            let what = format!("{due} requests may run and nobody runs them");
+            let due = ui::count(due, "request");
+            let what = format!("{due} may run and nobody does that");
             findings.add(
                 "requests",
                 Verdict::Notice,
@@ -153,102 +199,94 @@ impl DoctorArgs {
             findings.add("last run", Verdict::Notice, what, "summarizer drain");
         }
         for cause in held.engine.state().paused() {
-            let what = format!("intake is paused ({cause:?})");
-            findings.add("intake", Verdict::Notice, what, "summarizer resume");
+            let (what, fix) = match cause {
+                PauseCause::Operator => ("intake is paused by order", "summarizer resume"),
+                PauseCause::OpenRequests => (
+                    "intake is paused: there are as many open requests as may be",
+                    "summarizer drain; commit.max_open_requests is the limit",
+                ),
+                PauseCause::DiskSpace => (
+                    "intake was paused for want of space; with room it goes on by itself",
+                    "free some space, then summarizer drain",
+                ),
+            };
+            findings.add("intake", Verdict::Notice, what, fix);
         }
         if let Some((_, open)) = held.engine.state().open_from(Seq(0)).next() {
-            let what = format!(
-                "{} open requests, the oldest taken at {}",
-                held.engine.state().open_count(),
-                open.row.taken_at
-            );
+            let many = ui::count(held.engine.state().open_count(), "open request");
+            let what = format!("{many}, the oldest taken at {}", open.row.taken_at);
             findings.fine("requests", what);
         }
-        self.look_at_queue(context, &held, findings);
+        look_at_queue(context, &held, deep, findings);
+        look_for_summaries(context, &held, findings);
         digests::look_at_digests(context, &held, findings);
-        if self.deep {
-            let verified = log.verify(Seq(1), None, &mut |_| {});
-            match verified {
-                Ok(report) => {
-                    findings.fine("hash chain", format!("{} records intact", report.records));
-                }
-                Err(error) if is_damage(&error) => {
-                    let fix = "summarizer recover";
-                    findings.wrong("hash chain", error.to_string(), fix);
-                }
-                Err(error) => findings.wrong("hash chain", error.to_string(), "try again"),
-            }
+        if deep {
             look_at_projections(context, &held, findings);
             digests::compare_digests(context, &held, findings);
         }
         if let Err(failure) = held.close() {
-            findings.wrong("log", said(&failure), "check the disk");
+            findings.refused("log", &failure);
         }
     }
+}
 
-    fn look_at_queue(&self, context: &Context, held: &Held, findings: &mut Findings) {
-        let disk = &context.machine.disk;
-        let queue = &held.home.queue;
-        let mark = match QueueMark::decode(&held.engine.log().mark()) {
-            Ok(mark) => mark,
-            Err(error) => return findings.wrong("queue", error.to_string(), "report this"),
-        };
-        match describe_change(disk, queue, &mark.position) {
-            Ok(None) => {}
-            Ok(Some(change)) => {
-                let fix = "summarizer queue adopt";
-                return findings.wrong("queue", format!("the queue file {change}"), fix);
-            }
-            Err(error) => return findings.wrong("queue", error.to_string(), "check the file"),
+/// The hash chain, from its first record on.
+fn chain_holds(log: &Reader, findings: &mut Findings) -> bool {
+    match log.verify(Seq(1), None, &mut |_| {}) {
+        Ok(report) => {
+            let records = ui::count(report.records, "record");
+            findings.fine("hash chain", format!("{records} intact"));
+            true
         }
-        let length = disk.stat(queue).ok().flatten().map_or(0, |stat| stat.len);
-        let behind = length.saturating_sub(mark.position.offset);
-        if behind > BACKLOG_BYTES {
-            let what = format!("{behind} bytes are not taken in yet");
-            findings.add("queue", Verdict::Notice, what, "summarizer drain, or see `status`");
-        } else {
-            findings.fine(
-                "queue",
-                format!("{} lines consumed, {behind} bytes behind", mark.position.lines),
-            );
-        }
-        if self.deep {
-            self.look_at_prefix(context, held, queue, findings);
+        Err(error) => {
+            findings.failed("hash chain", &error, "try again");
+            false
         }
     }
+}
 
-    fn look_at_prefix(
-        &self,
-        context: &Context,
-        held: &Held,
-        queue: &Path,
-        findings: &mut Findings,
-    ) {
-        let mut batches = Vec::new();
-        let read = held.engine.log().marks(&mut |_, bytes| {
-            if let Ok(mark) = QueueMark::decode(bytes)
-                && let Some(consumed) = mark.consumed
-            {
-                // An adoption starts a new chain.
-                if consumed.start == 0 {
-                    batches.clear();
+fn look_at_queue(context: &Context, held: &Held, deep: bool, findings: &mut Findings) {
+    let disk = &context.machine.disk;
+    let queue = &held.home.queue;
+    let mark = match QueueMark::decode(&held.engine.log().mark()) {
+        Ok(mark) => mark,
+        Err(error) => return findings.wrong("queue", error.to_string(), "report this"),
+    };
+    match describe_change(disk, queue, &mark.position) {
+        Ok(None) => {}
+        Ok(Some(change)) => {
+            let fix = match change {
+                Change::Replaced { same_bytes: true } => {
+                    "summarizer queue adopt --from same-offset"
                 }
-                batches.push(consumed);
-            }
-            ControlFlow::Continue(())
-        });
-        let checked = match read {
-            Ok(()) => verify_prefix(&context.machine.disk, queue, &batches),
-            Err(error) => return findings.wrong("queue", error.to_string(), "try again"),
-        };
-        match checked {
-            Ok(None) => findings.fine("queue prefix", format!("{} batches intact", batches.len())),
-            Ok(Some(bad)) => {
-                let what = format!("bytes {} to {} were rewritten", bad.start, bad.end);
-                findings.wrong("queue prefix", what, "summarizer queue adopt");
-            }
-            Err(error) => findings.wrong("queue prefix", error.to_string(), "check the file"),
+                _ => "summarizer queue adopt",
+            };
+            return findings.wrong("queue", format!("the queue file {change}"), fix);
         }
+        Err(error) => return findings.failed("queue", &error, "check the file"),
+    }
+    let length = disk.stat(queue).ok().flatten().map_or(0, |stat| stat.len);
+    let behind = length.saturating_sub(mark.position.offset);
+    if behind > BACKLOG_BYTES {
+        let what = format!("{} are not taken in yet", ui::count(behind, "byte"));
+        findings.add("queue", Verdict::Notice, what, "summarizer drain, or see `status`");
+    } else {
+        let lines = ui::count(mark.position.lines, "line");
+        let behind = ui::count(behind, "byte");
+        findings.fine("queue", format!("{lines} consumed, {behind} behind"));
+    }
+    if !deep {
+        return;
+    }
+    match rewritten(context, held, queue) {
+        Ok((batches, None)) => {
+            findings.fine("queue prefix", format!("{} intact", ui::count(batches, "batch")));
+        }
+        Ok((_, Some(bad))) => {
+            let what = format!("bytes {} to {} were rewritten", bad.start, bad.end);
+            findings.wrong("queue prefix", what, "summarizer queue adopt");
+        }
+        Err(failure) => findings.refused("queue prefix", &failure),
     }
 }
 
@@ -257,8 +295,27 @@ fn look_at_packs(context: &Context, registry: &Registry, findings: &mut Findings
     for record in registry.records() {
         if let Err(error) = registry.verified_files(context.machine.disk.as_ref(), record) {
             let what = format!("{}: {error}", label(&record.flow_id, record.variant.as_deref()));
-            findings.wrong("registry", what, "summarizer registry check");
+            let name = &record.flow_id;
+            let fix = format!(
+                "restore the files, or give the changed pack an id of its own: summarizer registry \
+                 add FOLDER --flow-id {name}.mine"
+            );
+            findings.wrong("registry", what, &fix);
         }
+    }
+}
+
+/// Published summaries that are gone as a whole.
+fn look_for_summaries(context: &Context, held: &Held, findings: &mut Findings) {
+    let produced = held.engine.state().totals().by_status.get(&Status::Completed);
+    let folder = held.home.buses.join("summaries/manifest");
+    match context.machine.disk.stat(&folder) {
+        Ok(None) if produced.is_some_and(|count| *count > 0) => {
+            let what = "requests completed, and buses/summaries is gone";
+            findings.wrong("summaries", what, "summarizer export --repair");
+        }
+        Ok(_) => {}
+        Err(error) => findings.failed("summaries", &error, "check the file"),
     }
 }
 
@@ -272,45 +329,54 @@ fn look_at_projections(context: &Context, held: &Held, findings: &mut Findings) 
                 findings.wrong("tables", difference.clone(), "summarizer recover");
             }
         },
-        Err(error) => findings.wrong("tables", error.to_string(), "summarizer recover"),
+        Err(error) => findings.failed("tables", &error, "summarizer recover"),
     }
-    let (acks, quarantine) = (held.home.acks(), held.home.quarantine());
-    match compare_files(log, disk, &acks, &quarantine, true) {
-        Ok(differences) if differences.is_empty() => {
-            findings.fine("acks", "what the log leads to");
-        }
-        Ok(differences) => {
-            let fix = format!(
-                "rm {} {} && summarizer status: the log writes them again",
-                acks.display(),
-                quarantine.display()
-            );
-            findings.wrong("acks", differences.join("; "), &fix);
-        }
-        Err(error) => findings.wrong("acks", error.to_string(), "check the permissions"),
-    }
-    let missing = Summaries::missing(disk, &held.home.buses, log);
     let fix = "summarizer export --repair";
-    match missing {
+    let (acks, quarantine) = (held.home.acks(), held.home.quarantine());
+    let files = [
+        ("acks", compare_files(log, disk, &acks, &quarantine, true)),
+        ("snapshots", compare_snapshots(log, disk, &held.home.snapshots())),
+    ];
+    for (check, compared) in files {
+        match compared {
+            Ok(differences) if differences.is_empty() => {
+                findings.fine(check, "what the log leads to");
+            }
+            Ok(differences) => findings.wrong(check, differences.join("; "), fix),
+            Err(error) => findings.failed(check, &error, "check the permissions"),
+        }
+    }
+    match Summaries::missing(disk, &held.home.buses, log) {
         Ok(missing) if missing.is_empty() => {}
         Ok(missing) => findings.wrong("summaries", format!("missing: {}", missing.join(", ")), fix),
-        Err(error) => findings.wrong("summaries", error.to_string(), fix),
+        Err(error) => findings.failed("summaries", &error, fix),
     }
     let options = Options { threads: 1, sources: false };
     match verify_tree(disk, &held.home.buses, options, &|_| {}) {
-        Ok(report) => match report.violations.first() {
-            None => findings.fine("buses", format!("{} files verified", report.files)),
-            Some(first) => {
-                let what = format!(
-                    "{} violations, the first in {}: {}",
-                    report.violations_total, first.file, first.message
-                );
-                let ours = first.file.starts_with("summaries/");
-                let fix = if ours { fix } else { "summarizer verify lists them all" };
-                findings.wrong("buses", what, fix);
-            }
-        },
-        Err(error) => findings.wrong("buses", error.to_string(), "check the permissions"),
+        Ok(report) => look_at_violations(&report, findings),
+        Err(error) => findings.failed("buses", &error, "check the permissions"),
+    }
+}
+
+/// What is ours is written again from the log; what is upstream's only its producer has.
+fn look_at_violations(report: &Report, findings: &mut Findings) {
+    let ours = |file: &str| {
+        ["summaries", "digests", "index", "artifacts", "run_records"]
+            .iter()
+            .any(|folder| file.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')))
+    };
+    if report.violations.is_empty() {
+        return findings.fine("buses", format!("{} verified", ui::count(report.files, "file")));
+    }
+    let (of_us, of_others): (Vec<_>, Vec<_>) =
+        report.violations.iter().partition(|violation| ours(&violation.file));
+    let others =
+        "let its producer publish that again, or import it again; summarizer verify lists them all";
+    for (violations, fix) in [(of_us, "summarizer export --repair"), (of_others, others)] {
+        let Some(first) = violations.first() else { continue };
+        let many = ui::count(violations.len(), "violation");
+        let what = format!("{many}, the first in {}: {}", first.file, first.message);
+        findings.wrong("buses", what, fix);
     }
 }
 

@@ -3,6 +3,10 @@
 
 use std::error::Error;
 use std::fmt::Write as _;
+use std::io;
+
+use crate::log::LogError;
+use crate::log::checkpoint::RestoreError;
 
 /// The exit codes, documented in `--help` and the man page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +30,79 @@ pub enum Exit {
     Bug = 70,
 }
 
+/// What lies beneath a failure, as far as somebody can do something about it whatever was tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// The log is not what was written.
+    Damage,
+    /// The system does not let this user.
+    Permission,
+    /// No room is left.
+    Full,
+}
+
+impl Trouble {
+    /// What an error and its causes come down to.
+    pub fn of(error: &(dyn Error + 'static)) -> Option<Trouble> {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            if let Some(error) = error.downcast_ref::<LogError>() {
+                if is_damage(error) {
+                    return Some(Trouble::Damage);
+                }
+                if error.is_full() {
+                    return Some(Trouble::Full);
+                }
+            }
+            match error.downcast_ref() {
+                Some(RestoreError::Codec(_)) => return Some(Trouble::Damage),
+                // It shows what it holds as itself, and so hides it from whoever asks for causes.
+                Some(RestoreError::Log(log)) => return Trouble::of(log),
+                None => {}
+            }
+            let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+            match kind {
+                Some(io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem) => {
+                    return Some(Trouble::Permission);
+                }
+                Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
+                    return Some(Trouble::Full);
+                }
+                _ => {}
+            }
+            next = error.source();
+        }
+        None
+    }
+
+    /// What to do about it.
+    pub fn hint(self) -> &'static str {
+        match self {
+            Trouble::Damage => {
+                "nothing was changed; `summarizer recover` makes it again from its own records, the \
+                 queue, the acks and the published summaries"
+            }
+            Trouble::Permission => {
+                "this user may not do that: run it as the owner of these files (`ls -l` names them), \
+                 or `chown -R USER HOME`"
+            }
+            Trouble::Full => "free some space and start again; nothing that was accepted is lost",
+        }
+    }
+}
+
+/// A log whose bytes are not what was written, or that is none.
+pub fn is_damage(error: &LogError) -> bool {
+    match error {
+        LogError::Damaged { .. } | LogError::Corrupt(_) | LogError::NotAStore(_) => true,
+        // A file that ends where the engine counts on more of it; a disk that fails says otherwise.
+        LogError::Io { source, .. } => {
+            matches!(source.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::Other)
+        }
+        _ => false,
+    }
+}
+
 /// A command that could not do its work.
 #[derive(Debug)]
 pub struct Failure {
@@ -34,16 +111,18 @@ pub struct Failure {
     what: String,
     causes: Vec<String>,
     hint: Option<String>,
+    trouble: Option<Trouble>,
 }
 
 impl Failure {
     /// A failure that says what could not be done.
     pub fn new(exit: Exit, what: impl Into<String>) -> Failure {
-        Failure { exit, what: what.into(), causes: Vec::new(), hint: None }
+        Failure { exit, what: what.into(), causes: Vec::new(), hint: None, trouble: None }
     }
 
     /// Adds an error and its own causes.
-    pub fn because(mut self, error: &(dyn Error + '_)) -> Failure {
+    pub fn because(mut self, error: &(dyn Error + 'static)) -> Failure {
+        self.trouble = self.trouble.or_else(|| Trouble::of(error));
         let mut next = Some(error);
         while let Some(error) = next {
             let text = error.to_string();
@@ -62,13 +141,30 @@ impl Failure {
         self
     }
 
+    /// What lies beneath it.
+    pub fn trouble(&self) -> Option<Trouble> {
+        self.trouble
+    }
+
+    /// What to do: about what lies beneath, then about what was tried.
+    pub fn advice(&self) -> Option<String> {
+        let beneath = self.trouble.map(Trouble::hint);
+        match (beneath, self.hint.as_deref()) {
+            (Some(beneath), None) => Some(beneath.to_owned()),
+            (Some(beneath), Some(hint)) if self.trouble != Some(Trouble::Damage) => {
+                Some(format!("{beneath}; {hint}"))
+            }
+            (_, hint) => hint.map(str::to_owned),
+        }
+    }
+
     /// The failure for people.
     pub fn render(&self) -> String {
         let mut text = format!("{} {}", super::ui::red("error:"), self.what);
         for cause in &self.causes {
             let _ = write!(text, "\n  caused by: {cause}");
         }
-        if let Some(hint) = &self.hint {
+        if let Some(hint) = self.advice() {
             let _ = write!(text, "\n  {} {hint}", super::ui::bold("hint:"));
         }
         text
@@ -84,7 +180,7 @@ impl Failure {
     /// The failure for programs.
     pub fn to_json(&self) -> serde_json::Value {
         serde_json::json!({
-            "error": self.what, "caused_by": self.causes, "hint": self.hint, "exit": self.exit as u8,
+            "error": self.what, "caused_by": self.causes, "hint": self.advice(), "exit": self.exit as u8,
         })
     }
 }
@@ -107,5 +203,18 @@ mod tests {
             serde_json::json!({"error": "cannot start", "caused_by": ["read the file", "disk on fire"], "hint": "put it out", "exit": 6})
         );
         assert!(failure.render().ends_with("put it out"));
+    }
+
+    #[test]
+    fn what_lies_beneath_is_told_whatever_was_tried() {
+        let denied = || Outer(std::io::ErrorKind::PermissionDenied.into());
+        let failure = Failure::new(Exit::Storage, "cannot start").because(&denied());
+        assert_eq!(failure.trouble(), Some(Trouble::Permission));
+        assert!(failure.render().contains("chown -R"), "{}", failure.render());
+        let failure = failure.hint("then go on");
+        assert!(failure.render().ends_with("; then go on"), "{}", failure.render());
+        let damaged = LogError::NotAStore("it is empty".to_owned());
+        let failure = Failure::new(Exit::Storage, "cannot start").because(&damaged);
+        assert!(failure.render().contains("`summarizer recover`"), "{}", failure.render());
     }
 }

@@ -146,7 +146,7 @@ impl RunArgs {
 
     fn pack(&self, context: &Context) -> Result<LoadedPack, Failure> {
         let disk = &*context.machine.disk;
-        let unusable = |error: &dyn std::error::Error| {
+        let unusable = |error: &(dyn std::error::Error + 'static)| {
             Failure::new(Exit::Config, format!("the pack of {} cannot be used", self.flow_id))
                 .because(error)
         };

@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::failure::{Exit, Failure};
-use super::session::load_config;
+use super::session::{default_config, load_config};
 use super::{Context, ui};
 use crate::config::Config;
 use crate::registry::embedded_files;
@@ -20,7 +20,11 @@ pub struct InitArgs {
 
 /// Print the settings in force and where each came from
 #[derive(Debug, Args)]
-pub struct ConfigArgs {}
+pub struct ConfigArgs {
+    /// Every key with its default, whatever the file and the environment say
+    #[arg(long)]
+    defaults: bool,
+}
 
 impl InitArgs {
     /// Runs the command.
@@ -68,7 +72,10 @@ impl InitArgs {
 impl ConfigArgs {
     /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
-        let config = load_config(context)?;
+        let config = match self.defaults {
+            true => default_config()?,
+            false => load_config(context)?,
+        };
         if context.ui.json {
             let settings: Vec<_> = config
                 .settings()

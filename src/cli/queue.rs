@@ -1,12 +1,17 @@
 //! `queue adopt`: go on after the queue file was deliberately rewritten or replaced.
 
+use std::ops::ControlFlow;
+use std::path::Path;
+
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 
 use super::Context;
 use super::failure::{Exit, Failure};
-use super::session::{Held, engine_failed, held_by_another};
-use crate::seam::position::{AdoptAt, adopt_position, describe_change};
+use super::session::{Held, engine_failed, held_by_another, log_failed};
+use crate::seam::position::{
+    AdoptAt, ConsumedBatch, adopt_position, describe_change, verify_prefix,
+};
 use crate::service::engine::CheckpointWhen;
 use crate::service::mark::QueueMark;
 use crate::state::event::Event;
@@ -52,17 +57,51 @@ impl QueueArgs {
     }
 }
 
+/// How many batches the log consumed, and the first whose bytes are others now.
+pub fn rewritten(
+    context: &Context,
+    held: &Held,
+    queue: &Path,
+) -> Result<(usize, Option<ConsumedBatch>), Failure> {
+    let mut batches = Vec::new();
+    let read = held.engine.log().marks(&mut |_, bytes| {
+        if let Ok(mark) = QueueMark::decode(bytes)
+            && let Some(consumed) = mark.consumed
+        {
+            // An adoption starts a new chain.
+            if consumed.start == 0 {
+                batches.clear();
+            }
+            batches.push(consumed);
+        }
+        ControlFlow::Continue(())
+    });
+    read.map_err(|error| log_failed(&error))?;
+    let bad = verify_prefix(&context.machine.disk, queue, &batches).map_err(|error| {
+        Failure::new(Exit::Input, "cannot look at the queue").because(&error)
+    })?;
+    Ok((batches.len(), bad))
+}
+
 fn adopt(context: &Context, held: &mut Held, from: From, dry_run: bool) -> Result<Exit, Failure> {
     let disk = &context.machine.disk;
     let queue = &held.home.queue;
-    let failed = |error: &dyn std::error::Error| {
+    let failed = |error: &(dyn std::error::Error + 'static)| {
         Failure::new(Exit::Input, "cannot look at the queue").because(error)
     };
     let old = QueueMark::decode(&held.engine.log().mark()).map_err(|error| failed(&error))?;
     let change = describe_change(disk, queue, &old.position).map_err(|error| failed(&error))?;
-    let Some(change) = change else {
-        context.ui.talk("the consumed part of the queue is unchanged; there is nothing to adopt");
-        return Ok(Exit::Done);
+    // What lies between both ends of it is looked at only when somebody asks.
+    let change = match change {
+        Some(change) => change.to_string(),
+        None => match rewritten(context, held, queue)? {
+            (_, Some(bad)) => format!("was rewritten: bytes {} to {}", bad.start, bad.end),
+            (_, None) => {
+                let what = "the consumed part of the queue is unchanged; there is nothing to adopt";
+                context.ui.talk(what);
+                return Ok(Exit::Done);
+            }
+        },
     };
     let at = match from {
         From::Start => AdoptAt::Start,
@@ -71,13 +110,13 @@ fn adopt(context: &Context, held: &mut Held, from: From, dry_run: bool) -> Resul
     };
     let adopted = adopt_position(disk, queue, &old.position, at).map_err(|error| failed(&error))?;
     let report = json!({
-        "queue": queue, "change": change.to_string(), "was_at": old.position.offset,
+        "queue": queue, "change": change, "was_at": old.position.offset,
         "goes_on_at": adopted.position.offset, "recorded": !dry_run,
     });
     if !dry_run {
         let now = context.machine.clock.now();
         let event =
-            Event::QueueAdopted { change: change.to_string(), offset: adopted.position.offset };
+            Event::QueueAdopted { change: change.clone(), offset: adopted.position.offset };
         held.engine.record(event, now).map_err(|error| engine_failed(&error))?;
         let mark = QueueMark { position: adopted.position, consumed: adopted.passed };
         held.engine

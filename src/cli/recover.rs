@@ -10,11 +10,10 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::compact::Pages;
-use super::failure::{Exit, Failure};
-use super::replay::is_damage;
+use super::failure::{Exit, Failure, is_damage};
 use super::serve::not_published;
 use super::session::{
-    Held, held_by_another, load_config, load_registry, log_failed, random_bytes, run_start,
+    Held, engine_failed, held_by_another, load_config, load_registry, log_failed, random_bytes, run_start,
     shared_flows,
 };
 use super::{Context, ui};
@@ -23,16 +22,18 @@ use crate::compaction::files::sequence_of;
 use crate::compaction::service_run::OBJECTIVE;
 use crate::config::Config;
 use crate::contract::ids::Seq;
-use crate::log::{LogError, Options, Store};
+use crate::log::{Options, Store};
 use crate::os::{Disk, Open};
 use crate::replay::{Compare, Until, compare_files, compare_snapshots, rebuild as replay};
 use crate::seam::tail::TailOptions;
 use crate::service::control::{Answer, Question};
 use crate::service::daemon::Service;
-use crate::service::engine::Engine;
+use crate::service::engine::{Engine, EngineError, cursor};
 use crate::service::home::{Home, HomeLock};
+use crate::service::projector::{ACKS, ACKS_FLOOR, QUARANTINE};
 use crate::service::recover::{Places, RecoverError, Report, Rules, rebuild, salvage};
 use crate::service::runs::{RunQuestion, described};
+use crate::service::snapshot_files::SNAPSHOTS;
 use crate::service::summaries::Summaries;
 
 /// Make the log again from its own records, the queue, the acks and the published summaries
@@ -122,7 +123,7 @@ impl RecoverArgs {
         let lock = HomeLock::try_take(disk.as_ref(), &home, std::process::id());
         let lock = lock.map_err(|error| failed("lock the home", &error))?;
         let Some(lock) = lock else { return Err(held_by_another(context)) };
-        let found = look(context, &home)?;
+        let found = look(context, &config, &home)?;
         if matches!(found, Found::Sound) || self.dry_run {
             return say_only(context, &found);
         }
@@ -155,10 +156,12 @@ impl RecoverArgs {
                 });
                 bar.finish_and_clear();
                 let (store, damage) = kept.map_err(|error| super::backup::copy_failed(&error))?;
+                report.records_lost = damage.is_some();
                 report.damage = damage.or(report.damage);
                 store
             }
             _ => {
+                report.records_lost = true;
                 let id = random_bytes().map_err(|error| failed("get random bytes", &error))?;
                 let options = Options::beside(&path);
                 Store::open(Arc::clone(disk), &path, options, id, &mut |_| {})
@@ -168,7 +171,7 @@ impl RecoverArgs {
         let now = context.machine.clock.now();
         let options = Service::engine_options(config);
         let engine = Engine::open(store, options, now, &mut |_| {});
-        let engine = engine.map_err(|error| super::session::engine_failed(&error))?;
+        let engine = engine.map_err(|error| engine_failed(&error))?;
         let (acks, quarantine) = (home.acks(), home.quarantine());
         let places =
             Places { queue: &home.queue, acks: &acks, quarantine: &quarantine, buses: &home.buses };
@@ -186,11 +189,15 @@ impl RecoverArgs {
         });
         bar.finish_and_clear();
         let engine = engine.map_err(|error| not_rebuilt(&error))?;
-        engine.close().map_err(|error| super::session::engine_failed(&error))?;
+        engine.close().map_err(|error| engine_failed(&error))?;
         // From here on the home has a sound log: the old one stays under its other name.
         disk.rename(&path, &home.store())
             .and_then(|()| disk.sync_dir(&home.run()))
             .map_err(|error| failed("put the new log in its place", &error))?;
+        // What they said is set aside; whoever opens the home writes them again from the new log.
+        for path in [home.acks(), home.quarantine()] {
+            disk.remove_file(&path).map_err(|error| failed("clear up", &error))?;
+        }
         disk.remove_dir_all(&new).map_err(|error| failed("clear up", &error))?;
         Ok(report)
     }
@@ -221,7 +228,7 @@ fn open(context: &Context, home: &Home) -> Result<Store, Failure> {
 }
 
 /// Looks at every record, body, key and table.
-fn look(context: &Context, home: &Home) -> Result<Found, Failure> {
+fn look(context: &Context, config: &Config, home: &Home) -> Result<Found, Failure> {
     let disk = &context.machine.disk;
     let path = home.store();
     match disk.stat(&path).map_err(|error| failed("look for the log", &error))? {
@@ -232,13 +239,7 @@ fn look(context: &Context, home: &Home) -> Result<Found, Failure> {
     let opened = Store::open(Arc::clone(disk), &path, Options::beside(&path), [0; 16], &mut |_| {});
     let store = match opened {
         Ok(store) => store,
-        Err(error) if is_damage(&error) => return Ok(Found::Unreadable(error.to_string())),
-        Err(LogError::Io { doing, source })
-            if source.kind() == std::io::ErrorKind::UnexpectedEof
-                || source.kind() == std::io::ErrorKind::Other =>
-        {
-            return Ok(Found::Unreadable(format!("cannot {doing}: {source}")));
-        }
+        Err(error) if is_damage(&error) => return Ok(Found::Unreadable(described(&error))),
         Err(error) => return Err(log_failed(&error)),
     };
     let log = store.reader();
@@ -252,9 +253,28 @@ fn look(context: &Context, home: &Home) -> Result<Found, Failure> {
         Err(error) => Ok(Found::Damaged(error.to_string())),
         Ok(replayed) => match replayed.differences.first() {
             Some(difference) => Ok(Found::Damaged(format!("the tables: {difference}"))),
-            None => Ok(Found::Sound),
+            None => opens(context, config, store),
         },
     }
+}
+
+/// Records may all be what they were while what a start reads beside them is not.
+fn opens(context: &Context, config: &Config, store: Store) -> Result<Found, Failure> {
+    let options = Service::engine_options(config);
+    let now = context.machine.clock.now();
+    let engine = match Engine::open(store, options, now, &mut |_| {}) {
+        Ok(engine) => engine,
+        Err(error @ EngineError::Writer(_)) => return Err(engine_failed(&error)),
+        Err(error) => return Ok(Found::Damaged(described(&error))),
+    };
+    let mut found = Found::Sound;
+    for name in [ACKS, ACKS_FLOOR, QUARANTINE, SNAPSHOTS] {
+        if let Err(error) = cursor(engine.log(), name) {
+            found = Found::Damaged(format!("how far {name} are: {}", described(&error)));
+        }
+    }
+    engine.close().map_err(|error| engine_failed(&error))?;
+    Ok(found)
 }
 
 fn say_only(context: &Context, found: &Found) -> Result<Exit, Failure> {

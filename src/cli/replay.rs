@@ -17,7 +17,6 @@ use crate::digest::compare;
 use crate::digest::publish::{DigestError, Digests};
 use crate::export::append_only::{AppendOnly, Project, Range};
 use crate::export::{ack, quarantine};
-use crate::log::LogError;
 use crate::log::codec::Cursor;
 use crate::replay::{
     Compare, ReplayError, Replayed, Until, compare_files, compare_snapshots, rebuild,
@@ -51,8 +50,8 @@ pub struct ExportArgs {
     /// Only the summaries of this stream, and nothing else of the home
     #[arg(long, value_name = "STREAM", value_parser = parse_stream)]
     stream: Option<Stream>,
-    /// Publish every summary of the home again, in place, whatever its files say now, and every digest
-    /// file that is not what the log says
+    /// Publish every summary of the home again, in place, whatever its files say now, and write every
+    /// file of digests, acks, quarantine and snapshots again that is not what the log says
     #[arg(long, conflicts_with_all = ["to", "until", "day", "stream"])]
     repair: bool,
 }
@@ -252,7 +251,31 @@ impl ExportArgs {
     }
 }
 
+/// Acks and quarantine that are not what the log says go away; whoever opens the home next finds
+/// them missing and writes them again.
+fn repair_lines(context: &Context) -> Result<usize, Failure> {
+    let held = existing(context)?;
+    let (disk, log) = (&context.machine.disk, held.engine.log());
+    let files = [held.home.acks(), held.home.quarantine()];
+    let differences = compare_files(log, disk, &files[0], &files[1], true);
+    let differences = differences.map_err(|error| replay_failed(&error))?;
+    let mut wrong = 0;
+    for path in &files {
+        let named = format!("{}: ", path.display());
+        if differences.iter().any(|difference| difference.starts_with(&named)) {
+            wrong += 1;
+            disk.remove_file(path).map_err(|error| {
+                let what = format!("cannot write {} again", path.display());
+                Failure::new(Exit::Storage, what).because(&error)
+            })?;
+        }
+    }
+    held.close()?;
+    Ok(wrong)
+}
+
 fn repair(context: &Context) -> Result<Exit, Failure> {
+    let lines = repair_lines(context)?;
     let held = existing(context)?;
     let (buses, log) = (&held.home.buses, held.engine.log());
     let remember = held.home.publisher_index();
@@ -276,16 +299,14 @@ fn repair(context: &Context) -> Result<Exit, Failure> {
         Digests::open(disk, buses, held.engine.log()).repair(&found.differences).map_err(failed)?;
     held.close()?;
     if context.ui.json {
-        context.ui.json(&json!({"published": published, "digests": digests}));
+        context.ui.json(&json!({"published": published, "digests": digests, "files": lines}));
     } else {
         context.ui.out(format!(
-            "{published} days of streams published again, {digests} digest files and folders"
+            "{} of streams published again, {} and {} of acks and quarantine written again",
+            ui::count(published, "day"),
+            ui::count(digests, "digest file"),
+            ui::count(lines, "file"),
         ));
     }
     Ok(Exit::Done)
-}
-
-/// A damaged or foreign log, told apart for `doctor`.
-pub fn is_damage(error: &LogError) -> bool {
-    matches!(error, LogError::Damaged { .. } | LogError::Corrupt(_) | LogError::NotAStore(_))
 }

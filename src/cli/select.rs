@@ -177,7 +177,7 @@ fn write(
     path: &std::path::Path,
     manifest: &serde_json::Value,
 ) -> Result<(), Failure> {
-    let failed = |error: &dyn std::error::Error| {
+    let failed = |error: &(dyn std::error::Error + 'static)| {
         Failure::new(Exit::Storage, format!("cannot write {}", path.display())).because(error)
     };
     let text = to_file(manifest).map_err(|error| failed(&error))?;

@@ -121,7 +121,7 @@ pub fn run_service(
         .map_err(|error| Failure::new(Exit::Storage, "cannot start publishing").because(&error))?;
     let watch = match (control.as_ref(), config.status_http) {
         (Some(control), Some(address)) if command == "serve" => {
-            Some(status_page(context, address, control, &config, &home)?)
+            Some(status_page(context, address, control, &config, &home, engine.log())?)
         }
         _ => None,
     };
@@ -177,6 +177,7 @@ fn status_page(
     control: &ControlServer,
     config: &Config,
     home: &Home,
+    log: &Reader,
 ) -> Result<Watch, Failure> {
     let tally = Arc::new(Tally::new(config));
     let shown = Shown {
@@ -190,6 +191,13 @@ fn status_page(
         Failure::new(Exit::Config, format!("cannot show the status page on {address}"))
             .because(&error)
             .hint("set status.http to another address, or to \"off\"")
+    })?;
+    // Nothing is committed before the watch begins, so the head now parts the two.
+    let (reading, log, until) = (Arc::clone(&tally), log.clone(), log.head().0);
+    let now = context.machine.clock.now();
+    let thread = std::thread::Builder::new().name("spend".to_owned());
+    thread.spawn(move || reading.read_spend(&log, until, now)).map_err(|error| {
+        Failure::new(Exit::Storage, "cannot start the status page").because(&error)
     })?;
     context.ui.talk(format!("status page: http://{address}/"));
     if !address.ip().is_loopback() {

@@ -33,12 +33,24 @@ enum Action {
         #[arg(long, default_value = "summarizer")]
         name: String,
     },
+    /// Take the unit of this home away again; a running service goes on until it is stopped
+    Uninstall {
+        /// For the user's own service manager
+        #[arg(long, required = true)]
+        user: bool,
+        /// Name of the unit
+        #[arg(long, default_value = "summarizer")]
+        name: String,
+    },
 }
 
 impl ServiceArgs {
     /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
-        let Action::Install { print, name, .. } = &self.action;
+        let (print, name) = match &self.action {
+            Action::Install { print, name, .. } => (print, name),
+            Action::Uninstall { name, .. } => return uninstall(context, name),
+        };
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if name.is_empty() || !name.chars().all(plain) {
             let what = format!("{name:?} is no name for a unit");
@@ -60,6 +72,15 @@ impl ServiceArgs {
         let folder = unit_folder()?;
         let path = folder.join(format!("{name}.service"));
         let disk = context.machine.disk.as_ref();
+        if let Some(other) = disk.read_if_present(&path).map_err(|e| failed("read the unit", &e))?
+            && !serves(&String::from_utf8_lossy(&other), &home)
+        {
+            let what = format!("{} serves another home", path.display());
+            let own = home.file_name().map_or_else(String::new, |own| own.to_string_lossy().into());
+            let own: String = own.chars().filter(|c| plain(*c)).collect();
+            let hint = format!("give this one a name of its own: --name {name}-{own}");
+            return Err(Failure::new(Exit::Usage, what).hint(hint));
+        }
         disk.create_dir_all(&folder).map_err(|error| failed("make the unit's folder", &error))?;
         disk.replace(&path, text.as_bytes(), 0o644)
             .map_err(|error| failed("write the unit", &error))?;
@@ -77,6 +98,43 @@ impl ServiceArgs {
         }
         Ok(Exit::Done)
     }
+}
+
+/// Whether a unit serves a home.
+pub fn serves(unit: &str, home: &Path) -> bool {
+    let word = format!("--home {} ", quoted(&home.display().to_string()));
+    unit.lines().any(|line| line.starts_with("ExecStart=") && line.contains(&word))
+}
+
+fn uninstall(context: &Context, name: &str) -> Result<Exit, Failure> {
+    let failed = |what: &str, error: &std::io::Error| {
+        Failure::new(Exit::Storage, format!("cannot {what}")).because(error)
+    };
+    let home = std::path::absolute(&context.home).map_err(|error| failed("name the home", &error))?;
+    let path = unit_folder()?.join(format!("{name}.service"));
+    let disk = context.machine.disk.as_ref();
+    let unit = disk.read_if_present(&path).map_err(|error| failed("read the unit", &error))?;
+    let Some(unit) = unit else {
+        let what = format!("there is no unit {}", path.display());
+        return Err(Failure::new(Exit::Input, what).hint("--name names another one"));
+    };
+    if !serves(&String::from_utf8_lossy(&unit), &home) {
+        let what = format!("{} serves another home", path.display());
+        return Err(Failure::new(Exit::Usage, what).hint("name that home with --home"));
+    }
+    disk.remove_file(&path).map_err(|error| failed("take the unit away", &error))?;
+    let next = [
+        format!("systemctl --user disable --now {name}"),
+        "systemctl --user daemon-reload".to_owned(),
+    ];
+    if context.ui.json {
+        context.ui.json(&json!({"removed": path, "next": next}));
+    } else {
+        context.ui.out(path.display().to_string());
+        context.ui.talk("gone; now:");
+        next.iter().for_each(|command| context.ui.talk(format!("  {command}")));
+    }
+    Ok(Exit::Done)
 }
 
 /// Where the user's units lie.

@@ -11,7 +11,7 @@ use parking_lot::RwLock;
 use serde_json::{Value, json};
 
 use super::Context;
-use super::failure::{Exit, Failure};
+use super::failure::{Exit, Failure, Trouble};
 use crate::compaction::book::{MakeNotes, Notary, RunBook};
 use crate::compaction::files::SnapshotStore;
 use crate::config::{Config, ConfigError, Origin};
@@ -72,15 +72,24 @@ pub fn load_config(context: &Context) -> Result<Config, Failure> {
         };
         Failure::new(Exit::Config, what)
             .because(&error)
-            .hint("`summarizer config` lists every key with its default")
+            .hint("correct it; `summarizer config --defaults` lists every key with its default")
     })
+}
+
+/// The settings of a home that says nothing.
+pub fn default_config() -> Result<Config, Failure> {
+    Config::load(None, &BTreeMap::new(), cores())
+        .map_err(|error| Failure::new(Exit::Bug, "the defaults are invalid").because(&error))
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn parse_config(text: Option<&str>) -> Result<Config, ConfigError> {
     let environment: BTreeMap<String, String> =
         std::env::vars().filter(|(name, _)| name.starts_with("SUMMARIZER_")).collect();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    Config::load(text, &environment, cores)
+    Config::load(text, &environment, cores())
 }
 
 /// The registry of a home, or the embedded one.
@@ -563,13 +572,8 @@ pub fn log_failed(error: &LogError) -> Failure {
         LogError::Newer { release, .. } => failure.hint(format!(
             "nothing was changed; install summarizer {release} or newer to go on with this home"
         )),
-        LogError::Damaged { .. } | LogError::Corrupt(_) | LogError::NotAStore(_) => failure.hint(
-            "nothing was changed; `summarizer recover` makes it again from its own records, the \
-                 queue, the acks and the published summaries",
-        ),
-        error if error.is_full() => {
-            failure.hint("free some space and start again; nothing that was accepted is lost")
-        }
+        // What lies beneath says what to do.
+        _ if failure.trouble().is_some() => failure,
         _ => failure.hint("start again: recovery is the normal start"),
     }
 }
@@ -580,9 +584,12 @@ pub fn engine_failed(error: &EngineError) -> Failure {
         EngineError::Log(error)
         | EngineError::Past(ReadError::Log(error))
         | EngineError::Restore(RestoreError::Log(error)) => log_failed(error),
+        EngineError::Writer(error) => {
+            Failure::new(Exit::Storage, "the log cannot be written").because(error)
+        }
         error => Failure::new(Exit::Storage, "the log does not make sense")
             .because(error)
-            .hint("`summarizer log verify` names the first bad record"),
+            .hint(Trouble::Damage.hint()),
     }
 }
 

@@ -145,7 +145,7 @@ impl TuneArgs {
 
 /// Reads a recorded log whole; a replay folds it many times.
 fn read(context: &Context, path: &Path) -> Result<Vec<RunEvent>, Failure> {
-    let failure = |error: &dyn std::error::Error| {
+    let failure = |error: &(dyn std::error::Error + 'static)| {
         Failure::new(Exit::Input, format!("cannot replay {}", path.display())).because(error)
     };
     let mut reader =

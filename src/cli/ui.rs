@@ -114,6 +114,17 @@ fn width(text: &str) -> usize {
         .count()
 }
 
+/// A count with its noun, which gets an `s` unless there is one of it.
+pub fn count(many: impl TryInto<u64>, noun: &str) -> String {
+    let many = many.try_into().unwrap_or(u64::MAX);
+    let ending = match (many, noun.ends_with("ch") || noun.ends_with('s')) {
+        (1, _) => "",
+        (_, true) => "es",
+        (_, false) => "s",
+    };
+    format!("{many} {noun}{ending}")
+}
+
 /// Bold text, where colours are wanted.
 pub fn bold(text: &str) -> String {
     format!("\u{1b}[1m{text}\u{1b}[0m")
@@ -142,6 +153,13 @@ pub fn yellow(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_of_a_thing_is_no_plural() {
+        assert_eq!(count(1_u64, "event"), "1 event");
+        assert_eq!(count(0_usize, "event"), "0 events");
+        assert_eq!(count(2_u32, "batch"), "2 batches");
+    }
 
     #[test]
     fn colours_do_not_widen_a_cell() {

@@ -260,6 +260,8 @@ pub const MODEL_RESPONDED: u16 = 14;
 pub const LINE_QUARANTINED: u16 = 3;
 /// The tag of [`Event::SummaryProduced`].
 pub const SUMMARY_PRODUCED: u16 = 15;
+/// Tag of what a call cost, for readers that look for nothing else.
+pub const MODEL_CHARGED: u16 = 28;
 /// The tag of [`Event::RunStarted`], likewise.
 pub const RUN_STARTED: u16 = 1;
 /// The tag of [`Event::Noted`], likewise.

@@ -300,6 +300,15 @@ fn status(engine: &Engine, around: &Surroundings<'_>) -> Value {
         "compaction": engine.runs().overview(),
         "disk": {"free_bytes": around.free_bytes},
         "charged": charged(state),
+        "today": around.now.day_in(around.config.timezone).to_string(),
+        "limits": {
+            "cost_per_day": around.config.cost_per_day_max,
+            "tokens_per_day": around.config.tokens_per_day_max,
+            "event_threshold": around.config.event_threshold,
+            "step_fallback": around.config.step_fallback,
+            "service_event_threshold": around.config.service_event_threshold,
+            "service_step_fallback": around.config.service_step_fallback,
+        },
         "flows_mutated": around.flows.read().mutations(state.flows()).iter()
             .map(|one| json!({"flow_id": one.flow_id, "variant": one.variant}))
             .collect::<Vec<_>>(),

@@ -85,6 +85,8 @@ pub enum RecoverError {
 pub struct Report {
     /// Records of the old log that are intact and were kept.
     pub records_kept: u64,
+    /// Whether any of its records could not be kept.
+    pub records_lost: bool,
     /// Why the old log could not be read further, if it could not.
     pub damage: Option<String>,
     /// Acks that told of what came after those records.
@@ -792,7 +794,7 @@ impl Recovery<'_> {
 
     fn finish(mut self) -> Result<Engine, RecoverError> {
         self.report.open = self.engine.state().open_count() as u64;
-        if self.report.damage.is_some() || self.report.records_kept == 0 {
+        if self.report.records_lost {
             let means = "histories of tries, paid answers without a summary, run and digest \
                          records of the lost part: only files tell of them";
             self.report.unknown.entry("histories").or_default().means = means;

@@ -1,13 +1,11 @@
-//! The page's questions, as JSON. Every list is bounded, and a file is only ever read by names that
-//! cannot lead anywhere else.
+//! The page's questions, as JSON. Every list is bounded.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::Shown;
 use super::http::{Request, Response};
+use super::{Shown, reading};
 use crate::bus::SummaryBus;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
@@ -17,13 +15,11 @@ use crate::service::control::{Answer, Question};
 const ROWS_MAX: usize = 200;
 /// Pages looked through for a search that matches little.
 const PAGES_MAX: usize = 20;
-/// Bytes of one document that is shown.
-const DOCUMENT_BYTES_MAX: u64 = 1 << 20;
 /// Characters of a summary in a list.
 const HEAD_CHARS: usize = 280;
 
 /// An answer that is not there, and why.
-type Failed = (u16, String);
+pub(super) type Failed = (u16, String);
 
 /// Answers `/api/NAME`.
 pub(super) fn answer(name: &str, request: &Request, shown: &Shown) -> Response {
@@ -41,8 +37,11 @@ pub(super) fn answer(name: &str, request: &Request, shown: &Shown) -> Response {
         "quarantine" => quarantine(request, shown),
         "days" => days(shown),
         "summaries" => summaries(request, shown),
-        "documents" => documents(request, shown),
-        "document" => document(request, shown),
+        "spend" => spend(shown),
+        "bags" => reading::bags(request, shown),
+        "bag" => reading::bag(request, shown),
+        "runs" => reading::runs(request, shown),
+        "snapshot" => reading::snapshot(request, shown),
         _ => Err((404, "there is nothing here".to_owned())),
     };
     match answered {
@@ -98,6 +97,15 @@ fn status(shown: &Shown) -> Result<Value, Failed> {
     status["home"] = shown.home.display().to_string().into();
     status["version"] = env!("CARGO_PKG_VERSION").into();
     Ok(status)
+}
+
+/// What the latest days cost, beside what one may.
+fn spend(shown: &Shown) -> Result<Value, Failed> {
+    let status = ask(shown, Question::Status)?;
+    let mut spend = shown.tally.spend().to_json();
+    spend["today"] = status["today"].clone();
+    spend["limits"] = status["limits"].clone();
+    Ok(spend)
 }
 
 /// A page of requests; with `q`, of those whose id, flow, repo or reason contain it.
@@ -194,89 +202,4 @@ fn summaries(request: &Request, shown: &Shown) -> Result<Value, Failed> {
         }));
     }
     Ok(json!({"items": rows, "counts": partition.manifest["counts"]}))
-}
-
-/// What kinds of documents there are to read, and where they lie.
-fn folder(shown: &Shown, kind: &str) -> Result<PathBuf, Failed> {
-    match kind {
-        "digests" => Ok(shown.buses.join("digests")),
-        "snapshots" => Ok(shown.snapshots.clone()),
-        _ => Err((400, "there are digests and snapshots to read".to_owned())),
-    }
-}
-
-/// Documents of a kind, newest first, by their path below its folder.
-fn documents(request: &Request, shown: &Shown) -> Result<Value, Failed> {
-    let root = folder(shown, request.parameter("kind").unwrap_or_default())?;
-    let mut found = Vec::new();
-    collect(&root, "", 0, &mut found);
-    found.sort_by(|a: &(u64, Value), b| b.0.cmp(&a.0).then_with(|| text(&a.1).cmp(text(&b.1))));
-    found.truncate(ROWS_MAX);
-    let rows: Vec<Value> = found.into_iter().map(|(_, row)| row).collect();
-    Ok(json!({"documents": rows}))
-}
-
-fn text(row: &Value) -> &str {
-    row["path"].as_str().unwrap_or_default()
-}
-
-/// Markdown below a folder, a few levels deep.
-fn collect(root: &Path, below: &str, depth: usize, found: &mut Vec<(u64, Value)>) {
-    let Ok(entries) = fs::read_dir(root.join(below)) else { return };
-    for entry in entries.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let Ok(facts) = entry.metadata() else { continue };
-        if !is_plain(&name) || found.len() >= ROWS_MAX * 10 {
-            continue;
-        }
-        let path = if below.is_empty() { name } else { format!("{below}/{name}") };
-        if facts.is_dir() && depth < 5 {
-            collect(root, &path, depth + 1, found);
-        } else if facts.is_file() && path.ends_with(".md") {
-            let since = std::time::UNIX_EPOCH;
-            let modified = facts.modified().ok().and_then(|at| at.duration_since(since).ok());
-            let seconds = modified.map_or(0, |at| at.as_secs());
-            found.push((seconds, json!({"path": path, "bytes": facts.len(), "changed": seconds})));
-        }
-    }
-}
-
-/// A name that names itself: not hidden, no separator, nothing that climbs.
-fn is_plain(name: &str) -> bool {
-    let known = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '=' | '+' | '@');
-    !name.is_empty() && !name.starts_with('.') && name.chars().all(known)
-}
-
-fn document(request: &Request, shown: &Shown) -> Result<Value, Failed> {
-    let missing = || (404, "there is no such document".to_owned());
-    let root = folder(shown, request.parameter("kind").unwrap_or_default())?;
-    let path = request.parameter("path").unwrap_or_default();
-    if !path.ends_with(".md") || !path.split('/').all(is_plain) {
-        return Err(missing());
-    }
-    // A link inside must not lead out either.
-    let real = root.join(path).canonicalize().map_err(|_| missing())?;
-    let inside = root.canonicalize().is_ok_and(|root| real.starts_with(root));
-    let facts = fs::metadata(&real).map_err(|_| missing())?;
-    if !inside || !facts.is_file() {
-        return Err(missing());
-    }
-    if facts.len() > DOCUMENT_BYTES_MAX {
-        return Err((413, format!("it has {} bytes; read the file itself", facts.len())));
-    }
-    let bytes = fs::read(&real).map_err(|_| missing())?;
-    Ok(json!({"path": path, "text": String::from_utf8_lossy(&bytes)}))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_that_climb_or_hide_are_none() {
-        assert!(is_plain("memo.md") && is_plain("2026-W07_W08"));
-        for name in ["", ".", "..", ".git", "a/b", "a\\b", "a\0b", "a b"] {
-            assert!(!is_plain(name), "{name:?}");
-        }
-    }
 }

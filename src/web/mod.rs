@@ -14,6 +14,8 @@ mod api;
 mod http;
 mod metrics;
 mod page;
+mod reading;
+mod spend;
 mod tally;
 
 use std::io;

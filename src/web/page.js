@@ -189,6 +189,7 @@
       rate.set(history.points);
       paint();
     };
+    const spent = () => status.charged?.day === status.today ? Object.values(status.charged.providers).reduce((sum, one) => sum + one.cost, 0) : 0;
     const tile = (label, value, note) => h("div", { class: "card tile" }, h("div", { class: "label" }, label), h("div", { class: "value" }, value), h("div", { class: "note" }, note || "\u00a0"));
     function paint() {
       if (!status) return;
@@ -216,7 +217,7 @@
         ["home", status.home], ["run", run ? `${run.command}, since ${moment(run.started_at)}` : "none"], ["version", status.version],
         ["log", `${count(status.log.head)} events, ${bytes(status.log.bytes)}`], ["head", h("code", null, status.log.hash.slice(0, 16))],
         ["checkpoint", `at event ${count(status.log.checkpoint)}`], ["disk", `${bytes(status.disk.free_bytes)} free`],
-        ["spend", money(status.providers.reduce((sum, p) => sum + p.cost, 0)) + " since the start"],
+        ["spend", `${money(spent())} today`],
       ]) add(facts, [h("dt", null, name), h("dd", null, value)]);
     }
     paint();
@@ -333,34 +334,117 @@
     });
   }
 
-  function documents(kind, title, none) {
-    return async (parameters) => {
-      if (parameters.path) {
-        const found = await get("document", { kind, path: parameters.path });
-        return show(h("a", { class: "back", href: `#/${location.hash.slice(2).split("?")[0]}` }, `← ${title}`), h("h1", null, found.path.split("/").slice(-2).join(" / ")), h("article", { class: "card" }, markdown(found.text)));
-      }
-      const { documents: found } = await get("documents", { kind });
-      const here = location.hash.split("?")[0];
-      show(h("h1", null, title), card(null, found.length ? found.map((one) => h("a", { class: "item", href: `${here}?${new URLSearchParams({ path: one.path })}` }, h("div", { class: "title" }, one.path.split("/").slice(-2).join(" / ")), h("p", null, `${one.path} · ${bytes(one.bytes)} · ${moment(one.changed * 1000)}`))) : h("div", { class: "empty" }, none)));
-    };
+  // Lists that go on: a page at a time, older ones behind a button.
+  async function paged(box, ask, rows, none) {
+    const list = h("div"), foot = h("div", { class: "foot" });
+    let shown = 0;
+    async function load() {
+      const page = await ask(shown);
+      if (!page.rows.length && !shown) return box.replaceChildren(h("div", { class: "empty" }, none));
+      if (!shown) box.replaceChildren(list, foot);
+      add(list, page.rows.map(rows));
+      shown += page.rows.length;
+      foot.replaceChildren(h("span", null, `${count(shown)} of ${count(page.total)}`));
+      if (shown < page.total && page.rows.length) foot.append(h("button", { onclick: () => load().catch(fail) }, "More"));
+    }
+    await load();
   }
-  // As much of Markdown as memos use; links are shown, not followed.
-  function markdown(text) {
-    const out = h("div", { class: "md" });
-    const inline = (line) => line.split(/(\*\*[^*]+\*\*|`[^`]+`|\[[^\]]*\]\([^)]*\))/).map((piece) => {
-      if (piece.startsWith("**") && piece.length > 4) return h("strong", null, piece.slice(2, -2));
-      if (piece.startsWith("`") && piece.length > 2) return h("code", null, piece.slice(1, -1));
-      const link = /^\[([^\]]*)\]\(([^)]*)\)$/.exec(piece);
-      return link ? h("span", { title: link[2] }, link[1]) : piece;
+  const days = (window) => window.start_day ? (window.start_day === window.end_day ? window.start_day : `${window.start_day} to ${window.end_day}`) : "everything";
+
+  async function digests(parameters) {
+    const search = h("input", { type: "search", placeholder: "Search selector, group, window", value: parameters.q || "", "aria-label": "Search" });
+    const first = await get("bags", { q: parameters.q, type: parameters.type });
+    const pick = h("select", { "aria-label": "Kind of bag" }, h("option", { value: "" }, `every kind (${count(first.all)})`), Object.entries(first.types).map(([kind, n]) => h("option", { value: kind, selected: parameters.type === kind }, `${kind} (${count(n)})`)));
+    const go = () => { location.hash = `#/digests?${new URLSearchParams({ ...(search.value && { q: search.value }), ...(pick.value && { type: pick.value }) })}`; };
+    search.addEventListener("change", go);
+    pick.addEventListener("change", go);
+    const box = h("div");
+    show(h("h1", null, "Digests ", first.updated_at && h("span", { class: "sub" }, `as of ${moment(first.updated_at)}`)), h("div", { class: "tools" }, search, pick), card(null, box));
+    const ask = async (offset) => { const page = offset ? await get("bags", { q: parameters.q, type: parameters.type, offset }) : first; return { rows: page.bags, total: page.total }; };
+    await paged(box, ask, (bag) => h("a", { class: "item", href: `#/digest/${encodeURIComponent(bag.bag_id)}` }, h("div", { class: "title" }, bag.title || bag.bag_id),
+      h("p", null, bag.problem || `${days(bag)} · ${some(bag.items, "summary", "summaries")} · ${some(bag.memos, "memo", "memos")}`),
+      h("div", { class: "chips" }, badge(bag.bag_type, "info"), badge(bag.selector_id, ""), bag.group && h("span", { class: "sub mono" }, bag.group))),
+    first.all ? [h("strong", null, "No bag is like that"), "Another search or kind may find some."] : [h("strong", null, "No digest is built yet"), "A service builds them by itself; summarizer digest build does it now."]);
+  }
+
+  async function digest(parameters, id) {
+    const bag = await get("bag", { id, memo: parameters.memo });
+    const at = (slug) => `#/digest/${encodeURIComponent(id)}?${new URLSearchParams({ memo: slug })}`;
+    const tabs = bag.memos.length > 1 && h("nav", { class: "tabs", "aria-label": "Memos" }, bag.memos.map((memo) => h("a", { href: at(memo.slug), "aria-current": memo.slug === bag.memo?.slug ? "page" : null }, memo.title === bag.title ? "Digest" : memo.title)));
+    const dropped = Object.entries(bag.coverage?.drop_reasons || {}).map(([why, n]) => `${words(why)} ${count(n)}`).join(", ");
+    const facts = h("dl");
+    for (const [name, value] of [["window", [bag.window.label, h("div", { class: "sub" }, days(bag.window) === bag.window.label ? bag.window.tz : `${days(bag.window)}, ${bag.window.tz}`)]], ["selector", `${bag.selector.selector_id}, version ${bag.selector.selector_version}`], ["group", bag.group?.key || bag.group],
+      ["summaries", `${count(bag.counts.selected)} of ${count(bag.counts.candidate)} candidates`], ["dropped", dropped], ["built", moment(bag.created_at)], ["bag", h("code", null, bag.bag_id)]])
+      if (value) add(facts, [h("dt", null, name), h("dd", null, typeof value === "object" && !Array.isArray(value) && !(value instanceof Node) ? JSON.stringify(value) : value)]);
+    const items = h("ul", { class: "plain" }, bag.summaries.map((one) => h("li", null, h("a", { class: "mono", href: `#/summary/${encodeURIComponent(one)}` }, one))));
+    show(h("a", { class: "back", href: "#/digests" }, "← Digests"), h("h1", null, bag.title, " ", badge(bag.bag_type, "info")), bag.description && h("p", { class: "lead" }, bag.description),
+      h("div", { class: "grid reading" }, card(null, tabs, bag.memo ? markdown(bag.memo.text, bag.title) : h("div", { class: "empty" }, "It has no memo.")),
+        h("div", { class: "grid" }, card("The bag", facts), card(h("span", null, "Its summaries ", bag.summaries_total > bag.summaries.length && h("span", { class: "sub" }, `the first ${count(bag.summaries.length)} of ${count(bag.summaries_total)}`)), items))));
+  }
+
+  async function compaction() {
+    const limits = status?.limits || {}, told = status?.compaction || {};
+    const facts = h("dl");
+    const newest = told.latest && h("a", { href: `#/run/${encodeURIComponent(told.latest.run_id)}?sequence=${told.latest.sequence}` }, `${told.latest.run_id}, snapshot ${told.latest.sequence}`);
+    for (const [name, value] of [["a run is folded after", `${count(limits.event_threshold)} counted events, or ${some(limits.step_fallback, "step", "steps")}`], ["the service's own run", `${count(limits.service_event_threshold)} counted events, or ${some(limits.service_step_fallback, "step", "steps")}`],
+      ["snapshots", count(told.snapshots)], ["failed", told.failed ? badge(`${count(told.failed)}`, "bad") : "none"], ["the newest", newest]])
+      if (value) add(facts, [h("dt", null, name), h("dd", null, value)]);
+    const trouble = told.last_failure && h("p", { class: "error" }, typeof told.last_failure === "string" ? told.last_failure : JSON.stringify(told.last_failure));
+    const box = h("div");
+    show(h("h1", null, "Compaction"), h("div", { class: "grid" }, card("Thresholds", facts, trouble), card("Runs", box)));
+    await paged(box, async (offset) => { const page = await get("runs", { offset }); return { rows: page.runs, total: page.total }; },
+      (run) => h("a", { class: "item", href: `#/run/${encodeURIComponent(run.run_id)}` }, h("div", { class: "title" }, run.run_id), h("p", null, run.objective || "–"),
+        h("div", { class: "chips" }, run.status && badge(run.status === "PASS" ? "checks passed" : `checks: ${run.status}`, run.status === "PASS" ? "good" : "bad"), h("span", { class: "sub" }, `${some(run.snapshots, "snapshot", "snapshots")} · ${moment(run.changed * 1000)}`))),
+      [h("strong", null, "No snapshot is taken yet"), "Runs are folded into snapshots and narratives when their triggers fire."]);
+  }
+
+  async function run(parameters, id) {
+    const shown = await get("snapshot", { run: id, sequence: parameters.sequence });
+    const at = (sequence) => `#/run/${encodeURIComponent(id)}?sequence=${sequence}`;
+    const facts = h("dl"), checks = shown.validation?.checks || [];
+    for (const [name, value] of [["snapshot", `${count(shown.sequence)} of ${count(shown.snapshots)}`], ["taken", moment(shown.created_at)], ["since the last", `${some(shown.counts.counted_events_since_last_compaction, "event", "events")}, ${some(shown.counts.steps_since_last_compaction, "step", "steps")}`],
+      ["claims", `${count(shown.verified)} verified of ${count(shown.claims)}`], ["conflicts", count(shown.conflicts)], ["open questions", count(shown.open_questions)], ["failures", count(shown.failures)], ["sources seen", count(shown.sources)], ["id", h("code", null, shown.snapshot_id)]])
+      add(facts, [h("dt", null, name), h("dd", null, value)]);
+    const list = h("ul", { class: "plain" }, checks.map((check) => h("li", null, badge(check.status.toLowerCase(), check.status === "PASS" ? "good" : "bad"), " ", words(check.name), h("div", { class: "sub" }, check.message))));
+    show(h("a", { class: "back", href: "#/compaction" }, "← Compaction"), h("h1", null, id),
+      h("div", { class: "tools" }, shown.before && h("a", { class: "button", href: at(shown.before) }, "← Earlier"), shown.after && h("a", { class: "button", href: at(shown.after) }, "Later →")),
+      h("div", { class: "grid reading" }, card(null, markdown(shown.narrative)), h("div", { class: "grid" }, card("The snapshot", facts), card("Checks", list))));
+  }
+
+  // As much of Markdown as memos and narratives use, made of elements. Only links to summaries of
+  // this page lead anywhere; every other one is shown, not followed.
+  const SUMMARY = /^#(sum_[0-9a-f]{32})$/;
+  function inline(line) {
+    const piece = /(\*\*(?:\\.|[^\\])+?\*\*|`[^`]+`|\[(?:\\.|[^\]\\])*\]\([^)]*\))/;
+    return line.replace(/<a id="[^"]*"><\/a>/g, "").split(piece).map((part) => {
+      if (part.startsWith("**") && part.length > 4) return h("strong", null, inline(part.slice(2, -2)));
+      if (part.startsWith("`") && part.length > 2) return h("code", null, part.slice(1, -1));
+      const link = /^\[((?:\\.|[^\]\\])*)\]\(([^)]*)\)$/.exec(part);
+      if (link) {
+        const to = SUMMARY.exec(link[2]) || SUMMARY.exec(`#${link[1]}`);
+        return to ? h("a", { href: `#/summary/${to[1]}` }, plain(link[1])) : h("span", { title: link[2] }, plain(link[1]));
+      }
+      return plain(part);
     });
+  }
+  const plain = (text) => text.replace(/\\([!-/:-@[-`{-~])/g, "$1").replace(/&(lt|gt|amp|quot);/g, (_, name) => ({ lt: "<", gt: ">", amp: "&", quot: "\"" })[name]);
+  function markdown(text, title) {
+    const out = h("div", { class: "md" });
+    const lines = text.split("\n");
+    const front = lines[0] === "---" ? lines.indexOf("---", 1) : -1;
     let list = null, fence = null;
-    for (const line of text.split("\n")) {
+    for (const line of lines.slice(front + 1)) {
       if (line.startsWith("```")) { fence = fence ? null : out.appendChild(h("pre")); list = null; continue; }
       if (fence) { fence.append(`${line}\n`); continue; }
-      const head = /^(#{1,4}) (.*)/.exec(line), point = /^\s*(?:[-*]|\d+\.) (.*)/.exec(line);
-      if (point) { list ||= out.appendChild(h("ul")); list.append(h("li", null, inline(point[1]))); continue; }
+      if (/^<\/?details>$/.test(line.trim())) continue;
+      const folded = /^<summary>(.*)<\/summary>$/.exec(line.trim());
+      if (folded) { out.append(h("p", { class: "sub" }, inline(folded[1]))); list = null; continue; }
+      const head = /^(#{1,4}) (.*)/.exec(line), point = /^(\s*)(?:[-*]|\d+\.) (.*)/.exec(line);
+      if (point) { list ||= out.appendChild(h("ul")); list.append(h("li", { class: point[1] ? "deeper" : null }, inline(point[2]))); continue; }
+      if (list && /^\s+\S/.test(line)) { list.lastChild.append(" ", ...inline(line.trim())); continue; }
       list = null;
-      if (head) out.append(h(`h${Math.min(3, head[1].length)}`, null, inline(head[2])));
+      if (head && !out.firstChild && plain(head[2]) === title) continue;
+      if (head) out.append(h(`h${Math.min(4, head[1].length)}`, null, inline(head[2])));
       else if (line.startsWith(">")) out.append(h("blockquote", null, inline(line.slice(1))));
       else if (line.trim()) out.append(h("p", null, inline(line)));
     }
@@ -375,24 +459,46 @@
   }
 
   async function providers() {
-    const box = h("div", { class: "grid two" });
-    show(h("h1", null, "Providers ", h("span", { class: "sub" }, "since the service started")), box);
-    live = () => {
+    const today = h("div"), recent = h("div"), box = h("div", { class: "grid two" });
+    show(h("h1", null, "Providers"), h("div", { class: "grid two" }, card("Spend today", today), card(h("span", null, "Recent days ", h("span", { class: "sub" }, "from the log")), recent)), h("h2", { class: "between" }, "Health ", h("span", { class: "sub" }, "since the service started")), box);
+    const meter = (name, used, most, say) => {
+      const part = most ? Math.min(1, used / most) : 0, fill = h("div", { class: `fill ${part >= 1 ? "bad" : part > 0.8 ? "warn" : "good"}` });
+      fill.style.width = `${Math.max(1, 100 * part)}%`;
+      return [h("span", null, name), most ? h("div", { class: "track" }, fill) : h("span", { class: "sub" }, "no limit is set"), h("span", { class: "num" }, most ? `${say(used)} of ${say(most)}` : say(used))];
+    };
+    let read = 0;
+    live = async () => {
+      if (Date.now() - read > 5000) {
+        read = Date.now();
+        paint(await get("spend"));
+      }
       box.replaceChildren();
       add(box, (status?.providers || []).map((p) => {
         const facts = h("dl");
-        for (const [name, value] of [["summaries", count(p.items)], ["failures", count(p.failures)], ["tokens", `${count(p.tokens_in)} in, ${count(p.tokens_out)} out`], ["cost", money(p.cost)], ["last answer", p.last_item ? moment(p.last_item) : "none yet"],
+        for (const [name, value] of [["summaries", count(p.items)], ["failures", count(p.failures)], ["tokens", `${count(p.tokens_in)} in, ${count(p.tokens_out)} out`], ["last answer", p.last_item ? moment(p.last_item) : "none yet"],
           ["last failure", p.last_failure ? [moment(p.last_failure.at), h("div", { class: "sub" }, p.last_failure.why)] : "none"]]) add(facts, [h("dt", null, name), h("dd", null, value)]);
         return card(h("span", null, p.name, " ", p.well === true ? badge("well", "good") : p.well === false ? badge("unwell", "bad") : badge("not asked yet", ""), p.model && h("span", { class: "sub" }, ` ${p.model}`)), facts);
       }));
     };
-    live();
+    function paint(spend) {
+      const none = { cost: 0, input_tokens: 0, output_tokens: 0, calls: 0, providers: {} };
+      const now = spend.days.find((day) => day.day === spend.today) || none;
+      const tokens = (day) => day.input_tokens + day.output_tokens;
+      today.replaceChildren(h("div", { class: "value" }, money(now.cost)), h("div", { class: "sub" }, `${some(now.calls, "call", "calls")} on ${spend.today}`), h("div", { class: "bars gap" }, meter("cost", now.cost, spend.limits.cost_per_day, money), meter("tokens", tokens(now), spend.limits.tokens_per_day, short)));
+      const most = Math.max(...spend.days.map((day) => day.cost), 0), mostTokens = Math.max(...spend.days.map(tokens), 1);
+      const row = (day) => {
+        const fill = h("div", { class: "fill" });
+        fill.style.width = `${Math.max(1, most ? 100 * day.cost / most : 100 * tokens(day) / mostTokens)}%`;
+        const who = Object.entries(day.providers).map(([name, one]) => `${name}: ${money(one.cost)}, ${some(one.calls, "call", "calls")}, ${count(tokens(one))} tokens`).join("\n");
+        return [h("span", { title: who }, day.day), h("div", { class: "track", title: who }, fill), h("span", { class: "num" }, `${money(day.cost)} · ${short(tokens(day))} tokens`)];
+      };
+      recent.replaceChildren(spend.days.length ? h("div", { class: "bars" }, spend.days.slice(0, 14).map(row)) : h("div", { class: "empty" }, spend.whole ? [h("strong", null, "Nothing was spent"), "Calls of models that are billed show up here, day by day."] : "The log is being read."));
+    }
+    await live();
   }
 
-  const digests = documents("digests", "Digests", [h("strong", null, "No digest is built yet"), "summarizer digest build makes bags and memos from the summaries."]);
-  const compaction = documents("snapshots", "Compaction", [h("strong", null, "No snapshot is taken yet"), "Runs are folded into snapshots and narratives when their triggers fire."]);
-  const routes = { overview, requests, request, summaries, summary, digests, quarantine, providers, compaction };
-  const parents = { request: "requests", summary: "summaries" };
+  const routes = { overview, requests, request, summaries, summary, digests, digest, quarantine, providers, compaction, run };
+  const parents = { request: "requests", summary: "summaries", digest: "digests", run: "compaction" };
 
   function nav(current) {
     const counts = status && { requests: status.requests.open, quarantine: status.quarantined };

@@ -6,10 +6,12 @@ use std::collections::{BTreeMap, VecDeque};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use super::spend::Spend;
 use crate::config::Config;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::export::Committed;
+use crate::log::Reader;
 use crate::service::control::{Answer, Asker, Question};
 use crate::state::event::Event;
 
@@ -27,6 +29,7 @@ const MESSAGE_CHARS: usize = 300;
 pub struct Tally {
     counts: Mutex<Counts>,
     points: Mutex<VecDeque<Value>>,
+    spend: Spend,
 }
 
 #[derive(Default, Clone)]
@@ -84,7 +87,19 @@ impl Tally {
         let mut counts = self.counts.lock();
         for committed in events {
             counts.take(committed);
+            if let Event::ModelCharged { charge, .. } = &committed.event {
+                self.spend.take(charge);
+            }
         }
+    }
+
+    /// Reads what was spent up to a record, which is before everything that is observed.
+    pub fn read_spend(&self, log: &Reader, until: Seq, now: Timestamp) {
+        self.spend.read(log, until, now);
+    }
+
+    pub(super) fn spend(&self) -> &Spend {
+        &self.spend
     }
 
     pub(super) fn counts(&self) -> Counts {

@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use super::{Findings, Held, Verdict, said};
-use crate::cli::Context;
+use super::{Findings, Held, Verdict};
+use crate::cli::{Context, ui};
 use crate::digest::compare;
 use crate::digest::selector::Selectors;
 
@@ -17,7 +17,7 @@ pub(super) fn look_at_digests(context: &Context, held: &Held, findings: &mut Fin
     }
     let overview = match held.digest_overview(context) {
         Ok(overview) => overview,
-        Err(failure) => return findings.wrong("digests", said(&failure), "summarizer recover"),
+        Err(failure) => return findings.refused("digests", &failure),
     };
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     let last = &overview["last_build"];
@@ -32,7 +32,22 @@ pub(super) fn look_at_digests(context: &Context, held: &Held, findings: &mut Fin
             findings.wrong("digests", what, "correct it, then summarizer digest build");
         }
         (_, Some(updated)) => {
-            findings.fine("digests", format!("{} bags, as of {updated}", overview["bags"]));
+            let index = held.home.buses.join("index/digest_registry.json");
+            let bags = overview["bags"].as_u64().unwrap_or(0);
+            let bags = ui::count(bags, "bag");
+            match disk.stat(&index) {
+                Ok(None) => {
+                    let what = format!("{bags} were published, and buses/index is gone");
+                    findings.wrong("digests", what, "summarizer export --repair");
+                }
+                _ => findings.fine("digests", format!("{bags}, as of {updated}")),
+            }
+        }
+        (_, None) if published(context, held) => {
+            let what = "what is published is of an earlier log, and is served until a build \
+                        replaces it";
+            let fix = "summarizer digest build, then summarizer digest gc --orphans";
+            findings.add("digests", Verdict::Notice, what, fix);
         }
         (_, None) => {
             let fix = "summarizer digest build, or leave it to summarizer serve";
@@ -58,27 +73,31 @@ pub(super) fn look_at_digests(context: &Context, held: &Held, findings: &mut Fin
     }
 }
 
+fn published(context: &Context, held: &Held) -> bool {
+    let index = held.home.buses.join("index/digest_registry.json");
+    matches!(context.machine.disk.stat(&index), Ok(Some(_)))
+}
+
 /// Every digest file against the log.
 pub(super) fn compare_digests(context: &Context, held: &Held, findings: &mut Findings) {
     let compared = compare::with_log(&context.machine.disk, &held.home.buses, held.engine.log());
     let compared = match compared {
         Ok(compared) => compared,
-        Err(error) => return findings.wrong("digest files", error.to_string(), "try again"),
+        Err(error) => return findings.failed("digest files", &error, "try again"),
     };
     if compared.of_another_log {
-        let what =
-            "what is published is of an earlier log, and is served until a build replaces it";
-        let fix = "summarizer digest build, then summarizer digest gc --orphans";
-        return findings.add("digest files", Verdict::Notice, what, fix);
+        // That was said.
+        return;
     }
     let Some(first) = compared.differences.first() else {
         if compared.cut_short.is_none() {
-            findings.fine("digest files", format!("{} bags are what the log says", compared.bags));
+            let bags = ui::count(compared.bags, "bag");
+            findings.fine("digest files", format!("what the log says: {bags}"));
         }
         return;
     };
-    let count = compared.differences.len();
-    let what = format!("{count} differ from the log, the first: {} {}", first.path, first.what);
+    let many = ui::count(compared.differences.len(), "difference");
+    let what = format!("{many} from the log, the first: {} {}", first.path, first.what);
     let strange = compared.differences.iter().all(|one| one.bag_id.is_none());
     let fix = match strange && first.path.starts_with("digests/") {
         true => "summarizer digest gc --orphans",

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::{Context, Findings, Verdict};
 use crate::cli::service::unit_folder;
+use crate::cli::ui;
 use crate::config::{Config, Origin, ProviderConfig};
 use crate::contract::ids::Seq;
 use crate::contract::time::Day;
@@ -28,8 +29,10 @@ const NAMED_MAX: usize = 3;
 
 /// Days begin in the configured zone; a machine that lives in another one surprises its user.
 pub(super) fn look_at_zone(config: &Config, findings: &mut Findings) {
-    let here = std::fs::read_link("/etc/localtime").ok().and_then(|target| {
-        let target = target.to_string_lossy().into_owned();
+    // Where `TZ` is set, it is what this user's programs go by.
+    let of_user = std::env::var("TZ").ok().map(|zone| zone.trim_start_matches(':').to_owned());
+    let here = of_user.filter(|zone| !zone.is_empty()).or_else(|| {
+        let target = std::fs::read_link("/etc/localtime").ok()?.to_string_lossy().into_owned();
         target.split_once("zoneinfo/").map(|(_, zone)| zone.to_owned())
     });
     let chosen = config
@@ -73,13 +76,14 @@ pub(super) fn look_at_clock(context: &Context, log: &Reader, deep: bool, finding
         ControlFlow::Continue(())
     });
     match scanned {
-        Err(error) => findings.wrong("clock", error.to_string(), "summarizer log verify"),
+        Err(error) => findings.failed("clock", &error, "summarizer log verify"),
         Ok(()) if steps == 0 => findings.fine("clock", "never went back"),
         Ok(()) => {
             let seconds = largest / 1000;
             let what = format!(
-                "the clock went back {steps} times, {seconds} s at most, at event {place}; nothing \
-                 started early because of it"
+                "the clock went back {}, {seconds} s at most, at event {place}; nothing started \
+                 early because of it",
+                ui::count(steps, "time"),
             );
             findings.add("clock", Verdict::Notice, what, "timedatectl status");
         }
@@ -123,8 +127,9 @@ pub(super) fn look_at_upstream(context: &Context, home: &Home, findings: &mut Fi
                 findings.add("upstream", Verdict::Notice, what, "see that its producer still runs");
             }
             _ if bare.is_empty() && empty.is_empty() => {
-                findings
-                    .fine("upstream", format!("{bus}: {} partitions with manifests", data.len()));
+                let partitions = ui::count(data.len(), "partition");
+                let ending = if data.len() == 1 { "a manifest" } else { "manifests" };
+                findings.fine("upstream", format!("{bus}: {partitions} with {ending}"));
             }
             _ => {}
         }
@@ -212,12 +217,12 @@ pub(super) fn look_at_units(context: &Context, findings: &mut Findings) {
     let Ok(folder) = unit_folder() else { return };
     let disk = context.machine.disk.as_ref();
     let home = std::path::absolute(&context.home).unwrap_or_else(|_| context.home.clone());
-    let home = home.display().to_string();
+    let named = home.display().to_string();
     for name in disk.list(&folder).unwrap_or_default() {
         let Some(stem) = name.strip_suffix(".service") else { continue };
         let text = disk.read(&folder.join(&name)).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
-        let ours = text.lines().any(|line| line.starts_with("ExecStart=") && line.contains(&home));
+        let ours = text.lines().any(|line| line.starts_with("ExecStart=") && line.contains(&named));
         if !ours {
             continue;
         }
@@ -241,7 +246,9 @@ fn look_at_unit(name: &str, text: &str, findings: &mut Findings) {
     let program = program.and_then(|rest| rest.split('"').next()).map(PathBuf::from);
     if let Some(program) = program.filter(|program| !program.exists()) {
         let what = format!("{name} runs {}, which is gone", program.display());
-        return findings.wrong("unit", what, "summarizer service install --user");
+        let stem = name.strip_suffix(".service").unwrap_or(name);
+        let fix = format!("summarizer service install --user --name {stem}");
+        return findings.wrong("unit", what, &fix);
     }
     match systemctl(&["is-active", name]).as_deref() {
         Some("active") => findings.fine("unit", format!("{name} is active")),
