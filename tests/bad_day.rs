@@ -718,7 +718,8 @@ fn what_doctor_names_does_help() {
         ("acks", "quarantine.jsonl", "summarizer export --repair", &|| {
             let path = home.path("run/quarantine.jsonl");
             let lines = std::fs::read_to_string(&path).unwrap();
-            std::fs::write(path, lines.replacen("schema_violation", "schema-violation", 1)).unwrap();
+            std::fs::write(path, lines.replacen("schema_violation", "schema-violation", 1))
+                .unwrap();
         }),
         ("summaries", "is gone", "summarizer export --repair", &|| {
             std::fs::remove_dir_all(home.path("buses/summaries")).unwrap();
@@ -785,7 +786,8 @@ fn what_doctor_names_does_help() {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         free.local_addr().unwrap().port()
     };
-    let model = format!("kind = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:{port}\"\n");
+    let model =
+        format!("kind = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:{port}\"\n");
     std::fs::write(&settings, format!("[provider.near]\n{model}")).unwrap();
     let fix = fix_of(&home, none, "provider", "cannot reach");
     assert_eq!(fix, format!("start what serves http://127.0.0.1:{port}"));
@@ -844,7 +846,10 @@ fn units_and_timers_that_never_ran_are_found_and_mended() {
     is_gone(&home, &around, "unit", "");
     std::fs::remove_file(bin.join("enabled")).unwrap();
     let units = home.path("config/systemd/user");
-    let unit = format!("[Service]\nType=oneshot\nExecStart=/bin/summarizer --home {} drain\n", home.root().display());
+    let unit = format!(
+        "[Service]\nType=oneshot\nExecStart=/bin/summarizer --home {} drain\n",
+        home.root().display()
+    );
     std::fs::write(units.join("nightly.service"), unit).unwrap();
     std::fs::write(units.join("nightly.timer"), "[Timer]\nOnCalendar=daily\n").unwrap();
     let fix = fix_of(&home, &around, "timer", "nightly.timer never ran");
@@ -902,4 +907,88 @@ fn whoever_may_not_and_whoever_has_no_room_is_told_what_to_do() {
     home.expect(3, &["status"])
         .says(&["did you mean `retry.max_attempts`", "`summarizer config --defaults`"]);
     home.expect(0, &["config", "--defaults"]).says(&["retry.max_attempts"]);
+    std::fs::write(home.path("summarizer.toml"), "").unwrap();
+    // A slip in a flow or in the path of the home is seen at once.
+    let slip = ACTIVE.replace("summarize", "sumarize");
+    home.expect(0, &["submit", "--flow", &slip, "--id", "a.txt"]).says(&[
+        "is registered here",
+        &format!("did you mean {ACTIVE}?"),
+        "registry list",
+    ]);
+    let ended = home.expect(0, &["drain"]);
+    ended.says(&["1 line taken in, 1 rejected", "`summarizer requests`"]);
+    let elsewhere = home.path("elsewhere").display().to_string();
+    home.expect(0, &["--home", &elsewhere, "drain"])
+        .says(&["there was no home yet: made", "elsewhere"]);
+}
+
+/// A service that is told to applies the ages by itself when a day begins, and goes on.
+#[test]
+fn a_service_lets_go_of_what_is_old_at_the_turn_of_the_day() {
+    let home = ProcessHome::new();
+    let settings = "[export]\nmin_interval = \"50 ms\"\n[retention]\nacks_after = \"30 d\"\n\
+                    daily = true\n[compaction]\narchive_after = \"30 d\"\n[digest]\nauto = \"off\"\n";
+    std::fs::write(home.path("summarizer.toml"), settings).unwrap();
+    let at = |now: &'static str, args: &[&str]| {
+        let mut command = home.command(args);
+        command.env("SUMMARIZER_TEST_NOW", now);
+        command
+    };
+    for (id, now) in [("a", "2026-01-10T00:00:00Z"), ("b", "2026-04-10T00:00:00Z")] {
+        home.note(&format!("{id}.txt"), "It failed twice on Monday. It works again since.");
+        home.append(&lines(&[with(request(id, ACTIVE, json!({})), "idempotency_key", id)]));
+        assert!(at(now, &["drain"]).status().unwrap().success());
+    }
+    let acks = home.read(ACKS);
+    // Midnight comes when it is told to.
+    let clock = home.path("now");
+    let is = |now: &str| {
+        std::fs::write(home.path("next"), now).unwrap();
+        std::fs::rename(home.path("next"), &clock).unwrap();
+    };
+    is("2026-04-10T23:59:00Z");
+    let mut command = home.command(&["serve"]);
+    let mut service = command.env("SUMMARIZER_TEST_NOW", &clock).spawn().unwrap();
+    let last = || home.expect(0, &["status", "--json"]).json()["retention"].clone();
+    while !home.answers() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    is("2026-04-11T00:00:01Z");
+    while last()["last"].is_null() {
+        assert!(service.try_wait().unwrap().is_none(), "the service ended");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let told = last();
+    assert_eq!((&told["daily"], &told["last"]["by"]), (&json!(true), &json!("service")), "{told}");
+    assert_eq!(told["last"]["acks"]["moved"], 2, "{told}");
+    assert!(told["last"]["frames"]["records"].as_u64().unwrap() >= 1, "{told}");
+    // It goes on, and what it says next stands after what was kept.
+    home.note("c.txt", "It failed twice on Monday. It works again since.");
+    home.append(&lines(&[with(request("c", ACTIVE, json!({})), "idempotency_key", "c")]));
+    let ended = |id: &str| {
+        home.acks().iter().any(|ack| ack["request_id"] == id && ack["status"] != "accepted")
+    };
+    while !ended("c") {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let id = service.id().to_string();
+    assert!(std::process::Command::new("kill").arg(id).status().unwrap().success());
+    assert!(service.wait().unwrap().success());
+    assert!(!ended("a") && ended("b"));
+    let moved = std::fs::read_dir(home.path("run/archive")).unwrap();
+    let moved = moved.map(|entry| entry.unwrap().path());
+    let mut moved = moved.filter(|path| path.to_string_lossy().ends_with(".jsonl"));
+    let moved = moved.next().unwrap();
+    let together = [std::fs::read(moved).unwrap(), home.read(ACKS)].concat();
+    assert!(together.starts_with(&acks), "what was moved and what stays are what there was");
+    for args in [["log", "verify"].as_slice(), &["replay", "--verify"], &["doctor", "--deep"]] {
+        let morning = "2026-04-11T00:10:00Z";
+        let ran = support::process::Ran::of(at(morning, args).output().unwrap());
+        assert_eq!(ran.exit, Some(0), "{args:?}\n{}\n{}", ran.out, ran.err);
+    }
+    // Nothing is looked at twice, and a dry run says when it was.
+    let mut again = at("2026-04-11T00:10:00Z", &["retain", "--dry-run", "--json"]);
+    let again = support::process::Ran::of(again.output().unwrap()).json();
+    assert_eq!((&again["acks"]["moved"], &again["frames"]["records"]), (&json!(0), &json!(0)));
+    assert!(again["last"].as_str().unwrap().starts_with("2026-04-11T00:00"), "{again}");
 }

@@ -68,9 +68,7 @@ impl Served {
                 && served.json("/api/runs")["total"] == 1
         });
         // Until the newest summaries are published, a build says so and makes nothing.
-        until("the digests are built", || {
-            served.home.run(&["digest", "build"]).exit == Some(0)
-        });
+        until("the digests are built", || served.home.run(&["digest", "build"]).exit == Some(0));
         served
     }
 
@@ -280,8 +278,10 @@ fn told_today(served: &Served) -> Value {
 fn it_tells_what_was_spent_on_which_day() {
     let home = ProcessHome::new();
     let script = home.path("model.sh");
-    let answer = "{\"text\":\"It failed twice.\",\"usage\":{\"input_tokens\":1000,\"output_tokens\":500}}";
-    std::fs::write(&script, format!("#!/bin/sh\ncat > /dev/null\nprintf '%s' '{answer}'\n")).unwrap();
+    let answer =
+        "{\"text\":\"It failed twice.\",\"usage\":{\"input_tokens\":1000,\"output_tokens\":500}}";
+    std::fs::write(&script, format!("#!/bin/sh\ncat > /dev/null\nprintf '%s' '{answer}'\n"))
+        .unwrap();
     let settings = format!(
         "[status]\nhttp = \"127.0.0.1:0\"\n[budget]\nmax_cost_per_day = 40\n[provider]\n\
          default = \"script\"\n[provider.script]\nkind = \"command\"\nprice_in = 1000\n\
@@ -304,7 +304,10 @@ fn it_tells_what_was_spent_on_which_day() {
         spend["whole"] == true && calls(1) > 0 && calls(0) == 2 * calls(1)
     });
     let spend = served.json("/api/spend");
-    assert_eq!((&spend["today"], &spend["limits"]["cost_per_day"]), (&json!("2026-03-02"), &json!(40.0)));
+    assert_eq!(
+        (&spend["today"], &spend["limits"]["cost_per_day"]),
+        (&json!("2026-03-02"), &json!(40.0))
+    );
     let days = spend["days"].as_array().unwrap();
     let named: Vec<&str> = days.iter().map(|day| day["day"].as_str().unwrap()).collect();
     assert_eq!(named, ["2026-03-02", "2026-03-01"]);
@@ -318,7 +321,8 @@ fn it_tells_what_was_spent_on_which_day() {
     let Some(browser) = Browser::found() else { return };
     let url = format!("http://{}/#/providers", served.address);
     let wanted = ["Spend today", cost.as_str(), "2026-03-01", "Recent days"];
-    let document = browser.shows(&url, |document| wanted.iter().all(|words| document.contains(words)));
+    let document =
+        browser.shows(&url, |document| wanted.iter().all(|words| document.contains(words)));
     for words in wanted {
         assert!(document.contains(words), "{words} is missing in\n{document}");
     }

@@ -20,6 +20,7 @@ use crate::seam::position::{Change, describe_change};
 use crate::service::control::{Answer, ControlClient, Question};
 use crate::service::home::Home;
 use crate::service::mark::QueueMark;
+use crate::service::retention::{self, Policy};
 use crate::service::runs::described;
 use crate::service::summaries::Summaries;
 use crate::state::Status;
@@ -219,6 +220,7 @@ impl DoctorArgs {
         }
         look_at_queue(context, &held, deep, findings);
         look_for_summaries(context, &held, findings);
+        look_at_retention(context, &held, findings);
         digests::look_at_digests(context, &held, findings);
         if deep {
             look_at_projections(context, &held, findings);
@@ -302,6 +304,38 @@ fn look_at_packs(context: &Context, registry: &Registry, findings: &mut Findings
             );
             findings.wrong("registry", what, &fix);
         }
+    }
+}
+
+/// What is older than the settings keep, and when they were last followed.
+fn look_at_retention(context: &Context, held: &Held, findings: &mut Findings) {
+    let policy = Policy::of(&held.config);
+    if policy.keeps_all() {
+        return;
+    }
+    let (disk, now) = (context.machine.disk.as_ref(), context.machine.clock.now());
+    let last = retention::last(held.engine.log());
+    let last = last.as_ref().and_then(|last| last["at"].as_str());
+    let last = last.map_or("never applied".to_owned(), |at| format!("last applied at {at}"));
+    match retention::look(disk, &held.home, &held.engine, policy, now) {
+        Ok(due) if due.is_empty() => {
+            findings.fine("retention", format!("nothing is older than is kept; {last}"));
+        }
+        Ok(due) => {
+            let parts = due.to_json();
+            let many = |part: &str, of: &str| parts[part][of].as_u64().unwrap_or(0);
+            let what = format!(
+                "older than is kept: {}, {}, {}; {last}",
+                ui::count(many("answers", "dropped"), "answer"),
+                ui::count(many("acks", "moved"), "ack"),
+                ui::count(many("frames", "records"), "record"),
+            );
+            match held.config.retention_daily {
+                true => findings.fine("retention", format!("{what}; a service lets it go")),
+                false => findings.add("retention", Verdict::Notice, what, "summarizer retain"),
+            }
+        }
+        Err(error) => findings.failed("retention", &error, "summarizer retain --dry-run"),
     }
 }
 

@@ -37,6 +37,8 @@ impl InitArgs {
             Failure::new(Exit::Storage, what).because(error)
         };
         home.create(disk).map_err(|error| failed(&error))?;
+        // The simplest input: a file in there is read by its name.
+        disk.create_dir_all(&home.buses.join("other")).map_err(|error| failed(&error))?;
         let mut made = Vec::new();
         let file = home.config_file();
         if disk.stat(&file).map_err(|error| failed(&error))?.is_none() {

@@ -4,12 +4,12 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::failure::{Exit, Failure};
-use super::retain::first_after;
 use super::session::{Held, Session, held_by_another, log_failed};
 use super::{Context, ui};
 use crate::config::parse_duration_ms;
 use crate::contract::ids::Seq;
 use crate::service::control::Question;
+use crate::service::retention::first_after;
 
 /// Look into the log
 #[derive(Debug, Args)]
@@ -159,7 +159,8 @@ fn archive(
     let log = held.engine.log().clone();
     let before = match (before, age) {
         (Some(before), _) => Seq(before),
-        (None, age) => first_after(&log, now.plus_ms(-age.unwrap_or(0)))?,
+        (None, age) => first_after(&log, Seq(1), now.plus_ms(-age.unwrap_or(0)))
+            .map_err(|error| log_failed(&error))?,
     };
     let before = before.min(log.applied().next());
     let bar = context.ui.progress("archiving", 100);

@@ -77,9 +77,8 @@ pub fn rewritten(
         ControlFlow::Continue(())
     });
     read.map_err(|error| log_failed(&error))?;
-    let bad = verify_prefix(&context.machine.disk, queue, &batches).map_err(|error| {
-        Failure::new(Exit::Input, "cannot look at the queue").because(&error)
-    })?;
+    let bad = verify_prefix(&context.machine.disk, queue, &batches)
+        .map_err(|error| Failure::new(Exit::Input, "cannot look at the queue").because(&error))?;
     Ok((batches.len(), bad))
 }
 
@@ -115,8 +114,7 @@ fn adopt(context: &Context, held: &mut Held, from: From, dry_run: bool) -> Resul
     });
     if !dry_run {
         let now = context.machine.clock.now();
-        let event =
-            Event::QueueAdopted { change: change.clone(), offset: adopted.position.offset };
+        let event = Event::QueueAdopted { change: change.clone(), offset: adopted.position.offset };
         held.engine.record(event, now).map_err(|error| engine_failed(&error))?;
         let mark = QueueMark { position: adopted.position, consumed: adopted.passed };
         held.engine

@@ -13,8 +13,8 @@ use super::compact::Pages;
 use super::failure::{Exit, Failure, is_damage};
 use super::serve::not_published;
 use super::session::{
-    Held, engine_failed, held_by_another, load_config, load_registry, log_failed, random_bytes, run_start,
-    shared_flows,
+    Held, engine_failed, held_by_another, load_config, load_registry, log_failed, random_bytes,
+    run_start, shared_flows,
 };
 use super::{Context, ui};
 use crate::compaction::book::facts::head_of;

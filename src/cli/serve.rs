@@ -289,7 +289,7 @@ fn show(context: &Context, report: &RunReport, set_aside: &BTreeMap<String, Stri
         }));
         return;
     }
-    let mut line = format!("{} lines taken in", report.lines);
+    let mut line = format!("{} taken in", ui::count(report.lines, "line"));
     for (outcome, count) in &report.outcomes {
         let count = match *outcome {
             "failed" | "rejected" | "quarantined" => ui::red(&count.to_string()),
@@ -298,6 +298,10 @@ fn show(context: &Context, report: &RunReport, set_aside: &BTreeMap<String, Stri
         line.push_str(&format!(", {count} {outcome}"));
     }
     context.ui.out(line);
+    if ["failed", "rejected", "quarantined"].iter().any(|outcome| report.count(outcome) > 0) {
+        let where_to = "`summarizer requests` and `summarizer quarantine list` say why";
+        context.ui.talk(ui::dim(where_to));
+    }
     for (file, why) in set_aside {
         let warning = ui::yellow("warning:");
         context.ui.talk(format!("{warning} the run log {file} was set aside: {why}"));

@@ -110,7 +110,8 @@ fn uninstall(context: &Context, name: &str) -> Result<Exit, Failure> {
     let failed = |what: &str, error: &std::io::Error| {
         Failure::new(Exit::Storage, format!("cannot {what}")).because(error)
     };
-    let home = std::path::absolute(&context.home).map_err(|error| failed("name the home", &error))?;
+    let home =
+        std::path::absolute(&context.home).map_err(|error| failed("name the home", &error))?;
     let path = unit_folder()?.join(format!("{name}.service"));
     let disk = context.machine.disk.as_ref();
     let unit = disk.read_if_present(&path).map_err(|error| failed("read the unit", &error))?;

@@ -10,8 +10,8 @@ use indicatif::ProgressBar;
 use parking_lot::RwLock;
 use serde_json::{Value, json};
 
-use super::Context;
 use super::failure::{Exit, Failure, Trouble};
+use super::{Context, ui};
 use crate::compaction::book::{MakeNotes, Notary, RunBook};
 use crate::compaction::files::SnapshotStore;
 use crate::config::{Config, ConfigError, Origin};
@@ -136,10 +136,7 @@ impl Held {
         let config = load_config(context)?;
         let home = Home::new(&context.home, &config);
         let disk = &context.machine.disk;
-        home.create(disk.as_ref()).map_err(|error| {
-            let what = format!("cannot make the home {}", context.home.display());
-            Failure::new(Exit::Storage, what).because(&error)
-        })?;
+        make_home(context, &home)?;
         // A command that stays waits for one that only looks; one that looks asks who stays.
         let patience = if answers { BRIEF_HOLDER } else { Duration::ZERO };
         let Some(lock) = take_lock(context, &home, patience)? else { return Ok(None) };
@@ -294,6 +291,21 @@ impl Held {
         drop(lock);
         Ok(())
     }
+}
+
+/// Makes the directories of a home. That there was none before is said: a path may be mistyped.
+pub fn make_home(context: &Context, home: &Home) -> Result<(), Failure> {
+    let disk = context.machine.disk.as_ref();
+    let is_new = matches!(disk.stat(&home.run()), Ok(None));
+    home.create(disk).map_err(|error| {
+        let what = format!("cannot make the home {}", context.home.display());
+        Failure::new(Exit::Storage, what).because(&error)
+    })?;
+    if is_new {
+        let named = std::path::absolute(&home.root).unwrap_or_else(|_| home.root.clone());
+        context.ui.talk(ui::dim(&format!("there was no home yet: made {}", named.display())));
+    }
+    Ok(())
 }
 
 /// Shows how far something is that says it in two numbers.

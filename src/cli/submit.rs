@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::failure::{Exit, Failure};
 use super::serve::moment;
-use super::session::{load_config, random_bytes};
+use super::session::{load_config, load_registry, make_home, random_bytes};
 use super::{Context, ui};
 use crate::contract::request::{Input, Request, RequestedBy};
 use crate::contract::vocabulary::{Bus, SummaryKind, Urgency};
@@ -87,10 +87,8 @@ impl SubmitArgs {
         let config = load_config(context)?;
         let home = Home::new(&context.home, &config);
         let disk = context.machine.disk.as_ref();
-        home.create(disk).map_err(|error| {
-            let what = format!("cannot make the home {}", context.home.display());
-            Failure::new(Exit::Storage, what).because(&error)
-        })?;
+        make_home(context, &home)?;
+        self.warn_of_unknown_flow(context);
         let before = disk.stat(&home.acks()).ok().flatten().map_or(0, |stat| stat.len);
         let mut ids = BTreeSet::new();
         for (index, record) in records.iter().enumerate() {
@@ -111,6 +109,25 @@ impl SubmitArgs {
             ids.iter().for_each(|id| context.ui.out(id));
         }
         Ok(Exit::Done)
+    }
+
+    /// Whoever takes the line in decides; here it is only said, so that a slip is seen at once.
+    fn warn_of_unknown_flow(&self, context: &Context) {
+        let (Some(flow), Ok(registry)) = (&self.flow, load_registry(context)) else { return };
+        let known = || registry.records().iter().map(|record| record.flow_id.as_str());
+        if known().any(|known| known == flow) {
+            return;
+        }
+        let alike = |known: &str| {
+            let (here, there) = (flow.chars(), known.chars());
+            let front = here.clone().zip(there.clone()).take_while(|(a, b)| a == b).count();
+            front + here.rev().zip(there.rev()).take_while(|(a, b)| a == b).count()
+        };
+        let nearest = known().max_by_key(|known| alike(known)).filter(|near| alike(near) > 10);
+        let meant = nearest.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+        let warning = ui::yellow("warning:");
+        context.ui.talk(format!("{warning} no flow {flow} is registered here{meant}"));
+        context.ui.talk("  `summarizer registry list` lists them");
     }
 
     fn records(&self, context: &Context) -> Result<Vec<String>, Failure> {

@@ -40,7 +40,8 @@ impl VerifyArgs {
         let there = disk.stat(&dir).is_ok_and(|stat| stat.is_some_and(|stat| stat.is_dir));
         if !there {
             let what = format!("there is no bus home {}", dir.display());
-            return Err(Failure::new(Exit::Input, what));
+            let hint = "name a bus home, or the home it is in with --home";
+            return Err(Failure::new(Exit::Input, what).hint(hint));
         }
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let options = Options { threads: self.threads.unwrap_or(cores), sources: !self.no_sources };

@@ -116,6 +116,12 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "age at which acks are moved to run/archive",
     ),
+    key(
+        "retention.daily",
+        "false",
+        Kind::Flag,
+        "a service applies these ages by itself, at the turn of each day",
+    ),
     key("provider.default", "\"builtin\"", Kind::Text, "who answers when a flow names nobody"),
     key("budget.max_cost_per_day", "\"none\"", Kind::Number, "stop for the day above this cost"),
     key(

@@ -22,7 +22,8 @@ use super::home::Home;
 use super::intake::{Arrived, Intake, IntakeMessage, IntakeOptions};
 use super::mark::{MarkError, QueueMark};
 use super::operate::{self, Reply, Surroundings};
-use super::projector::{Projector, ProjectorError};
+use super::projector::{Projections, Projector, ProjectorError};
+use super::retention::{self, Policy, RetainError};
 use super::runs::{NoteOrder, RunsDesk, described};
 use super::summaries::Publishing;
 use super::worker::{Pool, PoolSize, SharedFlows, Ticket, Worker};
@@ -75,6 +76,9 @@ pub enum ServiceError {
     /// The stored queue position.
     #[error("read the queue position")]
     Mark(#[from] MarkError),
+    /// What is old could not go.
+    #[error("let go of what is old")]
+    Retain(#[from] RetainError),
     /// A thread could not be started.
     #[error("start a thread")]
     Thread(#[from] std::io::Error),
@@ -939,11 +943,29 @@ impl Sequencer {
             return Ok(());
         };
         self.end_run(RunEnd::Clean, None)?;
+        self.retain()?;
         self.before.add(std::mem::take(&mut self.report));
         self.service.run = next.clone();
         let now = self.now();
         self.engine.begin_run(next, now)?;
         self.commit(None, CheckpointWhen::Due)
+    }
+
+    /// What the settings no longer keep goes, between two runs and where it is wanted.
+    fn retain(&mut self) -> Result<(), ServiceError> {
+        let policy = Policy::in_passing(&self.service.config);
+        if !self.service.config.retention_daily || policy.keeps_all() {
+            return Ok(());
+        }
+        self.finish_writing()?;
+        let (now, machine, home) = (self.now(), &self.service.machine, &self.service.home);
+        let bring_back = self.projector.rest();
+        let due = retention::look(machine.disk.as_ref(), home, &self.engine, policy, now)?;
+        let told = retention::apply(machine, home, &mut self.engine, &due, "service", now)?;
+        let (acks, _) = Projections::open(&machine.disk, home, self.engine.log())?;
+        let _ = bring_back.send(acks);
+        tracing::info!(told = told.to_string(), "what is old went");
+        Ok(())
     }
 
     fn now(&self) -> Timestamp {

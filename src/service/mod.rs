@@ -20,6 +20,7 @@ pub mod own_run;
 pub mod past;
 pub mod projector;
 pub mod recover;
+pub mod retention;
 pub mod run_watch;
 pub mod runs;
 pub mod snapshot_files;

@@ -16,6 +16,7 @@ use super::explain::{Around, ExplainError, Wanted, explain};
 use super::home::Home;
 use super::mark::QueueMark;
 use super::past::event_at;
+use super::retention;
 use super::summaries::DAY_OPENED;
 use super::worker::SharedFlows;
 use crate::config::Config;
@@ -300,6 +301,9 @@ fn status(engine: &Engine, around: &Surroundings<'_>) -> Value {
         "compaction": engine.runs().overview(),
         "disk": {"free_bytes": around.free_bytes},
         "charged": charged(state),
+        "retention": {
+            "daily": around.config.retention_daily, "last": retention::last(engine.log()),
+        },
         "today": around.now.day_in(around.config.timezone).to_string(),
         "limits": {
             "cost_per_day": around.config.cost_per_day_max,

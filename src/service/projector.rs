@@ -94,7 +94,14 @@ impl Projections {
 
 enum Message {
     Take(Arc<Vec<Committed>>),
+    Rest(Rest),
     Finish,
+}
+
+/// The files are durable and nobody writes to them until they come back.
+struct Rest {
+    ready: Sender<()>,
+    back: Receiver<Projections>,
 }
 
 #[derive(Default)]
@@ -156,6 +163,15 @@ impl Projector {
                             return Ok(None);
                         }
                         durable = written;
+                        projections.sync().map(Some)
+                    }),
+                    Message::Rest(rest) => projections.sync().and_then(|_| {
+                        let _ = rest.ready.send(());
+                        // Who does not bring them back has failed, and says so elsewhere.
+                        if let Ok(back) = rest.back.recv() {
+                            projections = back;
+                            durable = projections.acks.bytes();
+                        }
                         projections.sync().map(Some)
                     }),
                     Message::Finish => projections.sync().map(Some),
@@ -220,6 +236,16 @@ impl Projector {
             cursors.push((SNAPSHOTS, snapshots));
         }
         cursors
+    }
+
+    /// Makes everything durable and leaves the files alone until they come back through what is
+    /// returned.
+    pub fn rest(&self) -> Sender<Projections> {
+        let ((ready, is_ready), (bring, back)) = (bounded(1), bounded(1));
+        let _ = self.inbox.send(Message::Rest(Rest { ready, back }));
+        // A thread that stopped has left its failure; the next call finds it.
+        let _ = is_ready.recv();
+        bring
     }
 
     /// Writes everything that is left, makes it durable and ends the thread.

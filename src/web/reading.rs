@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use super::Shown;
 use super::api::Failed;
 use super::http::Request;
-use super::Shown;
 
 /// Rows of a page.
 const ROWS_MAX: u64 = 100;
@@ -261,6 +261,8 @@ pub(super) fn snapshot(request: &Request, shown: &Shown) -> Result<Value, Failed
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::os::Disk;
+    use crate::os::real::HostDisk;
 
     #[test]
     fn names_that_climb_or_hide_are_none() {
@@ -275,8 +277,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("inside");
         fs::create_dir_all(&root).unwrap();
-        fs::write(root.join("a.md"), "read").unwrap();
-        fs::write(dir.path().join("secret.md"), "secret").unwrap();
+        let disk: &dyn Disk = &HostDisk;
+        disk.replace(&root.join("a.md"), b"read", 0o640).unwrap();
+        disk.replace(&dir.path().join("secret.md"), b"secret", 0o640).unwrap();
         assert_eq!(read_text(&root, "a.md").unwrap(), "read");
         for path in ["../secret.md", "/etc/passwd", "b.md", "."] {
             assert_eq!(read(&root, path, 10).unwrap_err().0, 404, "{path}");

@@ -157,7 +157,8 @@ impl Ran {
 
     /// Standard output as one JSON value.
     pub fn json(&self) -> Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}{}", self.out, self.err))
+        serde_json::from_str(&self.out)
+            .unwrap_or_else(|error| panic!("{error}: {}{}", self.out, self.err))
     }
 
     /// Standard output as JSON lines.

@@ -1,0 +1,325 @@
+//! Retention: what is older than the settings keep goes. Answers of models are dropped, acks are
+//! moved away, frames of the log are archived.
+//!
+//! Contract. Looking changes nothing. Applying is a fact of the log before anything goes, and a
+//! crash anywhere leaves a home in which applying again finishes the work. Records stay: what goes
+//! is bodies nobody needs to go on, lines that are written again from the log when asked for, and
+//! the place of old frames. How far it went is remembered beside the tables, so that only what has
+//! become old since is looked at; without that, everything is looked at again.
+//!
+//! Nobody may write to the acks meanwhile; whoever applies sees to that.
+
+use std::ops::ControlFlow;
+
+use serde_json::{Value, json};
+
+use super::engine::{CheckpointWhen, Engine, EngineError, cursor};
+use super::home::Home;
+use super::projector::{ACKS, ACKS_FLOOR};
+use crate::config::{ArchiveAfter, Config};
+use crate::contract::ids::Seq;
+use crate::contract::time::Timestamp;
+use crate::log::codec::{self, Cursor};
+use crate::log::{LogError, Reader};
+use crate::os::{Disk, Machine, Open};
+use crate::state::event::Event;
+use crate::upstream::lines::Lines;
+
+/// The note of each time the policy was applied.
+const APPLIED: &str = "retention_applied";
+/// Where that note is.
+const LAST: &str = "retention_last";
+/// Answers before this record were looked at.
+const ANSWERS_FLOOR: &str = "answers_floor";
+/// Frames before this record were archived.
+const FRAMES_FLOOR: &str = "frames_floor";
+
+/// Why nothing went.
+#[derive(Debug, thiserror::Error)]
+pub enum RetainError {
+    /// The log.
+    #[error("use the log")]
+    Log(#[from] LogError),
+    /// The engine.
+    #[error("note what goes")]
+    Engine(#[from] EngineError),
+    /// The acks.
+    #[error("move the acks")]
+    Acks(#[from] std::io::Error),
+}
+
+/// The ages of the settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    answers: ArchiveAfter,
+    acks: ArchiveAfter,
+    frames: ArchiveAfter,
+    /// Answers that go at once, at most: what is left goes the next time.
+    answers_max: usize,
+}
+
+impl Policy {
+    /// What the settings say.
+    pub fn of(config: &Config) -> Policy {
+        Policy {
+            answers: config.answers_after,
+            acks: config.acks_after,
+            frames: config.archive_after,
+            answers_max: usize::MAX,
+        }
+    }
+
+    /// The same, with as much at once as a service may be held up by.
+    pub fn in_passing(config: &Config) -> Policy {
+        Policy { answers_max: 50_000, ..Policy::of(config) }
+    }
+
+    /// Whether everything is kept.
+    pub fn keeps_all(&self) -> bool {
+        [self.answers, self.acks, self.frames].iter().all(|age| *age == ArchiveAfter::Never)
+    }
+}
+
+fn moment(age: ArchiveAfter, now: Timestamp) -> Option<Timestamp> {
+    match age {
+        ArchiveAfter::Never => None,
+        ArchiveAfter::Age(ms) => Some(now.plus_ms(-ms)),
+    }
+}
+
+/// What may go.
+#[derive(Debug, Default)]
+pub struct Due {
+    answers: Option<Answers>,
+    acks: Option<Acks>,
+    frames: Option<Frames>,
+}
+
+#[derive(Debug)]
+struct Answers {
+    seqs: Vec<Seq>,
+    bytes: u64,
+    before: Timestamp,
+    /// Everything up to here was looked at.
+    through: Seq,
+}
+
+#[derive(Debug)]
+struct Acks {
+    before: Timestamp,
+    /// The last event they tell of.
+    last: Seq,
+    lines: u64,
+    /// Where they end in the file, and where the file ends.
+    end: u64,
+    file_end: u64,
+}
+
+#[derive(Debug)]
+struct Frames {
+    before: Timestamp,
+    first: Seq,
+    records: u64,
+}
+
+impl Due {
+    /// Whether nothing is.
+    pub fn is_empty(&self) -> bool {
+        self.answers.as_ref().is_none_or(|due| due.seqs.is_empty())
+            && self.acks.as_ref().is_none_or(|due| due.lines == 0)
+            && self.frames.as_ref().is_none_or(|due| due.records == 0)
+    }
+
+    /// What it is, for people and programs.
+    pub fn to_json(&self) -> Value {
+        let mut told = json!({});
+        if let Some(due) = &self.answers {
+            told["answers"] = json!({
+                "dropped": due.seqs.len(), "bytes": due.bytes, "before": due.before.to_string(),
+            });
+        }
+        if let Some(due) = &self.acks {
+            told["acks"] = json!({
+                "moved": due.lines, "bytes": due.end, "before": due.before.to_string(),
+            });
+        }
+        if let Some(due) = &self.frames {
+            told["frames"] = json!({"records": due.records, "before": due.before.to_string()});
+        }
+        told
+    }
+}
+
+/// Looks for what may go.
+pub fn look(
+    disk: &dyn Disk,
+    home: &Home,
+    engine: &Engine,
+    policy: Policy,
+    now: Timestamp,
+) -> Result<Due, RetainError> {
+    let log = engine.log();
+    let mut due = Due::default();
+    if let Some(before) = moment(policy.answers, now) {
+        due.answers = Some(answers(engine, before, policy.answers_max)?);
+    }
+    if let Some(before) = moment(policy.acks, now) {
+        due.acks = Some(acks(disk, home, log, before)?);
+    }
+    if let Some(before) = moment(policy.frames, now) {
+        let floor = cursor(log, FRAMES_FLOOR)?.applied;
+        let first = first_after(log, floor.next(), before)?;
+        let records = first.0.saturating_sub(floor.next().0);
+        due.frames = Some(Frames { before, first, records });
+    }
+    Ok(due)
+}
+
+/// Answers of requests that ended, and the bytes they take.
+fn answers(engine: &Engine, before: Timestamp, max: usize) -> Result<Answers, RetainError> {
+    let log = engine.log();
+    let floor = cursor(log, ANSWERS_FLOOR)?.applied;
+    let mut found: Vec<(Seq, Seq)> = Vec::new();
+    let mut through = floor;
+    log.scan(floor.next(), None, &mut |entry| {
+        if entry.at >= before || found.len() >= max {
+            return ControlFlow::Break(());
+        }
+        if entry.tag == codec::MODEL_RESPONDED
+            && let Ok(Event::ModelResponded { request, .. }) =
+                codec::decode(entry.tag, entry.version, entry.payload)
+        {
+            found.push((entry.seq, request));
+        }
+        through = entry.seq;
+        ControlFlow::Continue(())
+    })?;
+    let mut answers = Answers { seqs: Vec::new(), bytes: 0, before, through };
+    for (seq, request) in found {
+        if engine.state().open_request(request).is_some() {
+            // Its turn comes; nothing after it is forgotten.
+            answers.through = answers.through.min(Seq(seq.0 - 1));
+        } else if !log.body_is_dropped(seq)? {
+            answers.bytes += log.body_bytes(seq)?;
+            answers.seqs.push(seq);
+        }
+    }
+    Ok(answers)
+}
+
+fn acks(
+    disk: &dyn Disk,
+    home: &Home,
+    log: &Reader,
+    before: Timestamp,
+) -> Result<Acks, RetainError> {
+    let floor = cursor(log, ACKS_FLOOR)?.applied;
+    let last = Seq(first_after(log, floor.next(), before)?.0 - 1);
+    let mut acks = Acks { before, last, lines: 0, end: 0, file_end: 0 };
+    let path = home.acks();
+    let Some(stat) = disk.stat(&path)? else { return Ok(acks) };
+    acks.file_end = stat.len;
+    // They stand in the order of the log: the first that is not old ends the old ones.
+    let mut lines = Lines::new(disk.open(&path, Open::Read)?, stat.len);
+    while let Some((at, line)) = lines.next_line()? {
+        let seq =
+            serde_json::from_slice::<Value>(line).ok().and_then(|ack| ack["ack_seq"].as_u64());
+        if seq.is_none_or(|seq| seq > last.0) {
+            break;
+        }
+        acks.lines += 1;
+        acks.end = (at.offset + at.len as u64 + 1).min(stat.len);
+    }
+    Ok(acks)
+}
+
+/// The first record from one on that is stamped after a moment, or the end.
+pub fn first_after(log: &Reader, from: Seq, moment: Timestamp) -> Result<Seq, LogError> {
+    let mut found = log.head().0.next();
+    log.scan(from, None, &mut |entry| {
+        if entry.at > moment {
+            found = entry.seq;
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(found)
+}
+
+/// Lets go of what is due, and says what went.
+pub fn apply(
+    machine: &Machine,
+    home: &Home,
+    engine: &mut Engine,
+    due: &Due,
+    by: &str,
+    now: Timestamp,
+) -> Result<Value, RetainError> {
+    let mut told = due.to_json();
+    if let Some(answers) = due.answers.as_ref().filter(|due| !due.seqs.is_empty()) {
+        engine.note("answers_dropped", told["answers"].to_string(), None, now)?;
+        engine.commit(None, CheckpointWhen::Due, &[], now)?;
+        engine.store().drop_bodies(&answers.seqs)?;
+    }
+    if let Some(acks) = due.acks.as_ref().filter(|due| due.lines > 0) {
+        move_acks(machine.disk.as_ref(), home, engine, acks, now)?;
+    }
+    let mut floors: Vec<(&str, Cursor)> = Vec::new();
+    let floor = |applied: Seq| Cursor { applied, bytes: 0 };
+    if let Some(answers) = &due.answers {
+        floors.push((ANSWERS_FLOOR, floor(answers.through)));
+    }
+    if let Some(frames) = &due.frames {
+        engine.commit(None, CheckpointWhen::Changed, &[], now)?;
+        let first = frames.first.min(engine.log().applied().next());
+        let moved = engine.store().archive(first, &mut |_| {})?;
+        told["frames"] = json!({
+            "records": moved.records, "segments": moved.segments, "bytes": moved.segment_bytes,
+            "before": frames.before.to_string(),
+        });
+        let known = cursor(engine.log(), FRAMES_FLOOR)?.applied;
+        floors.push((FRAMES_FLOOR, floor(Seq(known.0 + moved.records))));
+    }
+    let mut facts = told.clone();
+    facts["by"] = by.into();
+    let noted = engine.note(APPLIED, facts.to_string(), None, now)?;
+    floors.push((LAST, floor(noted)));
+    engine.commit(None, CheckpointWhen::Changed, &floors, now)?;
+    Ok(told)
+}
+
+/// They are safe under their other name before the log forgets to write them here.
+fn move_acks(
+    disk: &dyn Disk,
+    home: &Home,
+    engine: &mut Engine,
+    acks: &Acks,
+    now: Timestamp,
+) -> Result<(), RetainError> {
+    let folder = home.run().join("archive");
+    disk.create_dir_all(&folder)?;
+    let name = format!("acks-to-{:020}.jsonl", acks.last.0);
+    let path = home.acks();
+    disk.replace_with_part(&folder.join(&name), &path, 0..acks.end, 0o640)?;
+    let facts = json!({"through": acks.last.0, "lines": acks.lines, "file": name});
+    engine.note("acks_moved", facts.to_string(), None, now)?;
+    let kept = Cursor { applied: acks.last, bytes: 0 };
+    let cursors = [(ACKS_FLOOR, kept), (ACKS, kept)];
+    engine.commit(None, CheckpointWhen::Changed, &cursors, now)?;
+    disk.replace_with_part(&path, &path, acks.end..acks.file_end, 0o640)?;
+    Ok(())
+}
+
+/// When the policy was applied last, and what went.
+pub fn last(log: &Reader) -> Option<Value> {
+    let noted = cursor(log, LAST).ok().filter(|last| last.applied > Seq(0))?;
+    let record = log.get(noted.applied).ok()??;
+    match codec::decode(record.tag, record.version, &record.payload).ok()? {
+        Event::Noted { kind, facts } if kind == APPLIED => {
+            let mut told: Value = serde_json::from_str(&facts).ok()?;
+            told["at"] = record.at.to_string().into();
+            Some(told)
+        }
+        _ => None,
+    }
+}
