@@ -487,6 +487,11 @@ fn each_rule_has_a_tree_that_breaks_it_and_nothing_else() {
 fn violations_name_their_place_and_an_empty_home_is_sound() {
     let home = tempfile::tempdir().unwrap();
     assert_eq!(check(home.path(), 2).violations_total, 0);
+    // Digests without the bus they lead to are no sound home: it is said what was not looked at.
+    let digests = tempfile::tempdir().unwrap();
+    std::fs::create_dir(digests.path().join("digests")).unwrap();
+    let unchecked = check(digests.path(), 1).unchecked.join("; ");
+    assert!(unchecked.contains("there is no Summary Bus here"), "{unchecked}");
     sound(home.path());
     foreign_line(home.path(), Stream::Events, |line| {
         line["prompt"].as_object_mut().unwrap().remove("prompt_hash");

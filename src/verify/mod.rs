@@ -26,6 +26,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 
 use crate::contract::vocabulary::ErrorClass;
+use crate::digest::bag::DIGESTS_DIR;
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
 use crate::os::Disk;
 use crate::upstream::{Family, MemoryIndex, Upstream};
@@ -151,6 +152,10 @@ pub fn verify_tree(
         Family::ALL.iter().any(|family| is_dir(disk.as_ref(), &root.join(family.manifest_dir())));
     if options.sources && !known {
         report.unchecked.push("sources: there is no upstream here".to_owned());
+    }
+    let has = |folder: &str| is_dir(disk.as_ref(), &root.join(folder));
+    if has(DIGESTS_DIR) && !has(SUMMARIES_DIR) {
+        report.unchecked.push("summaries of digests: there is no Summary Bus here".to_owned());
     }
     if is_dir(disk.as_ref(), &root.join(CLUSTERS_DIR)) {
         report.unchecked.push("clusters: no summary is made from them".to_owned());
