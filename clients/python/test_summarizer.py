@@ -26,7 +26,7 @@ class Client(unittest.TestCase):
         ack = self.home.wait(self.home.submit(FLOW, [note]), timeout=300)
         self.assertEqual(ack.status, "completed")
         self.assertTrue(ack.is_terminal and ack.has_summary)
-        item = self.home.item(ack)
+        item = self.home.item(ack, timeout=300)
         self.assertIn("Ana", item["outputs"]["summary_text"])
         self.assertIn(item, list(self.home.read("documents")))
         self.assertEqual(self.home.verify(), [])
@@ -38,7 +38,9 @@ class Client(unittest.TestCase):
         first = self.home.wait(self.home.submit(FLOW, [note], idempotency_key="k"), timeout=300)
         second = self.home.wait(self.home.submit(FLOW, [note], idempotency_key="k"), timeout=300)
         self.assertEqual((first.status, second.status), ("completed", "duplicate"))
-        self.assertEqual(self.home.item(first), self.home.item(second))
+        self.assertEqual(
+            self.home.item(first, timeout=300), self.home.item(second, timeout=300)
+        )
 
     def test_many_writers_at_once(self) -> None:
         note = self.note("many.txt", "Many ask for the same thing at the same time.")
@@ -85,7 +87,7 @@ class Client(unittest.TestCase):
     def test_altered_data_is_noticed(self) -> None:
         note = self.note("altered.txt", "This will be altered. Somebody edits a published file.")
         ack = self.home.wait(self.home.submit(FLOW, [note]), timeout=300)
-        self.home.item(ack)
+        self.home.item(ack, timeout=300)
         other = Home(self.home.root, bus_home="altered")
         day = ack.raw["summary"]["day"]
         names = ("manifest/{}.documents.summary.manifest.json", "documents/{}.documents.summary.jsonl")
