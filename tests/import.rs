@@ -139,6 +139,39 @@ fn every_import_gives_a_sound_tree_and_is_idempotent() {
     assert_eq!(run(&home, &["verify"])["violations_total"], 0);
 }
 
+/// What lies in real folders: links, hidden files, other charsets, binary files, line ends of other
+/// systems, headings in both spellings, mails whose date cannot be read.
+#[test]
+fn real_folders_are_imported_without_surprises() {
+    let dir = tempfile::tempdir().unwrap();
+    let (home, docs) = (dir.path().join("home"), dir.path().join("in"));
+    let secret = write(dir.path().join("secret.txt"), b"nobody's data");
+    write(docs.join("a.md"), b"\xef\xbb\xbfTitle\r\n=====\r\n\r\nOne.\r\n\r\n```\r\n# code\r\n```\r\n\r\nTwo\r\n---\r\n\r\nMore.\r\n");
+    write(
+        docs.join("page.html"),
+        b"<title>T &amp; U</title><script>no()</script><p>caf&eacute; &#8364;</p>",
+    );
+    write(docs.join("latin.txt"), b"caf\xe9\n");
+    write(docs.join(".hidden/x.md"), b"# no\n");
+    write(docs.join(".x.md"), b"# no\n");
+    write(docs.join("photo.bin"), &[0, 1, 2]);
+    write(docs.join("empty.md"), b"");
+    std::os::unix::fs::symlink(".", docs.join("loop")).unwrap();
+    std::os::unix::fs::symlink(secret, docs.join("link.txt")).unwrap();
+    std::os::unix::fs::symlink("nowhere", docs.join("dangling.txt")).unwrap();
+    let docs = docs.display().to_string();
+    let first = run(&home, &["import", "text", &docs]);
+    assert_eq!((&first["files"], &first["added"]), (&4.into(), &3.into()), "{first}");
+    let rejected = first["rejected"].as_array().unwrap();
+    assert_eq!((rejected.len(), &rejected[0]["file"]), (1, &"latin.txt".into()), "{first}");
+    let data = std::fs::read_to_string(home.join("buses/chunks/canonical/in.jsonl")).unwrap();
+    assert!(data.contains("\"header_path\":[\"Title\",\"Two\"]"), "{data}");
+    assert!(data.contains("caf\u{e9} \u{20ac}") && data.contains("T & U"), "{data}");
+    assert!(!data.contains("no()") && !data.contains("nobody"), "{data}");
+    assert_eq!(run(&home, &["import", "text", &docs])["added"], 0);
+    assert_eq!(run(&home, &["verify"])["violations_total"], 0);
+}
+
 #[test]
 fn partitions_of_others_are_never_touched() {
     let dir = tempfile::tempdir().unwrap();

@@ -9,13 +9,13 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{ImportError, NewRecord, Rejected, Report, Target, append_chunks, disk_error, files};
+use super::{ImportError, NewRecord, Rejected, Report, Target, append_chunks, files, read};
 use crate::contract::hash::sha256;
 use crate::contract::stable_id::{Part, stable_id};
-use crate::upstream::markup::{html_title, html_to_text, markdown_heading, markdown_title};
+use crate::upstream::markup::{html_title, html_to_text, markdown_headings, markdown_title};
 
 /// The name of the rule below, in manifests.
-pub const CHUNKING_POLICY: &str = "headings_or_paragraphs.4000.v1";
+pub const CHUNKING_POLICY: &str = "headings_or_paragraphs.4000.v2";
 /// A chunk is closed before it would grow beyond this many bytes, where there is a place to cut.
 const CHUNK_BYTES: usize = 4000;
 const EXTENSIONS: &[&str] = &["md", "markdown", "txt", "html", "htm"];
@@ -33,8 +33,8 @@ pub fn import_folder(
         let relative = file.strip_prefix(folder).ok().filter(|path| *path != Path::new(""));
         let relative = relative.unwrap_or(Path::new(file.file_name().unwrap_or_default()));
         let uri = relative.to_string_lossy().replace('\\', "/");
-        let bytes = target.disk.read(&file).map_err(disk_error("read", &file))?;
         report.files += 1;
+        let Some(bytes) = read(target, &file, report)? else { continue };
         match document(&uri, &bytes, records.len() as i64) {
             Ok(chunks) => records.extend(chunks),
             Err(why) => report.rejected.push(Rejected { file: uri, number: 1, why }),
@@ -53,7 +53,7 @@ struct Piece<'a> {
 
 fn document(uri: &str, bytes: &[u8], order: i64) -> Result<Vec<NewRecord>, String> {
     let raw = std::str::from_utf8(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes))
-        .map_err(|error| format!("not UTF-8: {error}"))?;
+        .map_err(|error| format!("not UTF-8 (`iconv` makes it so): {error}"))?;
     let extension = uri.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
     let (kind, text, title) = match extension.as_str() {
         "md" | "markdown" => ("md", raw.to_owned(), markdown_title(raw)),
@@ -120,22 +120,15 @@ fn provenance(uri: &str, checksum: &str, kind: &str) -> Value {
 fn by_headings(text: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     let mut path: Vec<(usize, String)> = Vec::new();
-    let (mut start, mut offset, mut fenced) = (0, 0, false);
+    let mut start = 0;
     let names = |path: &[(usize, String)]| -> Vec<String> {
         path.iter().map(|(_, title)| title.clone()).collect()
     };
-    for line in text.split_inclusive('\n') {
-        if line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~") {
-            fenced = !fenced;
-        }
-        let heading = if fenced { None } else { markdown_heading(line.trim_end()) };
-        if let Some((level, title)) = heading {
-            pieces.extend(by_paragraphs(&text[start..offset], start, &names(&path)));
-            path.retain(|(above, _)| *above < level);
-            path.push((level, title.to_owned()));
-            start = offset;
-        }
-        offset += line.len();
+    for (at, level, title) in markdown_headings(text) {
+        pieces.extend(by_paragraphs(&text[start..at], start, &names(&path)));
+        path.retain(|(above, _)| *above < level);
+        path.push((level, title.to_owned()));
+        start = at;
     }
     pieces.extend(by_paragraphs(&text[start..], start, &names(&path)));
     pieces

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{ImportError, NewRecord, Rejected, Report, Target, append_events, disk_error};
+use super::{ImportError, NewRecord, Rejected, Report, Target, append_events, name_of, read};
 use crate::contract::hash::sha256;
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::{Day, Timestamp, parse_instant};
@@ -86,9 +86,9 @@ pub fn import_file(
     file: &Path,
     report: &mut Report,
 ) -> Result<(), ImportError> {
-    let bytes = target.disk.read(file).map_err(disk_error("read", file))?;
-    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     report.files += 1;
+    let Some(bytes) = read(target, file, report)? else { return Ok(()) };
+    let name = name_of(file);
     let mut days: BTreeMap<Day, Vec<NewRecord>> = BTreeMap::new();
     for (number, record) in records(&bytes) {
         match record.and_then(|record| event(mapping, &name, &record)) {

@@ -25,7 +25,7 @@ pub use partition::{NewRecord, append_chunks, append_events};
 pub const PRODUCER: &str = "summarizer-import";
 /// Deepest folder that is walked.
 const FOLDER_DEPTH_MAX: usize = 32;
-/// Largest file that is imported.
+/// Largest file that is imported, unless it is a mailbox, which is read mail by mail.
 pub const IMPORT_BYTES_MAX: u64 = 1 << 30;
 
 /// An import that could not go on.
@@ -117,7 +117,27 @@ pub struct Target<'a> {
     pub now: Timestamp,
 }
 
-/// The files under a path with one of the extensions, sorted; a file is taken as it is.
+/// A whole file; one that is too large is left out, and the report says so.
+fn read(
+    target: Target<'_>,
+    file: &Path,
+    report: &mut Report,
+) -> Result<Option<Vec<u8>>, ImportError> {
+    let stat = target.disk.stat(file).map_err(disk_error("inspect", file))?;
+    if stat.is_some_and(|stat| stat.len > IMPORT_BYTES_MAX) {
+        let why = format!("larger than {} MiB: split it", IMPORT_BYTES_MAX >> 20);
+        report.rejected.push(Rejected { file: name_of(file), number: 1, why });
+        return Ok(None);
+    }
+    target.disk.read(file).map_err(disk_error("read", file)).map(Some)
+}
+
+fn name_of(file: &Path) -> String {
+    file.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The files under a path with one of the extensions, sorted; a file is taken as it is. What is
+/// hidden or a link is passed over: a folder may link to itself, and to what is nobody's data.
 pub fn files(
     disk: &dyn Disk,
     path: &Path,
@@ -141,13 +161,16 @@ fn walk(
     let stat = disk.stat(path).map_err(disk_error("inspect", path))?;
     match stat {
         Some(stat) if stat.is_dir && depth < FOLDER_DEPTH_MAX => {
+            let real = disk.real_path(path).map_err(disk_error("inspect", path))?;
             for name in disk.list(path).map_err(disk_error("list", path))? {
-                if !name.starts_with('.') {
-                    walk(disk, &path.join(name), extensions, depth + 1, found)?;
+                let inner = path.join(&name);
+                let linked = disk.real_path(&inner).map_or(true, |at| at != real.join(&name));
+                if !name.starts_with('.') && !linked {
+                    walk(disk, &inner, extensions, depth + 1, found)?;
                 }
             }
         }
-        Some(stat) if !stat.is_dir && stat.len <= IMPORT_BYTES_MAX => {
+        Some(stat) if !stat.is_dir => {
             let extension = path.extension().and_then(|ext| ext.to_str()).unwrap_or_default();
             let named = extensions.contains(&extension.to_ascii_lowercase().as_str());
             if depth == 0 || named {

@@ -26,8 +26,69 @@ pub fn html_title(html: &str) -> Option<String> {
 
 /// The first heading of a Markdown document.
 pub fn markdown_title(text: &str) -> Option<String> {
-    let heading = text.lines().find_map(|line| markdown_heading(line).map(|(_, title)| title))?;
+    let (_, _, heading) = markdown_headings(text).into_iter().next()?;
     (!heading.is_empty()).then(|| heading.to_owned())
+}
+
+/// The headings of a Markdown document, also underlined ones, outside code and front matter: where
+/// each begins, its level and its title.
+pub fn markdown_headings(text: &str) -> Vec<(usize, usize, &str)> {
+    let mut found = Vec::new();
+    let mut fence = None;
+    // A paragraph of one line, which an underline makes a heading.
+    let (mut alone, mut after_blank) = (None, true);
+    let mut offset = front_matter_bytes(text);
+    for line in text[offset..].split_inclusive('\n') {
+        let (start, plain) = (offset, line.trim_end());
+        offset += line.len();
+        let marker = ["```", "~~~"].into_iter().find(|mark| plain.trim_start().starts_with(mark));
+        if let Some(open) = fence {
+            fence = (marker != Some(open)).then_some(open);
+            continue;
+        }
+        let before = alone.take();
+        if marker.is_some() {
+            fence = marker;
+        } else if let Some((level, title)) = markdown_heading(plain) {
+            found.push((start, level, title));
+        } else if let (Some(level), Some((start, title))) = (underline(plain), before) {
+            found.push((start, level, title));
+        } else if after_blank && is_words(line) {
+            alone = Some((start, plain.trim_start()));
+        }
+        after_blank = plain.is_empty();
+    }
+    found
+}
+
+/// The level an underline gives to the line above it.
+fn underline(line: &str) -> Option<usize> {
+    let all = |mark: char| line.len() > 1 && line.chars().all(|char| char == mark);
+    if all('=') { Some(1) } else { all('-').then_some(2) }
+}
+
+/// Whether a line begins a paragraph, and no list, quote, table, markup or code.
+fn is_words(line: &str) -> bool {
+    let indented = line.starts_with(['\t']) || line.starts_with("    ");
+    let text = line.trim();
+    let numbered = text.split_once(['.', ')']).is_some_and(|(number, _)| {
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    !indented && !text.is_empty() && !numbered && !text.starts_with(['-', '*', '+', '>', '|', '<'])
+}
+
+/// Bytes of the front matter of a Markdown document; none where it never ends.
+fn front_matter_bytes(text: &str) -> usize {
+    let mut lines = text.split_inclusive('\n');
+    let Some(first) = lines.next().filter(|line| line.trim_end() == "---") else { return 0 };
+    let mut bytes = first.len();
+    for line in lines {
+        bytes += line.len();
+        if matches!(line.trim_end(), "---" | "...") {
+            return bytes;
+        }
+    }
+    0
 }
 
 /// A plain value of the front matter of a Markdown document: what stands after its name on one line.
@@ -53,7 +114,7 @@ pub fn front_matter<'t>(text: &'t str, name: &str) -> Option<&'t str> {
 }
 
 /// Level and title of an ATX heading line.
-pub fn markdown_heading(line: &str) -> Option<(usize, &str)> {
+fn markdown_heading(line: &str) -> Option<(usize, &str)> {
     let level = line.bytes().take_while(|byte| *byte == b'#').count();
     let rest = &line[level..];
     if !(1..=6).contains(&level) || !(rest.is_empty() || rest.starts_with([' ', '\t'])) {
@@ -174,6 +235,23 @@ fn addresses(list: &Address<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn headings_are_found_in_both_spellings_and_not_in_code() {
+        let text = "---\ntitle: x\n---\nOne\n===\n\ntext\n---\n\n```\n# code\n~~~\n# code\n```\n\
+                    Two words\r\n---\r\n## Three ##\n- item\n---\n| a |\n---\n\ntwo\nlines\n---\n";
+        let found = markdown_headings(text);
+        let told: Vec<_> = found.iter().map(|(_, level, title)| (*level, *title)).collect();
+        assert_eq!(told, [(1, "One"), (2, "text"), (2, "Two words"), (2, "Three")]);
+        for (at, _, title) in &found {
+            assert!(text[*at..].trim_start_matches('#').trim_start().starts_with(title), "{title}");
+        }
+        assert_eq!(
+            markdown_title("```\n# code\n```\n\nTitle\r\n=====\r\n").as_deref(),
+            Some("Title")
+        );
+        assert_eq!(markdown_title("---\nno end\n"), None);
+    }
 
     #[test]
     fn front_matter_is_what_stands_between_the_rules() {
