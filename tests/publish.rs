@@ -16,6 +16,7 @@ use summarizer::contract::hash::sha256;
 use summarizer::contract::vocabulary::Stream;
 use summarizer::export::publish::{Fallback, Mode, PublishError, Publisher};
 use summarizer::os::real::HostDisk;
+use summarizer::os::sim::{Faults, SimDisk};
 use summarizer::os::{Disk, DiskFile, Open, Stat};
 
 /// The host's disk that stops working at a chosen operation, or cannot swap two names.
@@ -232,6 +233,40 @@ fn a_crash_at_any_step_leaves_the_old_tree_or_the_new_one() {
         }
         assert!(survived, "the run never got through: raise the bound");
     }
+}
+
+/// The disk begins with a large file while it is written. A sync that fails then is as bad as one at
+/// the end: what it was asked for counts as written from then on, and is not.
+#[test]
+fn a_large_file_is_synced_on_the_way_and_a_failure_then_is_not_lost() {
+    use std::io::Write as _;
+    let piece = vec![7; 3 << 20];
+    let written = |pieces: usize, fail_sync: Option<u64>| {
+        let disk = SimDisk::new();
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        let mut publisher =
+            Publisher::open(shared, "/home", "summaries", Fallback::DataThenManifest).unwrap();
+        let mut publication = publisher.begin().unwrap();
+        let mut file = publication.create("events/large.jsonl").unwrap();
+        disk.reset_counts();
+        disk.set_faults(Faults { fail_sync, ..Faults::default() });
+        for _ in 0..pieces {
+            file.write_all(&piece).unwrap();
+            file.write_all(b"\n").unwrap();
+        }
+        publication.finish(file)?;
+        let syncs = disk.counts().syncs;
+        publication.commit(|_| Ok::<(), String>(())).unwrap();
+        // Only what was synced is left.
+        let after: &dyn Disk = &disk.crash(0);
+        let found = after.read(Path::new("/home/summaries/events/large.jsonl")).unwrap();
+        assert!(found == [&piece[..], b"\n"].concat().repeat(pieces), "not what was written");
+        Ok::<u64, PublishError>(syncs)
+    };
+    assert_eq!(written(2, None).unwrap(), 1);
+    assert!(written(12, None).unwrap() >= 2);
+    let error = written(12, Some(1)).unwrap_err();
+    assert!(matches!(error, PublishError::Disk { operation: "sync", .. }), "{error}");
 }
 
 #[test]

@@ -44,6 +44,7 @@ pub fn markdown_headings(text: &str) -> Vec<(usize, usize, &str)> {
         let marker = ["```", "~~~"].into_iter().find(|mark| plain.trim_start().starts_with(mark));
         if let Some(open) = fence {
             fence = (marker != Some(open)).then_some(open);
+            after_blank = true;
             continue;
         }
         let before = alone.take();
@@ -53,10 +54,15 @@ pub fn markdown_headings(text: &str) -> Vec<(usize, usize, &str)> {
             found.push((start, level, title));
         } else if let (Some(level), Some((start, title))) = (underline(plain), before) {
             found.push((start, level, title));
-        } else if after_blank && is_words(line) {
-            alone = Some((start, plain.trim_start()));
+        } else {
+            if after_blank && is_words(line) {
+                alone = Some((start, plain.trim_start()));
+            }
+            after_blank = plain.is_empty();
+            continue;
         }
-        after_blank = plain.is_empty();
+        // What follows a heading begins anew, as after a blank line.
+        after_blank = true;
     }
     found
 }
