@@ -171,7 +171,10 @@ impl Asker<'_> {
         let cache = self.replies.filter(|_| !self.provider.is_free());
         let request_hash = match self.provider.is_free() {
             true => String::new(),
-            false => format!("{}", call_hash(&call, &self.provider.identity())),
+            false => {
+                let schema = question.schema.map(|schema| schema.canonical.as_str());
+                format!("{}", call_hash(call.request_hash_with(schema), &self.provider.identity()))
+            }
         };
         let kept = cache.and_then(|cache| cache.get(&request_hash));
         let reused = kept.is_some();
@@ -209,8 +212,8 @@ impl Asker<'_> {
     }
 }
 
-fn call_hash(call: &ModelCall<'_>, identity: &ModelIdentity) -> Digest {
-    sha256(format!("{}\n{}", call.request_hash(), canonical::jcs_hash(&json!(identity))))
+fn call_hash(request: Digest, identity: &ModelIdentity) -> Digest {
+    sha256(format!("{request}\n{}", canonical::jcs_hash(&json!(identity))))
 }
 
 fn with_errors(original: &[Message], answer: &str, errors: &[Violation]) -> Vec<Message> {

@@ -1,10 +1,12 @@
 //! Filters and methods of templates that Jinja2 has and the engine lacks or does otherwise.
 //!
 //! Contract: for what a prompt needs, the bytes Jinja2 gives. What is not here fails when it is used, by
-//! name: `%` on strings, changing a list in place, `wordwrap`, `xmlattr`, `random`, `pprint`, `attr`,
-//! `cycler`, `joiner`.
+//! name: `%` on strings, changing a list in place, `wordwrap`, `xmlattr`, `random`, `pprint`, `attr`, `lipsum`.
 
-use minijinja::value::{Kwargs, Rest, Value as Jinja, ValueKind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use minijinja::value::{Kwargs, Object, ObjectRepr, Rest, Value as Jinja, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State, UndefinedBehavior};
 use serde_json::Value;
 
@@ -26,9 +28,7 @@ pub(super) fn add_to(environment: &mut Environment<'_>) {
     for name in ["attr", "pprint", "random"] {
         environment.remove_filter(name);
     }
-    for name in ["cycler", "joiner"] {
-        environment.remove_global(name);
-    }
+    environment.add_function("cycler", Cycler::of);
     environment.add_filter("center", |text: String, width: Option<usize>| {
         centered(&text, width.unwrap_or(80))
     });
@@ -170,6 +170,92 @@ fn zero_filled(text: &str, width: usize) -> String {
     format!("{sign}{}{digits}", padding(text, width, "0"))
 }
 
+/// `cycler('odd', 'even')`: its values in turn, over as many loops as one likes.
+#[derive(Debug)]
+struct Cycler {
+    items: Vec<Jinja>,
+    at: AtomicUsize,
+}
+
+impl Cycler {
+    fn of(items: Rest<Jinja>) -> Result<Jinja, Error> {
+        if items.is_empty() {
+            return Err(Error::new(ErrorKind::InvalidOperation, "at least one value is needed"));
+        }
+        Ok(Jinja::from_object(Cycler { items: items.to_vec(), at: AtomicUsize::new(0) }))
+    }
+
+    fn current(&self) -> Jinja {
+        self.items[self.at.load(Ordering::Relaxed)].clone()
+    }
+}
+
+impl Object for Cycler {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Jinja) -> Option<Jinja> {
+        (key.as_str() == Some("current")).then(|| self.current())
+    }
+
+    fn call_method(
+        self: &Arc<Self>,
+        _: &mut State<'_, '_>,
+        method: &str,
+        args: &[Jinja],
+    ) -> Result<Jinja, Error> {
+        let current = self.current();
+        match (method, args) {
+            ("next", []) => {
+                let next = (self.at.load(Ordering::Relaxed) + 1) % self.items.len();
+                self.at.store(next, Ordering::Relaxed);
+                Ok(current)
+            }
+            ("reset", []) => {
+                self.at.store(0, Ordering::Relaxed);
+                Ok(Jinja::from(()))
+            }
+            _ => Err(Error::from(ErrorKind::UnknownMethod)),
+        }
+    }
+}
+
+/// Splits from the end, at most so often; without a sign at runs of white space.
+fn rsplit(text: &str, args: &[Jinja]) -> Result<Jinja, Error> {
+    let most = match args.get(1) {
+        Some(most) => usize::try_from(i64::try_from(most.clone())?).unwrap_or(usize::MAX),
+        None => usize::MAX,
+    };
+    let sign = args.first().filter(|sign| !sign.is_none());
+    let mut parts: Vec<&str> = match sign {
+        Some(sign) => {
+            let sign = sign.as_str().filter(|sign| !sign.is_empty());
+            let no_sign = || Error::new(ErrorKind::InvalidOperation, "the separator is empty");
+            text.rsplitn(most.saturating_add(1), sign.ok_or_else(no_sign)?).collect()
+        }
+        None => {
+            let (mut parts, mut rest) = (Vec::new(), text.trim_end());
+            while !rest.is_empty() {
+                let cut = rest.char_indices().rfind(|(_, c)| c.is_whitespace());
+                match cut.filter(|_| parts.len() < most) {
+                    Some((at, c)) => {
+                        parts.push(&rest[at + c.len_utf8()..]);
+                        rest = rest[..at].trim_end();
+                    }
+                    None => {
+                        parts.push(rest);
+                        rest = "";
+                    }
+                }
+            }
+            parts
+        }
+    };
+    parts.reverse();
+    Ok(parts.into_iter().map(Jinja::from).collect())
+}
+
 /// Python's methods, a few more than the engine's companion knows.
 fn method(
     state: &mut State<'_, '_>,
@@ -190,9 +276,34 @@ fn method(
             };
             Ok(Jinja::from(minijinja::value::Tuple::from(parts.map(Jinja::from))))
         }
-        (Some(text), "index", [part]) => {
-            let at = part.as_str().and_then(|part| text.find(part));
-            found(at.map(|at| text[..at].chars().count()))
+        (Some(text), "rpartition", [sign]) => {
+            let sign = sign.as_str().unwrap_or_default();
+            let parts = match text.rsplit_once(sign).filter(|_| !sign.is_empty()) {
+                Some((before, after)) => [before, sign, after],
+                None => ["", "", text],
+            };
+            Ok(Jinja::from(minijinja::value::Tuple::from(parts.map(Jinja::from))))
+        }
+        (Some(text), "rsplit", [] | [_] | [_, _]) => rsplit(text, args),
+        (Some(text), "removeprefix" | "removesuffix", [part]) => {
+            let part = part.as_str().unwrap_or_default();
+            let rest = match name {
+                "removeprefix" => text.strip_prefix(part),
+                _ => text.strip_suffix(part),
+            };
+            Ok(Jinja::from(rest.unwrap_or(text)))
+        }
+        (Some(text), "index" | "rindex" | "find" | "rfind", [part]) => {
+            let part = part.as_str();
+            let at = match name {
+                "index" | "find" => part.and_then(|part| text.find(part)),
+                _ => part.and_then(|part| text.rfind(part)),
+            };
+            let at = at.map(|at| text[..at].chars().count());
+            match name {
+                "find" | "rfind" => Ok(at.map_or(Jinja::from(-1), Jinja::from)),
+                _ => found(at),
+            }
         }
         (Some(text), "swapcase", []) => {
             let swapped = text.chars().flat_map(|c| match c.is_uppercase() {

@@ -62,6 +62,8 @@ pub struct OutputSchema {
     pub value: Value,
     /// Its validator.
     pub validator: Validator,
+    /// Its canonical form, part of the hash of every call.
+    pub canonical: String,
 }
 
 impl OutputSchema {
@@ -74,7 +76,8 @@ impl OutputSchema {
             _ => value,
         };
         let validator = schema::compile(&value).map_err(bad)?;
-        Ok(OutputSchema { value, validator })
+        let canonical = canonical::jcs(&value);
+        Ok(OutputSchema { value, validator, canonical })
     }
 }
 
