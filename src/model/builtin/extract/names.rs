@@ -18,6 +18,8 @@ institute instituto ministry ministerio department foundation fundacion associat
 technologies systems solutions consulting studio studios partners ventures capital club team committee comision commission party partido court ";
 const HONORIFIC: &str = " mr mrs ms dr dra sr sra srta prof don dona lic ing ";
 const CONNECTIVE: &str = " de del la las los y of the and van von da do dos di & ";
+/// Words that open no name, capital or not: `En Kuantix` is Kuantix.
+const LEADING: &str = " en in at from with para con desde por for on by as if when since to hola hi hello dear thanks gracias ";
 const CUSTOMARY: &str = " i i'm i've i'll i'd monday tuesday wednesday thursday friday saturday sunday january february march april may june july \
 august september october november december lunes martes miercoles jueves viernes sabado domingo enero febrero marzo abril mayo junio julio \
 agosto septiembre octubre noviembre diciembre ok am pm faq eur usd gbp clp inv id api url csv json html sql re fwd fw http https utc gmt cet est pst subject from to date english spanish ";
@@ -136,8 +138,15 @@ fn in_sentence(text: &Text<'_>, sentence: usize, mut each: impl FnMut(Mention, N
             kind = NameKind::Person;
         } else if honorific {
             kind = NameKind::Person;
-        } else if opens && end - first > 1 && text.term(&tokens[first]).is_none() {
+        } else if end - first > 1
+            && (LEADING.contains(&spaced(text.folded(&tokens[first])))
+                || (opens && text.term(&tokens[first]).is_none()))
+        {
             first += 1;
+        }
+        if is_shouted(text, sentence, &tokens[first..end]) {
+            at = end;
+            continue;
         }
         let alone = end - first == 1;
         let text_of = text.token_text(sentence, &tokens[first]);
@@ -167,6 +176,15 @@ fn shouts(text: &Text<'_>, sentence: usize, tokens: &[Token]) -> bool {
         low += first.is_some_and(char::is_lowercase) as usize;
     }
     high > 5 && low * 4 < high
+}
+
+/// `ACTION REQUIRED` is no name; `IBM UK` and `UNESCO` are.
+fn is_shouted(text: &Text<'_>, sentence: usize, words: &[Token]) -> bool {
+    /// Longest acronym that is read as a name.
+    const ACRONYM_MAX: usize = 6;
+    let all_high = |word: &str| word.chars().all(|c| !c.is_lowercase());
+    let mut spelled = words.iter().map(|word| text.token_text(sentence, word));
+    spelled.clone().all(all_high) && spelled.any(|word| word.chars().count() > ACRONYM_MAX)
 }
 
 fn opens_clause(source: &str, floor: usize, start: usize) -> bool {
@@ -267,6 +285,15 @@ mod tests {
         assert_eq!(found[1], ("Acme Labs".to_string(), NameKind::Organization));
         assert_eq!(found[2], ("Universidad de Chile".to_string(), NameKind::Organization));
         assert_eq!(found.len(), 3, "{found:?}");
+    }
+
+    #[test]
+    fn shouting_and_leading_words_are_no_part_of_names() {
+        let found = names(
+            "ACTION REQUIRED from you at IBM UK. Hoy, En Kuantix buscamos gente para UNESCO.",
+        );
+        let found: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(found, ["IBM UK", "Kuantix", "UNESCO"]);
     }
 
     #[test]
