@@ -748,12 +748,9 @@ fn what_doctor_names_does_help() {
     is_sound(&home);
 
     // A run that was killed, and work that nobody does.
-    let mut service = home.command(&["serve"]).spawn().unwrap();
-    while !home.expect(0, &["status", "--json"]).json()["run"].is_object() {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    service.kill().unwrap();
-    service.wait().unwrap();
+    let service = Running::start(&home, &["serve"]);
+    until("the service answers", || home.answers());
+    service.kill();
     let fix = fix_of(&home, none, "last run", "never finished");
     follow(&home, none, &fix);
     is_gone(&home, none, "last run", "never finished");
@@ -948,16 +945,14 @@ fn a_service_lets_go_of_what_is_old_at_the_turn_of_the_day() {
     };
     is("2026-04-10T23:59:00Z");
     let mut command = home.command(&["serve"]);
-    let mut service = command.env("SUMMARIZER_TEST_NOW", &clock).spawn().unwrap();
+    let mut service = Running(command.env("SUMMARIZER_TEST_NOW", &clock).spawn().unwrap());
     let last = || home.expect(0, &["status", "--json"]).json()["retention"].clone();
-    while !home.answers() {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    until("the service answers", || home.answers());
     is("2026-04-11T00:00:01Z");
-    while last()["last"].is_null() {
-        assert!(service.try_wait().unwrap().is_none(), "the service ended");
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    until("the ages are applied", || {
+        assert!(service.0.try_wait().unwrap().is_none(), "the service ended");
+        !last()["last"].is_null()
+    });
     let told = last();
     assert_eq!((&told["daily"], &told["last"]["by"]), (&json!(true), &json!("service")), "{told}");
     assert_eq!(told["last"]["acks"]["moved"], 2, "{told}");
@@ -968,12 +963,8 @@ fn a_service_lets_go_of_what_is_old_at_the_turn_of_the_day() {
     let ended = |id: &str| {
         home.acks().iter().any(|ack| ack["request_id"] == id && ack["status"] != "accepted")
     };
-    while !ended("c") {
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
-    let id = service.id().to_string();
-    assert!(std::process::Command::new("kill").arg(id).status().unwrap().success());
-    assert!(service.wait().unwrap().success());
+    until("it goes on", || ended("c"));
+    assert_eq!(service.terminate(), Some(0));
     assert!(!ended("a") && ended("b"));
     let moved = std::fs::read_dir(home.path("run/archive")).unwrap();
     let moved = moved.map(|entry| entry.unwrap().path());
