@@ -522,7 +522,13 @@ impl Session {
             match answer {
                 Answer::Ok(value) => return Ok(value),
                 Answer::Refused(why) => return Err(Failure::new(Exit::Wrong, why)),
-                Answer::NotFound(what) => return Err(Failure::new(Exit::Input, what)),
+                Answer::NotFound(what) => {
+                    let failure = Failure::new(Exit::Input, what);
+                    return Err(match where_names_are(question) {
+                        Some(hint) => failure.hint(hint),
+                        None => failure,
+                    });
+                }
                 Answer::Starting(how_far) if *question == Question::Status => {
                     return Ok(json!({"starting": how_far}));
                 }
@@ -668,4 +674,18 @@ pub fn random_bytes() -> std::io::Result<[u8; 16]> {
             rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
     }
     Ok(bytes)
+}
+
+/// Where the names are that a question could have meant.
+fn where_names_are(question: &Question) -> Option<&'static str> {
+    match question {
+        Question::Show { .. }
+        | Question::Explain { .. }
+        | Question::Retry { .. }
+        | Question::Cancel { .. } => Some("`summarizer requests` lists requests, newest first"),
+        Question::QuarantineShow { .. } | Question::QuarantineReleased { .. } => {
+            Some("`summarizer quarantine list` lists the lines that were set aside")
+        }
+        _ => None,
+    }
 }

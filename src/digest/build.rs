@@ -133,8 +133,8 @@ pub struct BuildReport {
 /// A build that published nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// There is no such selector.
-    #[error("there is no active selector {0}")]
+    /// There is no such selector; which there are.
+    #[error("{0}")]
     UnknownSelector(String),
     /// The log.
     #[error(transparent)]
@@ -317,7 +317,7 @@ impl Build<'_> {
         if let Some(wanted) = &order.selector
             && !settings.selectors.active().any(|selector| selector.selector_id == *wanted)
         {
-            return Err(BuildError::UnknownSelector(wanted.clone()));
+            return Err(BuildError::UnknownSelector(settings.selectors.none_is(wanted)));
         }
         let active: Vec<(&Selector, String)> = settings
             .selectors

@@ -526,6 +526,12 @@ impl Selectors {
         self.selectors.iter().find(|selector| selector.selector_id == selector_id)
     }
 
+    /// What is said of a name that is none of the active ones, with those that are.
+    pub fn none_is(&self, wanted: &str) -> String {
+        let names: Vec<&str> = self.active().map(|one| one.selector_id.as_str()).collect();
+        format!("there is no active selector {wanted}, but {}", names.join(", "))
+    }
+
     /// The fields of `meta` they look at.
     pub fn fields(&self) -> BTreeSet<String> {
         let matched = self.selectors.iter().flat_map(|one| one.matching.meta.keys().cloned());

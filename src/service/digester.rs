@@ -294,7 +294,7 @@ impl Digester {
             Err(why) => return Ok(Err(why)),
         };
         let Some(selector) = selectors.find(selector) else {
-            return Ok(Err(format!("there is no selector {selector}")));
+            return Ok(Err(selectors.none_is(selector)));
         };
         self.digests.read(None)?;
         self.library(&selectors.fields())?;
