@@ -864,7 +864,6 @@ fn units_and_timers_that_never_ran_are_found_and_mended() {
 /// Wherever a byte of the log's file is another one, either nothing depends on it or it is found,
 /// and `recover` makes a sound home of it again, time after time.
 #[test]
-#[ignore = "the engine of the store panics at some damage where nothing catches it yet"]
 fn any_byte_of_the_log_may_be_another() {
     let home = lived_in();
     let (before, told) = (published(&home), outcomes(&home));
@@ -872,7 +871,14 @@ fn any_byte_of_the_log_may_be_another() {
     let deep = std::env::var_os("SUMMARIZER_TEST_DEEP").is_some();
     let step = if deep { 1 } else { 11 };
     let mut found = 0;
-    for page in (1..pages).step_by(step) {
+    // Which pages matter differs from log to log: the rest is tried when no sampled one does.
+    let sampled = (1..pages).filter(|page| page % step == 1 % step);
+    let rest = (1..pages).filter(|page| page % step != 1 % step);
+    let sample = sampled.clone().count();
+    for (tried, page) in sampled.chain(rest).enumerate() {
+        if tried >= sample && found > 0 {
+            break;
+        }
         let mut bytes = home.read(STORE);
         let Some(byte) = bytes.get_mut(page * 4096 + 60) else { break };
         *byte ^= 0x40;

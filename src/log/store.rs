@@ -41,7 +41,7 @@ pub use packing::{Packed, Packing};
 pub use reader::{Reader, Stats, TableStats};
 pub use verifying::ChainReport;
 
-use failure::engine;
+use failure::{engine, guarded};
 use reader::FrameCache;
 use tiers::Index;
 
@@ -233,7 +233,9 @@ impl Store {
         let db = self.shared.db.write().take();
         match db {
             Some(db) if !self.shared.poisoned.load(Ordering::Acquire) => {
-                db.close().map_err(engine("close the store"))
+                // It puts freed pages in order once more, and so meets damage that nobody read.
+                let doing = "close the store";
+                guarded(doing, || db.close().map_err(engine(doing)))
             }
             _ => Ok(()),
         }
@@ -243,7 +245,12 @@ impl Store {
 impl Drop for Store {
     fn drop(&mut self) {
         // Readers may outlive the store; the file must not stay locked because of them.
-        drop(self.shared.db.write().take());
+        let db = self.shared.db.write().take();
+        // Who wanted to know whether it closes well has called `close`.
+        let _ = guarded("let go of the store", || {
+            drop(db);
+            Ok(())
+        });
         self.shared.frames.clear();
     }
 }
