@@ -1,8 +1,10 @@
-//! The whole core at growing sizes: `cargo bench --bench scale -- [REQUESTS]` (default 1,000,000).
+//! The whole core at growing sizes: `cargo bench --bench scale -- [REQUESTS [OPEN]]` (default
+//! 1,000,000 and 250,000).
 //!
-//! In slices of up to a million requests: ingest (read, validate, deduplicate, durable commit, ack
-//! projected), then complete them all, and print the rates, the longest time a commit (with its
-//! checkpoint) held the sequencer, and, two seconds after each slice, memory and file sizes.
+//! So many at once as may be open: ingest (read, validate, deduplicate, durable commit, ack
+//! projected), then complete them all. For each million it prints the rates, the longest time a
+//! commit (with its checkpoint) held the sequencer, and, two seconds after its end, memory and file
+//! sizes. A request that is open takes about 300 bytes, so the second number decides much of it.
 //! `--idle` instead asks a running, idle service for one request at a time and prints how long it
 //! takes until its accepted ack can be read, beside what three syncs cost on the same disk.
 //!
@@ -28,15 +30,17 @@ use std::time::{Duration, Instant};
 use summarizer::log::{Options, Store};
 use summarizer::os::Machine;
 use summarizer::replay::{Compare, Until, rebuild};
-use support::{Bench, line, rate, resident, scratch, write_queue};
+use support::{Bench, Ingested, line, numbers, rate, resident, scratch, write_queue};
+
+const MILLION: u64 = 1_000_000;
 
 fn main() {
-    let wanted = std::env::args().skip(1).find_map(|text| text.replace('_', "").parse().ok());
-    let total: u64 = wanted.unwrap_or(1_000_000);
+    let numbers = numbers();
     if std::env::args().any(|text| text == "--idle") {
-        return idle(wanted.unwrap_or(50));
+        return idle(numbers.first().copied().unwrap_or(50));
     }
-    let slice = total.min(1_000_000);
+    let total = numbers.first().copied().unwrap_or(1_000_000);
+    let open = numbers.get(1).copied().unwrap_or(250_000).clamp(1, MILLION);
     let only = std::env::args().any(|text| text == "--ingest-only");
     let dir = scratch("scale");
     let mut bench = Bench::open(&dir, None);
@@ -45,10 +49,17 @@ fn main() {
     );
     let mut done = 0;
     while done < total {
-        write_queue(&bench.home.queue.clone(), done, slice).expect("write the queue");
-        let ingested = bench.ingest();
-        let finished = if only { Default::default() } else { bench.finish_all() };
-        done += slice;
+        let until = (done + MILLION).min(total);
+        let (mut ingested, mut finished) = (Ingested::default(), Ingested::default());
+        while done < until {
+            let slice = open.min(until - done);
+            write_queue(&bench.home.queue.clone(), done, slice).expect("write the queue");
+            ingested.add(&bench.ingest());
+            if !only {
+                finished.add(&bench.finish_all());
+            }
+            done += slice;
+        }
         bench.rest();
         let size = |path| std::fs::metadata(path).map_or(0, |meta| meta.len()) >> 20;
         println!(

@@ -152,6 +152,16 @@ pub struct Ingested {
     pub stall: Duration,
 }
 
+impl Ingested {
+    /// Counts another part of the same work.
+    pub fn add(&mut self, more: &Ingested) {
+        self.lines += more.lines;
+        self.elapsed += more.elapsed;
+        self.commits += more.commits;
+        self.stall = self.stall.max(more.stall);
+    }
+}
+
 impl Bench {
     /// Opens a home; `checkpoint_every` overrides the default.
     pub fn open(root: &Path, checkpoint_every: Option<u64>) -> Bench {
