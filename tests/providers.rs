@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use server::{Act, Server, chat, status};
 use summarizer::config::ProviderConfig;
 use summarizer::model::{
-    Anthropic, CallSettings, CommandProvider, ErrorClass, Message, ModelCall, ModelError,
+    Anthropic, Api, CallSettings, CommandProvider, ErrorClass, Message, ModelCall, ModelError,
     ModelReply, OpenAi, Provider, ResponseFormat, Role, Secret, StopReason,
 };
 
@@ -92,6 +92,35 @@ fn a_conversation_goes_out_and_an_answer_comes_back() {
     );
     ask(&provider, 300_000).unwrap();
     assert_eq!(server.connections(), 1, "the connection is used again");
+}
+
+#[test]
+fn a_text_goes_to_the_endpoint_for_texts() {
+    let answer = json!({
+        "model": "loop-1", "usage": {"prompt_tokens": 5, "completion_tokens": 2},
+        "choices": [{"index": 0, "finish_reason": "length", "text": " there was", "logprobs": null}],
+    });
+    let server = Server::start(vec![status(200, &[], &answer.to_string()), chat("Hi.")]);
+    let provider = openai(&server);
+    let settings = || CallSettings {
+        api: Api::Completion,
+        max_tokens: Some(2),
+        response_format: ResponseFormat::JsonObject,
+        ..CallSettings::default()
+    };
+    let reply = ask_with(&provider, settings(), None, 300_000).unwrap();
+    assert_eq!((reply.text.as_str(), reply.stop), (" there was", StopReason::Length));
+    assert_eq!((reply.usage.input_tokens, reply.usage.output_tokens), (5, 2));
+    let seen = &server.seen()[0];
+    assert_eq!(seen.path, "/v1/completions");
+    assert!(seen.head.contains(&format!("Bearer {KEY}")));
+    let prompt = "Be brief.\n\nHello";
+    assert_eq!(
+        seen.body,
+        json!({"model": "loop-1", "stream": false, "max_tokens": 2, "prompt": prompt})
+    );
+    let error = ask_with(&provider, settings(), None, 300_000).unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Transient, "a message is no text: {error}");
 }
 
 #[test]

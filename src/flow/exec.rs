@@ -19,7 +19,7 @@ use super::python::{self, PythonCall, PythonSettings};
 use super::{extract, pyvalue, roles};
 use crate::contract::hash::sha256;
 use crate::contract::schema::Violation;
-use crate::model::{CallSettings, Message, ModelReply, ResponseFormat, Role, SourceText};
+use crate::model::{Api, CallSettings, Message, ModelReply, ResponseFormat, Role, SourceText};
 
 /// Why a Python node does not run.
 const PYTHON_FORBIDDEN: &str = "it is a Python program, and those run only with python.allow = true \
@@ -300,6 +300,9 @@ impl Executor<'_> {
         let wants_message =
             ["tools", "functions"].iter().any(|key| settings.extra.contains_key(*key));
         override_settings(&mut settings, self.overrides);
+        if let Some(Step::Llm { chat: false, .. }) = self.pack.steps.get(&node.name) {
+            settings.api = Api::Completion;
+        }
         if self.pack.is_imported()
             && prompty.is_none()
             && matches!(self.pack.steps.get(&node.name), Some(Step::Llm { .. }))

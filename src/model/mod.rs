@@ -120,6 +120,23 @@ pub enum ResponseFormat {
     JsonSchema,
 }
 
+/// What is asked: the next message of a conversation, or how a text goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Api {
+    /// A conversation.
+    #[default]
+    Chat,
+    /// One text. Providers that only know conversations take it as what the user says.
+    Completion,
+}
+
+impl Api {
+    fn is_chat(&self) -> bool {
+        *self == Api::Chat
+    }
+}
+
 /// Sampling and limits of one call. `None` leaves the choice to the provider's configuration.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct CallSettings {
@@ -135,6 +152,9 @@ pub struct CallSettings {
     /// Shape of the answer.
     #[serde(default)]
     pub response_format: ResponseFormat,
+    /// Conversation or text.
+    #[serde(default, skip_serializing_if = "Api::is_chat")]
+    pub api: Api,
     /// Model or deployment the node names; used where the provider's configuration names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,

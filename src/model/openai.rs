@@ -1,4 +1,5 @@
-//! Any OpenAI-compatible chat endpoint: Ollama, llama.cpp, vLLM, hosted ones.
+//! Any OpenAI-compatible endpoint: Ollama, llama.cpp, vLLM, hosted ones. Conversations go to
+//! `chat/completions`; the texts of flows that say `api: completion` go to `completions`.
 //!
 //! JSON is asked for in the strongest form the endpoint takes: by schema, as any object, or only in the
 //! words of the prompt. An endpoint that refuses one form is asked in the next and remembered; the
@@ -10,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::http::{Endpoint, Refusal, Secret};
 use super::{
-    Message, ModelCall, ModelError, ModelIdentity, ModelReply, Provider, ResponseFormat,
+    Api, Message, ModelCall, ModelError, ModelIdentity, ModelReply, Provider, ResponseFormat,
     StopReason, Usage,
 };
 use crate::config::ProviderConfig;
@@ -25,6 +26,7 @@ const WORDS: u8 = 2;
 #[derive(Debug)]
 pub struct OpenAi {
     endpoint: Endpoint,
+    texts: Endpoint,
     config: ProviderConfig,
     json_form: AtomicU8,
 }
@@ -33,9 +35,10 @@ impl OpenAi {
     /// A provider under its configured name.
     pub fn new(name: &str, config: &ProviderConfig, key: Option<Secret>) -> OpenAi {
         let base = config.base_url.as_deref().unwrap_or("https://api.openai.com/v1");
-        let url = format!("{}/chat/completions", base.trim_end_matches('/'));
-        let endpoint = Endpoint::new(name, url, key);
-        OpenAi { endpoint, config: config.clone(), json_form: AtomicU8::new(SCHEMA) }
+        let base = base.trim_end_matches('/');
+        let texts = Endpoint::new(name, format!("{base}/completions"), key.clone());
+        let endpoint = Endpoint::new(name, format!("{base}/chat/completions"), key);
+        OpenAi { endpoint, texts, config: config.clone(), json_form: AtomicU8::new(SCHEMA) }
     }
 
     fn body(&self, call: &ModelCall<'_>, form: u8) -> Value {
@@ -44,7 +47,14 @@ impl OpenAi {
         let model = call.model.or(self.config.model.as_deref()).or(settings.model.as_deref());
         let model = model.unwrap_or_default();
         body.insert("model".into(), model.into());
-        body.insert("messages".into(), call.messages.iter().map(message).collect());
+        let text = settings.api == Api::Completion;
+        if text {
+            let texts: Vec<&str> =
+                call.messages.iter().map(|message| message.text.as_str()).collect();
+            body.insert("prompt".into(), texts.join("\n\n").into());
+        } else {
+            body.insert("messages".into(), call.messages.iter().map(message).collect());
+        }
         body.insert("stream".into(), false.into());
         let mut put = |key: &str, value: Option<Value>| {
             value.map(|value| body.insert(key.to_owned(), value));
@@ -53,7 +63,7 @@ impl OpenAi {
         put("max_tokens", settings.max_tokens.or(self.config.max_tokens).map(Value::from));
         put("seed", settings.seed.or(self.config.seed).map(Value::from));
         put("stop", (!settings.stop.is_empty()).then(|| json!(settings.stop)));
-        put("response_format", response_format(call, form));
+        put("response_format", response_format(call, form).filter(|_| !text));
         for (key, value) in settings.extra.iter().filter(|(key, _)| *key != "response_format") {
             put(key, Some(value.clone()));
         }
@@ -62,9 +72,11 @@ impl OpenAi {
 
     fn reply(&self, call: &ModelCall<'_>, value: &Value) -> Result<ModelReply, ModelError> {
         let provider = || self.endpoint.provider.clone();
-        let choice = value.pointer("/choices/0").filter(|choice| choice.get("message").is_some());
+        let text = call.settings.api == Api::Completion;
+        let said = if text { "text" } else { "message" };
+        let choice = value.pointer("/choices/0").filter(|choice| choice.get(said).is_some());
         let Some(choice) = choice else {
-            let reason = "the response is no chat completion".to_owned();
+            let reason = format!("the response has no choice with a {said}");
             return Err(self.endpoint.transient(reason, None));
         };
         let message = &choice["message"];
@@ -94,7 +106,7 @@ impl OpenAi {
         identity.max_tokens = call.settings.max_tokens.or(identity.max_tokens);
         let offers = |key: &str| call.settings.extra.contains_key(key);
         Ok(ModelReply {
-            text: content(&message["content"]),
+            text: content(if text { &choice["text"] } else { &message["content"] }),
             stop,
             usage: Usage {
                 input_tokens: count("prompt_tokens"),
@@ -147,16 +159,20 @@ impl Provider for OpenAi {
         }
         let wants_json = call.settings.response_format != ResponseFormat::Text;
         let mut form = self.json_form.load(Ordering::Relaxed);
+        let endpoint = match call.settings.api {
+            Api::Chat => &self.endpoint,
+            Api::Completion => &self.texts,
+        };
         loop {
             let body = self.body(call, form);
-            match self.endpoint.post(&body, &headers, call.timeout)? {
+            match endpoint.post(&body, &headers, call.timeout)? {
                 Ok(value) => return self.reply(call, &value),
                 Err(refusal) => match self.weaker(&refusal, form).filter(|_| wants_json) {
                     Some(weaker) => {
                         form = weaker;
                         self.json_form.fetch_max(weaker, Ordering::Relaxed);
                     }
-                    None => return Err(self.endpoint.judge(&refusal)),
+                    None => return Err(endpoint.judge(&refusal)),
                 },
             }
         }
