@@ -308,13 +308,6 @@ impl Bench {
         done
     }
 
-    /// Two idle seconds, and a thread that ends, as a service does it: the allocator then gives back
-    /// what was free for one.
-    pub fn rest(&mut self) {
-        std::thread::sleep(Duration::from_secs(2));
-        std::thread::spawn(|| ()).join().expect("a thread that does nothing");
-    }
-
     /// Ends in order.
     pub fn close(mut self) {
         let now = self.machine.clock.now();

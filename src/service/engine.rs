@@ -187,7 +187,8 @@ impl Engine {
     }
 
     /// The position of the checkpoint whose tables memory adds to.
-    pub fn checkpoint_at(&self) -> Seq {
+    #[cfg(test)]
+    pub(super) fn checkpoint_at(&self) -> Seq {
         self.checkpoint_at
     }
 

@@ -10,13 +10,13 @@ use redb::{AccessGuard, ReadTransaction};
 use crate::contract::ids::{KeyIndex, Seq};
 use crate::log::error::LogError;
 use crate::log::frame::read_u64;
-use crate::log::runs::{Key, Run, entry, entry_count, key_of, lower_bound};
+use crate::log::runs::{Key, Run, key_of};
 
 use super::Published;
 use super::failure::{engine, guarded};
 use super::reader::Reader;
 use super::tables::{APPLIED, Bytes, CHUNKS, ChunkKey, META, ROWS};
-use super::tiers::unchecked;
+use super::tiers::value_in;
 
 /// The tables as one checkpoint left them.
 pub struct Lookup {
@@ -123,10 +123,6 @@ impl Cursor<'_> {
             let lost = || LogError::Corrupt(format!("chunk {place:?} is missing"));
             self.chunk = Some((wanted, stored.ok_or_else(lost)?));
         }
-        let stored = self.chunk.as_ref().map_or(&[][..], |(_, stored)| stored.value());
-        let entries = unchecked(stored).unwrap_or_default();
-        let at = lower_bound(entries, key);
-        let hit = at < entry_count(entries) && entry(entries, at).0 == key;
-        Ok(hit.then(|| entry(entries, at).1))
+        Ok(self.chunk.as_ref().and_then(|(_, stored)| value_in(stored.value(), key)))
     }
 }

@@ -13,12 +13,12 @@ use crate::contract::ids::{KeyIndex, Seq};
 use crate::contract::time::Timestamp;
 use crate::log::error::LogError;
 use crate::log::frame::{Entry, Frame, Header, Record, Unpacker, dropped_body};
-use crate::log::runs::{entry, entry_count, key_of, lower_bound};
+use crate::log::runs::key_of;
 
 use super::archiving::listed;
 use super::failure::{engine, guarded};
 use super::tables::{BODIES, Bytes, CHUNKS, DOCUMENTS, FRAMES, OPEN, ROWS};
-use super::tiers::unchecked;
+use super::tiers::value_in;
 use super::{Published, Shared};
 
 /// Bytes of decoded frames kept for point reads.
@@ -327,11 +327,7 @@ impl Reader {
                 let stored = chunks
                     .get((index.number(), run.info.id, chunk))
                     .map_err(engine("look up a key"))?;
-                let Some(stored) = stored else { return Ok(None) };
-                let entries = unchecked(stored.value()).unwrap_or_default();
-                let at = lower_bound(entries, key);
-                let hit = at < entry_count(entries) && entry(entries, at).0 == key;
-                Ok(Some(hit.then(|| entry(entries, at).1)))
+                Ok(stored.map(|stored| value_in(stored.value(), key)))
             })?;
             match found {
                 // Merged away by a checkpoint after `published` was read.

@@ -63,8 +63,16 @@ pub(super) fn checked(key: ChunkKey, stored: &[u8]) -> Result<&[u8], LogError> {
 }
 
 /// The entries of a stored chunk, for a look-up: its answer is confirmed by the caller.
-pub(super) fn unchecked(stored: &[u8]) -> Option<&[u8]> {
+fn unchecked(stored: &[u8]) -> Option<&[u8]> {
     stored.get(CHECK..).filter(|entries| !entries.is_empty())
+}
+
+/// The value a stored chunk has for a key, for a look-up.
+pub(super) fn value_in(stored: &[u8], key: Key) -> Option<u64> {
+    let entries = unchecked(stored)?;
+    let at = lower_bound(entries, key);
+    let hit = at < entry_count(entries) && entry(entries, at).0 == key;
+    hit.then(|| entry(entries, at).1)
 }
 
 impl Tables<'_> {
