@@ -91,12 +91,46 @@ fn fixes(home: &ProcessHome) -> Vec<(String, String)> {
     let report = home.run(&["doctor", "--deep", "--json"]).json();
     let findings = report["findings"].as_array().unwrap().iter();
     findings
+        .inspect(|finding| names_a_command(finding))
         .filter(|finding| finding["verdict"] == "wrong")
         .map(|finding| {
             let text = |name: &str| finding[name].as_str().unwrap_or_default().to_owned();
             (text("check"), text("fix"))
         })
         .collect()
+}
+
+/// Whatever is not fine comes with a line that a shell reads and that begins with a program.
+fn names_a_command(finding: &Value) {
+    const PROGRAMS: [&str; 16] = [
+        "summarizer",
+        "systemctl",
+        "timedatectl",
+        "curl",
+        "ollama",
+        "ls",
+        "du",
+        "mv",
+        "sed",
+        "echo",
+        "read",
+        "unset",
+        "kill",
+        "sudo",
+        "chmod",
+        "${EDITOR:-vi}",
+    ];
+    // One says that something was not looked at because of another finding.
+    if finding["verdict"] == "fine" || finding["what"] == "not looked at: the registry first" {
+        return;
+    }
+    let fix = finding["fix"].as_str().unwrap_or_else(|| panic!("no command: {finding}"));
+    for part in fix.split(" && ") {
+        let first = part.split(' ').next().unwrap();
+        assert!(PROGRAMS.contains(&first), "{first:?} is no command: {finding}");
+    }
+    let read = std::process::Command::new("sh").args(["-n", "-c", fix]).status().unwrap();
+    assert!(read.success(), "a shell does not read {fix}");
 }
 
 fn names_fix(home: &ProcessHome, fix: &str) {
@@ -530,7 +564,7 @@ fn what_is_wrong_around_a_home_is_found() {
             finding["check"] == check
                 && finding["verdict"] != "fine"
                 && text(finding, "what").contains(words)
-                && text(finding, "fix").contains(fix)
+                && format!("{} {}", text(finding, "fix"), text(finding, "hint")).contains(fix)
         });
         assert!(hit, "{check}, {words}, {fix}: {findings:#?}");
     };
@@ -577,7 +611,7 @@ fn what_is_wrong_around_a_home_is_found() {
     );
     found(&all, "unit", "/gone/summarizer, which is gone", "summarizer service install --user");
     found(&all, "clock", "later than now", "timedatectl");
-    found(&all, "registry", "", "summarizer registry add FOLDER --flow-id");
+    found(&all, "registry", "", "flow_registry/packs/notes --flow-id test.notes.summarize.v1.mine");
     let later = findings(&[("SUMMARIZER_TEST_NOW", "2027-01-01T00:00:00Z".into())]);
     found(
         &later,
@@ -668,6 +702,7 @@ fn troubles(home: &ProcessHome, environment: &[(&str, &str)]) -> Vec<[String; 3]
     let findings = report["findings"].as_array().unwrap().iter();
     let text = |finding: &Value, name: &str| finding[name].as_str().unwrap_or("").to_owned();
     findings
+        .inspect(|finding| names_a_command(finding))
         .filter(|finding| finding["verdict"] != "fine")
         .map(|finding| ["check", "what", "fix"].map(|name| text(finding, name)))
         .collect()
@@ -694,6 +729,12 @@ fn follow(home: &ProcessHome, environment: &[(&str, &str)], fix: &str) {
     command.envs(environment.iter().copied());
     let ran = support::process::Ran::of(command.output().unwrap());
     assert_eq!(ran.exit, Some(0), "{fix}\n{}\n{}", ran.out, ran.err);
+}
+
+/// Does what a fix says, whatever it is.
+fn in_a_shell(fix: &str) {
+    let did = std::process::Command::new("sh").args(["-c", fix]).status().unwrap();
+    assert!(did.success(), "{fix}");
 }
 
 /// Every situation is made, found, mended by the command that is named, and gone.
@@ -762,21 +803,24 @@ fn what_doctor_names_does_help() {
     // Too little room: intake stops, and goes on by itself once there is some.
     let settings = home.path("summarizer.toml");
     std::fs::write(&settings, "[commit]\ndisk_headroom = \"1000000 GiB\"\n").unwrap();
-    assert!(fix_of(&home, none, "disk", "MiB are free").contains("free some space"));
+    assert!(fix_of(&home, none, "disk", "MiB are free").starts_with("du -xah "));
     home.append(&lines(&[request("b", ACTIVE, json!({}))]));
     home.expect(0, &["drain"]);
     let fix = fix_of(&home, none, "intake", "want of space");
     std::fs::write(&settings, "").unwrap();
-    follow(&home, none, fix.rsplit_once("then ").unwrap().1);
+    follow(&home, none, &fix);
     is_gone(&home, none, "intake", "");
     is_gone(&home, none, "disk", "");
 
     // Days that begin elsewhere than the user's.
     let elsewhere = [("TZ", "America/Argentina/Buenos_Aires")];
     let fix = fix_of(&home, &elsewhere, "time zone", "America/Argentina/Buenos_Aires");
-    let line = fix.split(" in ").next().unwrap();
-    std::fs::write(&settings, format!("{line}\n")).unwrap();
+    in_a_shell(&fix);
     is_gone(&home, &elsewhere, "time zone", "");
+    std::fs::write(&settings, "[commit]\nmax_batch = 100\n").unwrap();
+    in_a_shell(&fix_of(&home, &elsewhere, "time zone", "this machine lives in"));
+    is_gone(&home, &elsewhere, "time zone", "");
+    home.expect(0, &["config"]).says(&["100"]);
 
     // A provider that is not there, and then is.
     let port = {
@@ -787,7 +831,7 @@ fn what_doctor_names_does_help() {
         format!("kind = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:{port}\"\n");
     std::fs::write(&settings, format!("[provider.near]\n{model}")).unwrap();
     let fix = fix_of(&home, none, "provider", "cannot reach");
-    assert_eq!(fix, format!("start what serves http://127.0.0.1:{port}"));
+    assert_eq!(fix, format!("curl -sS -m 5 http://127.0.0.1:{port}"));
     let started = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
     is_gone(&home, none, "provider", "");
     drop(started);
@@ -808,7 +852,7 @@ fn what_doctor_names_does_help() {
     let lock = std::fs::File::options().write(true).open(home.path("run/summarizer.lock")).unwrap();
     lock.lock().unwrap();
     let fix = fix_of(&home, none, "service", "does not answer");
-    assert!(fix.contains("run/summarizer.lock"), "{fix}");
+    assert!(fix.starts_with("kill ") && fix.contains("run/summarizer.lock"), "{fix}");
     lock.unlock().unwrap();
     is_gone(&home, none, "service", "");
 }

@@ -1,12 +1,18 @@
 //! `doctor`: finds what goes wrong in practice, and says the command that fixes it.
+//!
+//! A fix is a line for a shell, as exact as can be said from here: with paths, names and, where the
+//! home was named on the command line, with that. What only somebody else can do (a producer, a
+//! disk) is the hint beside a command that shows what it is about.
 
 mod digests;
 mod surroundings;
 
 use std::error::Error;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::failure::{Exit, Failure, Trouble};
 use super::queue::rewritten;
@@ -14,17 +20,17 @@ use super::session::{Held, load_config, load_registry, lost_log};
 use super::{Context, ui};
 use crate::contract::ids::Seq;
 use crate::log::Reader;
-use crate::registry::{Registry, label};
+use crate::registry::{Registry, embedded_files, label};
 use crate::replay::{Compare, Until, compare_files, compare_snapshots, rebuild};
 use crate::seam::position::{Change, describe_change};
 use crate::service::control::{Answer, ControlClient, Question};
 use crate::service::home::Home;
 use crate::service::mark::QueueMark;
+use crate::service::operate::pause_word;
 use crate::service::retention::{self, Policy};
 use crate::service::runs::described;
 use crate::service::summaries::Summaries;
 use crate::state::Status;
-use crate::state::event::PauseCause;
 use crate::verify::{Options, Report, verify_tree};
 
 /// A backlog of this many bytes is worth a word.
@@ -51,16 +57,57 @@ struct Finding {
     check: &'static str,
     verdict: Verdict,
     what: String,
+    /// A line for a shell.
     fix: Option<String>,
+    /// What else there is to say about it.
+    hint: Option<String>,
 }
 
-#[derive(Default)]
-struct Findings(Vec<Finding>);
+struct Findings {
+    all: Vec<Finding>,
+    /// The home as a shell reads it.
+    home: String,
+    /// What our own commands need to be said to meet the same home.
+    options: String,
+}
 
 impl Findings {
+    fn of(context: &Context) -> Findings {
+        let mut options = String::new();
+        let told = |name: &str| std::env::var_os(name).map(PathBuf::from);
+        if context.home_given && told("SUMMARIZER_HOME").as_ref() != Some(&context.home) {
+            options.push_str(&format!(" --home {}", shell(&context.home)));
+        }
+        let file = context.config_file.as_ref();
+        if let Some(file) = file.filter(|file| told("SUMMARIZER_CONFIG").as_ref() != Some(file)) {
+            options.push_str(&format!(" --config {}", shell(file)));
+        }
+        Findings { all: Vec::new(), home: shell(&context.home), options }
+    }
+
     fn add(&mut self, check: &'static str, verdict: Verdict, what: impl Into<String>, fix: &str) {
-        let fix = (!fix.is_empty()).then(|| fix.to_owned());
-        self.0.push(Finding { check, verdict, what: what.into(), fix });
+        let fix = (!fix.is_empty()).then(|| self.for_this_home(fix));
+        self.all.push(Finding { check, verdict, what: what.into(), fix, hint: None });
+    }
+
+    /// Says more about what was found last.
+    fn hint(&mut self, hint: impl Into<String>) {
+        if let Some(last) = self.all.last_mut() {
+            last.hint = Some(hint.into());
+        }
+    }
+
+    fn for_this_home(&self, fix: &str) -> String {
+        let ours = |part: &str| match part.strip_prefix("summarizer ") {
+            Some(rest) => format!("summarizer{} {rest}", self.options),
+            None => part.to_owned(),
+        };
+        fix.split(" && ").map(ours).collect::<Vec<_>>().join(" && ")
+    }
+
+    /// What shows where the room went.
+    fn biggest(&self) -> String {
+        format!("du -xah {} | sort -rh | head -n 20", self.home)
     }
 
     fn fine(&mut self, check: &'static str, what: impl Into<String>) {
@@ -74,44 +121,68 @@ impl Findings {
     /// Something could not be looked at. What lies beneath has its own way out; the other one is
     /// for what is none of that.
     fn failed(&mut self, check: &'static str, error: &(dyn Error + 'static), otherwise: &str) {
-        let fix = match Trouble::of(error) {
-            Some(trouble) => way_out(trouble),
-            None => otherwise,
-        };
-        self.wrong(check, described(error), fix);
+        match Trouble::of(error) {
+            Some(trouble) => self.troubled(check, described(error), trouble),
+            None => self.wrong(check, described(error), otherwise),
+        }
     }
 
     fn refused(&mut self, check: &'static str, failure: &Failure) {
-        let advice = failure.advice();
-        let fix = match failure.trouble() {
-            Some(trouble) => way_out(trouble),
-            None => advice.as_deref().unwrap_or("summarizer recover"),
-        };
-        self.wrong(check, said(failure), fix);
+        match failure.trouble() {
+            Some(trouble) => self.troubled(check, said(failure), trouble),
+            None => {
+                self.wrong(check, said(failure), "summarizer recover");
+                if let Some(advice) = failure.advice() {
+                    self.hint(advice);
+                }
+            }
+        }
+    }
+
+    /// What helps, whatever failed.
+    fn troubled(&mut self, check: &'static str, what: String, trouble: Trouble) {
+        let home = self.home.clone();
+        match trouble {
+            Trouble::Damage => self.wrong(check, what, "summarizer recover"),
+            Trouble::Permission => {
+                let take = format!("sudo chown -R \"$(id -un)\" {home} && chmod -R u+rwX {home}");
+                self.wrong(check, what, &take);
+                self.hint("or run it as the owner of these files; nothing is damaged");
+            }
+            Trouble::Full => {
+                let biggest = self.biggest();
+                self.wrong(check, what, &biggest);
+                self.hint("free some space, then `summarizer drain`; nothing accepted is lost");
+            }
+        }
     }
 }
 
-/// The command that helps, whatever failed.
-fn way_out(trouble: Trouble) -> &'static str {
-    match trouble {
-        Trouble::Damage => "summarizer recover",
-        Trouble::Permission => {
-            "run summarizer as the owner of the home's files, or chown -R USER HOME"
-        }
-        Trouble::Full => "free some space, then summarizer drain",
+/// A path as a shell reads it back.
+fn shell(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%,".contains(c);
+    match !text.is_empty() && text.chars().all(plain) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', r"'\''")),
     }
+}
+
+/// The command that opens a file to be corrected.
+fn edit(path: &Path) -> String {
+    format!("${{EDITOR:-vi}} {}", shell(path))
 }
 
 impl DoctorArgs {
     /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
-        let mut findings = Findings::default();
+        let mut findings = Findings::of(context);
         self.look(context, &mut findings);
-        let wrong = findings.0.iter().any(|finding| finding.verdict == Verdict::Wrong);
+        let wrong = findings.all.iter().any(|finding| finding.verdict == Verdict::Wrong);
         if context.ui.json {
-            context.ui.json(&serde_json::json!({"ok": !wrong, "findings": findings.0}));
+            context.ui.json(&serde_json::json!({"ok": !wrong, "findings": findings.all}));
         } else {
-            findings.0.iter().for_each(|finding| print(context, finding));
+            findings.all.iter().for_each(|finding| print(context, finding));
         }
         Ok(if wrong { Exit::Wrong } else { Exit::Done })
     }
@@ -123,12 +194,25 @@ impl DoctorArgs {
                 return findings.refused("configuration", &failure);
             }
             Err(failure) => {
-                let fix = "correct summarizer.toml; `summarizer config --defaults` lists the keys";
-                return findings.wrong("configuration", said(&failure), fix);
+                let what = said(&failure);
+                let of_environment = what.split(|c: char| !(c.is_ascii_uppercase() || c == '_'));
+                let of_environment = of_environment.into_iter().find(|word| {
+                    word.starts_with("SUMMARIZER_") && std::env::var_os(word).is_some()
+                });
+                let fix = match of_environment {
+                    Some(name) => format!("unset {name} && summarizer config"),
+                    None => {
+                        let file = context.config_file.clone();
+                        let file = file.unwrap_or_else(|| context.home.join("summarizer.toml"));
+                        format!("{} && summarizer config", edit(&file))
+                    }
+                };
+                findings.wrong("configuration", what, &fix);
+                return findings.hint("`summarizer config --defaults` lists every key");
             }
         };
         findings.fine("configuration", "reads");
-        surroundings::look_at_zone(&config, findings);
+        surroundings::look_at_zone(context, &config, findings);
         let registry = load_registry(context);
         match &registry {
             Ok(registry) => {
@@ -137,15 +221,16 @@ impl DoctorArgs {
                 look_at_packs(context, registry, findings);
             }
             Err(failure) => {
-                let line = "correct that line, or take the file away: without it the embedded \
-                            registry is used";
-                findings.wrong("registry", said(failure), line);
+                let file = context.home.join("flow_registry/registry.flow_packs.v1.jsonl");
+                let fix = format!("{} && summarizer registry check", edit(&file));
+                findings.wrong("registry", said(failure), &fix);
+                findings.hint("without a folder flow_registry the embedded registry is used");
             }
         }
         let home = Home::new(&context.home, &config);
         look_at_disk(context, &home, config.disk_headroom_bytes, findings);
         surroundings::look_at_upstream(context, &home, findings);
-        surroundings::look_at_providers(&config, findings);
+        surroundings::look_at_providers(context, &config, findings);
         surroundings::look_at_units(context, findings);
         match home.exists(context.machine.disk.as_ref()) {
             Ok(true) => {}
@@ -155,10 +240,13 @@ impl DoctorArgs {
                     return findings.wrong("log", what, "summarizer recover");
                 }
                 let what = "nothing was ever taken in here";
-                let fix = "summarizer init, then summarizer submit and summarizer drain";
-                return findings.add("log", Verdict::Notice, what, fix);
+                findings.add("log", Verdict::Notice, what, "summarizer init");
+                return findings.hint("then `summarizer submit` and `summarizer drain`");
             }
-            Err(error) => return findings.failed("log", &error, "check the permissions"),
+            Err(error) => {
+                let look = format!("ls -ld {0} {0}/run", findings.home);
+                return findings.failed("log", &error, &look);
+            }
         }
         if registry.is_err() {
             // No command opens the home with it; what is in there is another question.
@@ -166,7 +254,7 @@ impl DoctorArgs {
         }
         match Held::take(context, false) {
             Ok(Some(held)) => self.look_within(context, held, findings),
-            Ok(None) => look_beside(&home, findings),
+            Ok(None) => self.look_beside(context, &home, findings),
             Err(failure) => findings.refused("log", &failure),
         }
     }
@@ -180,38 +268,23 @@ impl DoctorArgs {
         let deep = self.deep && chain_holds(log, findings);
         surroundings::look_at_clock(context, log, deep, findings);
         for mutation in held.flows.read().mutations(held.engine.state().flows()) {
-            let fix =
-                "give the changed pack a new version, or restore it: summarizer registry check";
+            let fix = "summarizer reload --accept-mutations";
             findings.add("registry", Verdict::Notice, mutation.what(), fix);
+            findings.hint("when the change is meant; otherwise restore the files of the pack");
         }
         let due = held.engine.state().ready_count();
         if due > 0 && held.engine.state().paused().is_empty() {
             let due = ui::count(due, "request");
             let what = format!("{due} may run and nobody does that");
-            findings.add(
-                "requests",
-                Verdict::Notice,
-                what,
-                "summarizer drain, or summarizer serve",
-            );
+            findings.add("requests", Verdict::Notice, what, "summarizer drain");
+            findings.hint("or leave it to `summarizer serve`");
         }
         if let Some(run) = held.engine.state().run() {
             let what = format!("run {} never finished; the next run notes that", run.run_id);
             findings.add("last run", Verdict::Notice, what, "summarizer drain");
         }
         for cause in held.engine.state().paused() {
-            let (what, fix) = match cause {
-                PauseCause::Operator => ("intake is paused by order", "summarizer resume"),
-                PauseCause::OpenRequests => (
-                    "intake is paused: there are as many open requests as may be",
-                    "summarizer drain; commit.max_open_requests is the limit",
-                ),
-                PauseCause::DiskSpace => (
-                    "intake was paused for want of space; with room it goes on by itself",
-                    "free some space, then summarizer drain",
-                ),
-            };
-            findings.add("intake", Verdict::Notice, what, fix);
+            paused(pause_word(cause), findings);
         }
         if let Some((_, open)) = held.engine.state().open_from(Seq(0)).next() {
             let many = ui::count(held.engine.state().open_count(), "open request");
@@ -230,6 +303,85 @@ impl DoctorArgs {
             findings.refused("log", &failure);
         }
     }
+
+    /// Somebody holds the home: what it says of itself, and what files alone tell.
+    fn look_beside(&self, context: &Context, home: &Home, findings: &mut Findings) {
+        let end = format!("kill \"$(cat {})\"", shell(&home.lock()));
+        let asked = ControlClient::connect(&home.socket())
+            .and_then(|mut client| client.ask(&Question::Status));
+        let status = match asked {
+            Ok(Answer::Ok(status)) => status,
+            Ok(Answer::Starting(how_far)) => {
+                let what = format!("starting: {how_far}");
+                return findings.add("service", Verdict::Notice, what, "summarizer status --watch");
+            }
+            Ok(Answer::Refused(why) | Answer::NotFound(why)) => {
+                findings.wrong("service", why, &end);
+                return findings.hint("then start it again; nothing accepted is lost");
+            }
+            Err(error) => {
+                let what = format!("another process holds the home and does not answer: {error}");
+                findings.wrong("service", what, &end);
+                let pid = context.machine.disk.read(&home.lock()).unwrap_or_default();
+                let pid = String::from_utf8_lossy(&pid).trim().to_owned();
+                return findings.hint(format!("the lock names process {pid}: see what it is first"));
+            }
+        };
+        let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+        let run = &status["run"];
+        let what = format!("{} holds the home, run {}", text(&run["command"]), text(&run["run_id"]));
+        findings.fine("service", what);
+        for cause in status["paused"].as_array().into_iter().flatten() {
+            paused(cause.as_str().unwrap_or_default(), findings);
+        }
+        let behind = status["queue"]["lag_bytes"].as_u64().unwrap_or(0);
+        if behind > BACKLOG_BYTES {
+            let what = format!("{} are not taken in yet", ui::count(behind, "byte"));
+            findings.add("queue", Verdict::Notice, what, "summarizer status --watch");
+        }
+        for flow in status["flows_mutated"].as_array().into_iter().flatten() {
+            let name = label(flow["flow_id"].as_str().unwrap_or("-"), flow["variant"].as_str());
+            let what = format!("{name} is registered with another pack than it was used with");
+            let fix = "summarizer reload --accept-mutations";
+            findings.add("registry", Verdict::Notice, what, fix);
+            findings.hint("when the change is meant; otherwise restore the files of the pack");
+        }
+        let last = &status["digests"]["last_build"];
+        if last["ok"] == false {
+            digests::failed_build(last, findings);
+        }
+        if self.deep {
+            let what = "the chain, the queue and the acks are compared when nobody holds the home";
+            findings.add("service", Verdict::Notice, what, "summarizer log verify");
+            findings.hint("the service proves its hash chain by itself; stop it to compare the rest");
+            let options = Options { threads: 1, sources: false };
+            match verify_tree(&context.machine.disk, &home.buses, options, &|_| {}) {
+                Ok(report) => look_at_violations(&report, findings),
+                Err(error) => findings.failed("buses", &error, "summarizer verify"),
+            }
+        }
+    }
+}
+
+/// Why nothing is taken in.
+fn paused(cause: &str, findings: &mut Findings) {
+    let (what, fix, hint) = match cause {
+        "operator" => ("intake is paused by order", "summarizer resume", None),
+        "open_requests" => (
+            "intake is paused: there are as many open requests as may be",
+            "summarizer drain",
+            Some("commit.max_open_requests is the limit"),
+        ),
+        _ => (
+            "intake was paused for want of space; with room it goes on by itself",
+            "summarizer drain",
+            Some("free some space first"),
+        ),
+    };
+    findings.add("intake", Verdict::Notice, what, fix);
+    if let Some(hint) = hint {
+        findings.hint(hint);
+    }
 }
 
 /// The hash chain, from its first record on.
@@ -241,7 +393,7 @@ fn chain_holds(log: &Reader, findings: &mut Findings) -> bool {
             true
         }
         Err(error) => {
-            findings.failed("hash chain", &error, "try again");
+            findings.failed("hash chain", &error, "summarizer log verify");
             false
         }
     }
@@ -252,7 +404,7 @@ fn look_at_queue(context: &Context, held: &Held, deep: bool, findings: &mut Find
     let queue = &held.home.queue;
     let mark = match QueueMark::decode(&held.engine.log().mark()) {
         Ok(mark) => mark,
-        Err(error) => return findings.wrong("queue", error.to_string(), "report this"),
+        Err(error) => return findings.wrong("queue", error.to_string(), "summarizer recover"),
     };
     match describe_change(disk, queue, &mark.position) {
         Ok(None) => {}
@@ -265,13 +417,16 @@ fn look_at_queue(context: &Context, held: &Held, deep: bool, findings: &mut Find
             };
             return findings.wrong("queue", format!("the queue file {change}"), fix);
         }
-        Err(error) => return findings.failed("queue", &error, "check the file"),
+        Err(error) => {
+            let look = format!("ls -l {}", shell(queue));
+            return findings.failed("queue", &error, &look);
+        }
     }
     let length = disk.stat(queue).ok().flatten().map_or(0, |stat| stat.len);
     let behind = length.saturating_sub(mark.position.offset);
     if behind > BACKLOG_BYTES {
         let what = format!("{} are not taken in yet", ui::count(behind, "byte"));
-        findings.add("queue", Verdict::Notice, what, "summarizer drain, or see `status`");
+        findings.add("queue", Verdict::Notice, what, "summarizer drain");
     } else {
         let lines = ui::count(mark.position.lines, "line");
         let behind = ui::count(behind, "byte");
@@ -297,12 +452,24 @@ fn look_at_packs(context: &Context, registry: &Registry, findings: &mut Findings
     for record in registry.records() {
         if let Err(error) = registry.verified_files(context.machine.disk.as_ref(), record) {
             let what = format!("{}: {error}", label(&record.flow_id, record.variant.as_deref()));
+            let pack = record.pack_dir.as_str();
+            let folder = context.home.join("flow_registry").join(pack);
+            let beside = shell(Path::new(&format!("{}.edited", folder.display())));
+            let folder = shell(&folder);
+            let is_ours = embedded_files().any(|(path, _)| Path::new(path).starts_with(pack));
             let name = &record.flow_id;
-            let fix = format!(
-                "restore the files, or give the changed pack an id of its own: summarizer registry \
-                 add FOLDER --flow-id {name}.mine"
-            );
-            findings.wrong("registry", what, &fix);
+            let own = format!("summarizer registry add {folder} --flow-id {name}.mine");
+            match is_ours {
+                true => {
+                    let fix = format!("mv {folder} {beside} && summarizer init --with-registry");
+                    findings.wrong("registry", what, &fix);
+                    findings.hint(format!("or, to keep the change under an id of its own: {own}"));
+                }
+                false => {
+                    findings.wrong("registry", what, &own);
+                    findings.hint("or restore the files from where they came");
+                }
+            }
         }
     }
 }
@@ -349,7 +516,7 @@ fn look_for_summaries(context: &Context, held: &Held, findings: &mut Findings) {
             findings.wrong("summaries", what, "summarizer export --repair");
         }
         Ok(_) => {}
-        Err(error) => findings.failed("summaries", &error, "check the file"),
+        Err(error) => findings.failed("summaries", &error, &format!("ls -ld {}", shell(&folder))),
     }
 }
 
@@ -377,7 +544,7 @@ fn look_at_projections(context: &Context, held: &Held, findings: &mut Findings) 
                 findings.fine(check, "what the log leads to");
             }
             Ok(differences) => findings.wrong(check, differences.join("; "), fix),
-            Err(error) => findings.failed(check, &error, "check the permissions"),
+            Err(error) => findings.failed(check, &error, &format!("ls -l {}/run", findings.home)),
         }
     }
     match Summaries::missing(disk, &held.home.buses, log) {
@@ -388,7 +555,10 @@ fn look_at_projections(context: &Context, held: &Held, findings: &mut Findings) 
     let options = Options { threads: 1, sources: false };
     match verify_tree(disk, &held.home.buses, options, &|_| {}) {
         Ok(report) => look_at_violations(&report, findings),
-        Err(error) => findings.failed("buses", &error, "check the permissions"),
+        Err(error) => {
+            let look = format!("ls -l {}", shell(&held.home.buses));
+            findings.failed("buses", &error, &look);
+        }
     }
 }
 
@@ -404,13 +574,18 @@ fn look_at_violations(report: &Report, findings: &mut Findings) {
     }
     let (of_us, of_others): (Vec<_>, Vec<_>) =
         report.violations.iter().partition(|violation| ours(&violation.file));
-    let others =
-        "let its producer publish that again, or import it again; summarizer verify lists them all";
-    for (violations, fix) in [(of_us, "summarizer export --repair"), (of_others, others)] {
+    let others = "let its producer publish that again, or import it again";
+    for (violations, fix, hint) in [
+        (of_us, "summarizer export --repair", None),
+        (of_others, "summarizer verify", Some(others)),
+    ] {
         let Some(first) = violations.first() else { continue };
         let many = ui::count(violations.len(), "violation");
         let what = format!("{many}, the first in {}: {}", first.file, first.message);
         findings.wrong("buses", what, fix);
+        if let Some(hint) = hint {
+            findings.hint(hint);
+        }
     }
 }
 
@@ -418,30 +593,15 @@ fn look_at_disk(context: &Context, home: &Home, headroom: u64, findings: &mut Fi
     match context.machine.disk.free_bytes(&home.root) {
         Ok(free) if free < headroom => {
             let what = format!("only {} MiB are free; intake pauses", free >> 20);
-            findings.wrong("disk", what, "free some space");
+            let biggest = findings.biggest();
+            findings.wrong("disk", what, &biggest);
+            findings.hint(
+                "free some space; `summarizer retain` lets go of what is older than [retention] says",
+            );
         }
         Ok(free) => findings.fine("disk", format!("{} MiB free", free >> 20)),
         Err(_) => {
             findings.add("disk", Verdict::Notice, "the home does not exist", "summarizer init")
-        }
-    }
-}
-
-fn look_beside(home: &Home, findings: &mut Findings) {
-    let asked =
-        ControlClient::connect(&home.socket()).and_then(|mut client| client.ask(&Question::Status));
-    match asked {
-        Ok(Answer::Ok(status)) => {
-            let what = format!("a service holds the home: {}", status["run"]["run_id"]);
-            findings.fine("service", what);
-        }
-        Ok(Answer::Starting(how_far)) => {
-            findings.add("service", Verdict::Notice, format!("starting: {how_far}"), "wait");
-        }
-        Ok(other) => findings.wrong("service", format!("{other:?}"), "restart it"),
-        Err(error) => {
-            let what = format!("another process holds the home and does not answer: {error}");
-            findings.wrong("service", what, "end the process named in run/summarizer.lock");
         }
     }
 }
@@ -466,5 +626,8 @@ fn print(context: &Context, finding: &Finding) {
     context.ui.out(format!("{sign}  {:<14} {}", finding.check, finding.what));
     if let Some(fix) = &finding.fix {
         context.ui.out(format!("    {} {fix}", ui::dim("fix:")));
+    }
+    if let Some(hint) = &finding.hint {
+        context.ui.out(format!("    {}", ui::dim(hint)));
     }
 }

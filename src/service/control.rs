@@ -89,6 +89,15 @@ pub enum Question {
         #[serde(default)]
         limit: Option<usize>,
     },
+    /// A page of quarantined lines, newest first.
+    QuarantineBack {
+        /// Continue before this event.
+        #[serde(default)]
+        before: Option<u64>,
+        /// At most this many.
+        #[serde(default)]
+        limit: Option<usize>,
+    },
     /// One quarantined line.
     QuarantineShow {
         /// Its event.

@@ -3,7 +3,7 @@
 //! What needs memory is taken while the sequencer waits, and is small; what needs reading is
 //! handed back as [`Reply::Later`] and read by whoever asked, beside the running service.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -40,6 +40,11 @@ const SCANNED_PER_PAGE: usize = 20_000;
 const HISTORY_EVENTS_MAX: usize = 1000;
 /// Events looked through for them.
 const HISTORY_SCAN_MAX: u64 = 5_000_000;
+
+/// Events of the log that are looked through for one page of quarantined lines, newest first, and
+/// how many of them at once.
+const QUARANTINE_SCAN_MAX: u64 = 1_000_000;
+const QUARANTINE_PIECE: u64 = 20_000;
 
 /// An answer, or the work that leads to one.
 pub enum Reply {
@@ -103,6 +108,12 @@ pub fn answer(
             let log = engine.log().clone();
             let limit = limit.unwrap_or(QUERY_PAGE_ROWS).clamp(1, QUERY_PAGE_ROWS);
             Ok(later(move || quarantined(&log, Seq(after), limit)))
+        }
+        Question::QuarantineBack { before, limit } => {
+            let log = engine.log().clone();
+            let before = Seq(before.unwrap_or(u64::MAX));
+            let limit = limit.unwrap_or(QUERY_PAGE_ROWS).clamp(1, QUERY_PAGE_ROWS);
+            Ok(later(move || quarantined_back(&log, before, limit)))
         }
         Question::QuarantineShow { seq } => {
             let log = engine.log().clone();
@@ -336,7 +347,8 @@ fn charged(state: &State) -> Value {
     json!({"day": charged.day.to_string(), "providers": providers})
 }
 
-fn pause_word(cause: &PauseCause) -> &'static str {
+/// What a cause of a pause is called.
+pub fn pause_word(cause: &PauseCause) -> &'static str {
     match cause {
         PauseCause::Operator => "operator",
         PauseCause::OpenRequests => "open_requests",
@@ -392,43 +404,61 @@ struct Listed {
 
 fn requests(engine: &Engine, now: Timestamp, filter: Filter, before: Seq, limit: usize) -> Reply {
     let state = engine.state();
+    // Which flow a request wants is not known before it is read: more of them may be needed.
+    let needed = if filter.flow.is_some() { SCANNED_PER_PAGE } else { limit };
     let mut recent: BTreeMap<Seq, Listed> = BTreeMap::new();
+    // Whoever gave as many as were needed may have older ones: nothing below is known in full.
+    let mut lowest = None;
+    let mut gave = |count: usize, oldest: Option<Seq>| {
+        if count == needed {
+            lowest = lowest.max(oldest);
+        }
+    };
+    let is_over = filter.status.is_some_and(|status| !status.is_open());
     let open = state.open_back(before).filter(|(_, open)| filter.open(open, now));
-    for (seq, open) in open.take(SCANNED_PER_PAGE) {
+    let (mut count, mut oldest) = (0, None);
+    for (seq, open) in open.take(if is_over { 0 } else { needed }) {
         let word = open_word(open, now);
         let eligible_at = Some(open.eligible_at).filter(|at| *at > now);
         recent.insert(seq, Listed { row: open.row, word, eligible_at });
+        (count, oldest) = (count + 1, Some(seq));
     }
+    gave(count, oldest);
     for rows in state.recent_rows() {
         let ended = rows.range(..before).rev().filter(|(_, row)| filter.row(row));
-        for (seq, row) in ended.take(SCANNED_PER_PAGE) {
+        let (mut count, mut oldest) = (0, None);
+        for (seq, row) in ended.take(needed) {
             recent.insert(*seq, Listed { row: *row, word: row.status.as_str(), eligible_at: None });
+            (count, oldest) = (count + 1, Some(*seq));
         }
+        gave(count, oldest);
     }
     let log = engine.log().clone();
     later(move || {
-        let mut scanned = 0;
+        let (mut scanned, mut passed) = (0, 0);
         let mut failure = None;
         let mut reached = Seq(0);
+        let mut enough = false;
         log.rows_back(before, &mut |seq, bytes| {
             scanned += 1;
             reached = seq;
             match codec::decode_row(bytes) {
                 Ok(row) if filter.row(&row) => {
+                    passed += 1;
                     let listed = Listed { row, word: row.status.as_str(), eligible_at: None };
                     recent.entry(seq).or_insert(listed);
                 }
                 Ok(_) => {}
                 Err(error) => failure = Some(error),
             }
-            let enough = scanned >= SCANNED_PER_PAGE || failure.is_some();
+            enough = scanned == SCANNED_PER_PAGE || passed == needed || failure.is_some();
             if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         if let Some(error) = failure {
             return Err(error.into());
         }
-        let more_below = scanned >= SCANNED_PER_PAGE;
-        page(&log, recent, &filter, limit, more_below.then_some(reached))
+        let lowest = lowest.max(enough.then_some(reached));
+        page(&log, recent, &filter, limit, lowest)
     })
 }
 
@@ -774,6 +804,38 @@ fn quarantined(log: &Reader, after: Seq, limit: usize) -> Result<Answer, AnswerE
             Ok(Answer::Ok(json!({"lines": rows, "next": next})))
         }
     }
+}
+
+/// The newest quarantined lines before an event. The log is read backwards in pieces, and only so
+/// much of it for one page: a page may be empty and still lead on.
+fn quarantined_back(log: &Reader, before: Seq, limit: usize) -> Result<Answer, AnswerError> {
+    let mut end = before.min(log.head().0.next());
+    let lowest = Seq(end.0.saturating_sub(QUARANTINE_SCAN_MAX).max(1));
+    let mut rows = Vec::new();
+    while end > lowest && rows.len() < limit {
+        let start = Seq(end.0.saturating_sub(QUARANTINE_PIECE)).max(lowest);
+        // The newest of this piece, as many as are still wanted.
+        let mut found: VecDeque<Record> = VecDeque::new();
+        log.scan(start, Some(Seq(end.0 - 1)), &mut |entry| {
+            if entry.tag == codec::LINE_QUARANTINED {
+                if found.len() == limit - rows.len() {
+                    found.pop_front();
+                }
+                found.push_back(entry.to_record());
+            }
+            ControlFlow::Continue(())
+        })?;
+        for record in found.iter().rev() {
+            let line = quarantine::line(&committed(record)?).unwrap_or_default();
+            rows.push(serde_json::from_str::<Value>(&line).unwrap_or(Value::Null));
+        }
+        end = match found.front() {
+            Some(oldest) if rows.len() == limit => oldest.seq,
+            _ => start,
+        };
+    }
+    let next = (end > Seq(1)).then_some(end.0);
+    Ok(Answer::Ok(json!({"lines": rows, "next": next})))
 }
 
 fn quarantined_one(log: &Reader, seq: Seq) -> Result<Answer, AnswerError> {

@@ -205,6 +205,7 @@ impl Response {
             404 => "Not Found",
             405 => "Method Not Allowed",
             408 => "Request Timeout",
+            409 => "Conflict",
             413 => "Content Too Large",
             421 => "Misdirected Request",
             431 => "Request Header Fields Too Large",

@@ -5,6 +5,8 @@
     ["quarantine", "Quarantine"], ["providers", "Providers"], ["compaction", "Compaction"],
   ];
   const POLL_MS = 2000;
+  const POINTS_MAX = 1800;
+  const PAGE = 50;
   const main = document.getElementById("main");
   let status = null;
   let turn = 0;
@@ -68,6 +70,8 @@
     if (["running", "ready"].includes(state)) return "info";
     return "";
   }
+  // A name is shown as it is; a word of ours is read out.
+  const chip = (text, kind) => h("span", { class: `badge ${kind || ""}` }, text);
   const badge = (text, kind) => h("span", { class: `badge ${kind ?? tone(text)}` }, words(text));
 
   async function get(path, parameters) {
@@ -183,10 +187,12 @@
     show(h("h1", null, "Overview"), tiles,
       h("div", { class: "grid two" }, card("Open requests", open.box), card("Endings a second", rate.box)),
       h("div", { class: "grid two" }, card("Requests by what they are now", states), card("The home", facts)));
+    let points = [];
     live = async () => {
-      const history = await get("history");
-      open.set(history.points);
-      rate.set(history.points);
+      const { points: more } = await get("history", { since: points.at(-1)?.at });
+      points = points.concat(more).slice(-POINTS_MAX);
+      open.set(points);
+      rate.set(points);
       paint();
     };
     const spent = () => status.charged?.day === status.today ? Object.values(status.charged.providers).reduce((sum, one) => sum + one.cost, 0) : 0;
@@ -234,22 +240,32 @@
     pick.addEventListener("change", go);
     show(h("h1", null, "Requests"), h("div", { class: "tools" }, search, pick), card(null, box));
     const body = h("tbody");
-    const more = h("div", { class: "foot" });
+    const foot = h("div", { class: "foot", "aria-live": "polite" });
+    const mine = turn;
+    let shown = 0, looked = 0;
+    const append = (row) => {
+      if (!shown++) box.replaceChildren(h("div", { class: "scroll" }, h("table", null, h("thead", null, h("tr", null, ["Request", "State", "Why", "Flow", "From", "Tries", "Taken in"].map((name, i) => h("th", { class: i === 5 ? "num wide" : i === 3 || i === 4 ? "wide" : "" }, name)))), body)), foot);
+      const to = `#/request/${encodeURIComponent(row.request_id)}`;
+      body.append(h("tr", { class: "link", onclick: () => { location.hash = to; } },
+        h("td", null, h("a", { class: "id", href: to }, row.request_id)), h("td", null, badge(row.state)), h("td", null, row.reason_code ? words(row.reason_code) : ""),
+        h("td", { class: "wide" }, row.flow_id), h("td", { class: "wide" }, row.repo), h("td", { class: "num wide" }, count(row.attempts)), h("td", { class: "time", title: moment(row.taken_at) }, when(row.taken_at))));
+    };
+    // One answer looks only so far: the search goes on until there is a page, or nothing is left.
     async function load(before) {
-      const page = await get("requests", { state: parameters.state, q: parameters.q, before, limit: 50 });
-      if (!before && !page.requests.length) {
-        box.replaceChildren(h("div", { class: "empty" }, h("strong", null, "No request is like that"), parameters.q || parameters.state ? "Another search or state may find some." : "Lines appended to the queue show up here."));
-        return;
+      for (let found = 0; ;) {
+        const page = await get("requests", { state: parameters.state, q: parameters.q, before, limit: PAGE - found });
+        if (mine !== turn) return;
+        page.requests.forEach(append);
+        found += page.requests.length;
+        looked += page.looked_at;
+        before = page.next;
+        if (!before || found >= PAGE) break;
+        if (!shown) box.replaceChildren(h("div", { class: "empty" }, h("strong", null, "Searching"), `${count(looked)} requests looked at so far`));
+        foot.replaceChildren(h("span", null, `${count(shown)} shown, ${count(looked)} looked at so far`));
       }
-      if (!before) box.replaceChildren(h("div", { class: "scroll" }, h("table", null, h("thead", null, h("tr", null, ["Request", "State", "Why", "Flow", "From", "Tries", "Taken in"].map((name, i) => h("th", { class: i === 5 ? "num wide" : i === 3 || i === 4 ? "wide" : "" }, name)))), body)), more);
-      for (const row of page.requests) {
-        const to = `#/request/${encodeURIComponent(row.request_id)}`;
-        body.append(h("tr", { class: "link", onclick: () => { location.hash = to; } },
-          h("td", null, h("a", { class: "id", href: to }, row.request_id)), h("td", null, badge(row.state)), h("td", null, row.reason_code ? words(row.reason_code) : ""),
-          h("td", { class: "wide" }, row.flow_id), h("td", { class: "wide" }, row.repo), h("td", { class: "num wide" }, count(row.attempts)), h("td", { title: moment(row.taken_at) }, when(row.taken_at))));
-      }
-      more.replaceChildren(h("span", null, page.complete ? `${count(body.children.length)} shown` : `${count(body.children.length)} found so far; older ones were not looked at yet`));
-      if (page.next) more.append(h("button", { onclick: () => load(page.next).catch(fail) }, "Older"));
+      if (!shown) return box.replaceChildren(h("div", { class: "empty" }, h("strong", null, "No request is like that"), parameters.q || parameters.state ? "Another search or state may find some." : "Lines appended to the queue show up here."));
+      foot.replaceChildren(h("span", null, before ? `${count(shown)} shown` : `${count(shown)} shown, that is all`));
+      if (before) foot.append(h("button", { onclick: () => load(before).catch(fail) }, "Older"));
     }
     await load(null);
   }
@@ -270,7 +286,7 @@
     const r = latest.request;
     const facts = h("dl");
     for (const [name, value] of [["flow", r.flow_id + (r.variant ? `@${r.variant}` : "")], ["from", r.repo], ["taken in", moment(latest.taken_at)], ["queue", `line ${r.line}, byte ${r.offset}`],
-      ["key", h("code", null, r.idempotency_key)], ["tries", count(latest.attempts)], ["reason", latest.reason_code ? words(latest.reason_code) : null], ["earlier", shown.earlier?.length ? `${shown.earlier.length} earlier acceptances` : null]])
+      ["key", h("code", null, r.idempotency_key)], ["tries", count(latest.attempts)], ["reason", latest.reason_code ? words(latest.reason_code) : null], ["earlier", shown.earlier?.length ? some(shown.earlier.length, "earlier acceptance", "earlier acceptances") : null]])
       if (value) add(facts, [h("dt", null, name), h("dd", null, value)]);
     show(h("a", { class: "back", href: "#/requests" }, "← Requests"), h("h1", null, r.request_id, " ", badge(latest.state)),
       produced && h("p", null, h("a", { href: `#/summary/${encodeURIComponent(produced.summary_id)}` }, "Read the summary and where it comes from →")),
@@ -278,17 +294,26 @@
   }
 
   async function summaries(parameters) {
-    const { days } = await get("days");
-    if (!days.length) return show(h("h1", null, "Summaries"), card(null, h("div", { class: "empty" }, h("strong", null, "Nothing is published yet"), "A summary shows up here a moment after its request completed.")));
+    const { days, next: older } = await get("days", { before: parameters.before });
+    const link = (to) => `#/summaries?${new URLSearchParams(to)}`;
+    if (!days.length) return show(h("h1", null, "Summaries"), card(null, h("div", { class: "empty" }, h("strong", null, parameters.before ? "Nothing older is published" : "Nothing is published yet"), "A summary shows up here a moment after its request completed.")));
     const key = (day) => `${day.stream}/${day.day}`;
     const chosen = days.find((day) => key(day) === parameters.day) || days.find((day) => day.counts.produced > 0) || days[0];
-    const pick = h("select", { "aria-label": "Day and stream", onchange: (event) => { location.hash = `#/summaries?${new URLSearchParams({ day: event.target.value })}`; } },
+    const here = parameters.before ? { before: parameters.before } : {};
+    const pick = h("select", { "aria-label": "Day and stream", onchange: (event) => { location.hash = link({ ...here, day: event.target.value }); } },
       days.map((day) => h("option", { value: key(day), selected: day === chosen }, `${day.day} · ${words(day.stream)} (${count(day.counts.produced)})`)));
-    const page = await get("summaries", { stream: chosen.stream, day: chosen.day });
-    show(h("h1", null, "Summaries"), h("div", { class: "tools" }, pick),
-      card(h("span", null, `${chosen.day}, ${words(chosen.stream)} `, h("span", { class: "sub" }, ["eligible", "produced", "skipped", "failed"].map((name) => `${count(page.counts[name])} ${name}`).join(", "))),
-        page.items.length ? page.items.map((item) => h("a", { class: "item", href: `#/summary/${encodeURIComponent(item.summary_id)}` }, h("div", { class: "title" }, item.title || item.summary_id), h("p", null, item.head),
-          h("div", { class: "chips" }, badge(item.flow, ""), badge(item.model_generated ? `${item.provider}/${item.model}` : "embedded", item.model_generated ? "info" : "")))) : h("div", { class: "empty" }, h("strong", null, "No summary on this day"), "Its requests were skipped or failed.")));
+    const box = h("div");
+    show(h("h1", null, "Summaries"), h("div", { class: "tools" }, pick, parameters.before && h("a", { class: "button", href: link({}) }, "Newest days"), older && h("a", { class: "button", href: link({ before: older }) }, "Older days")),
+      card(h("span", null, `${chosen.day}, ${words(chosen.stream)} `, h("span", { class: "sub" }, ["eligible", "produced", "skipped", "failed"].map((name) => `${count(chosen.counts[name])} ${name}`).join(", "))), box));
+    let place = {};
+    const ask = async () => {
+      const page = await get("summaries", { stream: chosen.stream, day: chosen.day, ...place });
+      place = { at: page.next, of: page.of };
+      return { rows: page.items, total: page.counts.produced, more: page.next !== null };
+    };
+    await paged(box, ask, (item) => h("a", { class: "item", href: `#/summary/${encodeURIComponent(item.summary_id)}` }, h("div", { class: "title" }, item.title || item.summary_id), h("p", null, item.head),
+      h("div", { class: "chips" }, chip(item.flow), item.model_generated ? chip(`${item.provider}/${item.model}`, "info") : chip("embedded"))),
+    [h("strong", null, "No summary on this day"), "Its requests were skipped or failed."]);
   }
 
   async function summary(parameters, id) {
@@ -335,17 +360,19 @@
   }
 
   // Lists that go on: a page at a time, older ones behind a button.
-  async function paged(box, ask, rows, none) {
-    const list = h("div"), foot = h("div", { class: "foot" });
+  async function paged(box, ask, rows, none, as) {
+    const list = h("div", { class: as }), foot = h("div", { class: "foot" });
+    const mine = turn;
     let shown = 0;
     async function load() {
       const page = await ask(shown);
+      if (mine !== turn) return;
       if (!page.rows.length && !shown) return box.replaceChildren(h("div", { class: "empty" }, none));
       if (!shown) box.replaceChildren(list, foot);
       add(list, page.rows.map(rows));
       shown += page.rows.length;
       foot.replaceChildren(h("span", null, `${count(shown)} of ${count(page.total)}`));
-      if (shown < page.total && page.rows.length) foot.append(h("button", { onclick: () => load().catch(fail) }, "More"));
+      if (page.more ?? (shown < page.total && page.rows.length)) foot.append(h("button", { onclick: () => load().catch(fail) }, "More"));
     }
     await load();
   }
@@ -363,7 +390,7 @@
     const ask = async (offset) => { const page = offset ? await get("bags", { q: parameters.q, type: parameters.type, offset }) : first; return { rows: page.bags, total: page.total }; };
     await paged(box, ask, (bag) => h("a", { class: "item", href: `#/digest/${encodeURIComponent(bag.bag_id)}` }, h("div", { class: "title" }, bag.title || bag.bag_id),
       h("p", null, bag.problem || `${days(bag)} · ${some(bag.items, "summary", "summaries")} · ${some(bag.memos, "memo", "memos")}`),
-      h("div", { class: "chips" }, badge(bag.bag_type, "info"), badge(bag.selector_id, ""), bag.group && h("span", { class: "sub mono" }, bag.group))),
+      h("div", { class: "chips" }, chip(bag.bag_type, "info"), chip(bag.selector_id), bag.group && h("span", { class: "sub mono" }, bag.group))),
     first.all ? [h("strong", null, "No bag is like that"), "Another search or kind may find some."] : [h("strong", null, "No digest is built yet"), "A service builds them by itself; summarizer digest build does it now."]);
   }
 
@@ -376,7 +403,7 @@
     for (const [name, value] of [["window", [bag.window.label, h("div", { class: "sub" }, days(bag.window) === bag.window.label ? bag.window.tz : `${days(bag.window)}, ${bag.window.tz}`)]], ["selector", `${bag.selector.selector_id}, version ${bag.selector.selector_version}`], ["group", bag.group?.key || bag.group],
       ["summaries", `${count(bag.counts.selected)} of ${count(bag.counts.candidate)} candidates`], ["dropped", dropped], ["built", moment(bag.created_at)], ["bag", h("code", null, bag.bag_id)]])
       if (value) add(facts, [h("dt", null, name), h("dd", null, typeof value === "object" && !Array.isArray(value) && !(value instanceof Node) ? JSON.stringify(value) : value)]);
-    const items = h("ul", { class: "plain" }, bag.summaries.map((one) => h("li", null, h("a", { class: "mono", href: `#/summary/${encodeURIComponent(one)}` }, one))));
+    const items = h("ul", { class: "plain tall" }, bag.summaries.map((one) => h("li", null, h("a", { class: "mono", href: `#/summary/${encodeURIComponent(one)}` }, one))));
     show(h("a", { class: "back", href: "#/digests" }, "← Digests"), h("h1", null, bag.title, " ", badge(bag.bag_type, "info")), bag.description && h("p", { class: "lead" }, bag.description),
       h("div", { class: "grid reading" }, card(null, tabs, bag.memo ? markdown(bag.memo.text, bag.title) : h("div", { class: "empty" }, "It has no memo.")),
         h("div", { class: "grid" }, card("The bag", facts), card(h("span", null, "Its summaries ", bag.summaries_total > bag.summaries.length && h("span", { class: "sub" }, `the first ${count(bag.summaries.length)} of ${count(bag.summaries_total)}`)), items))));
@@ -452,10 +479,29 @@
   }
 
   async function quarantine() {
-    const { lines } = await get("quarantine");
-    show(h("h1", null, "Quarantine"), lines.length ? h("div", { class: "grid" }, lines.toReversed().map((line) => card(h("span", null, badge(line.reason, "bad"), " ", h("span", { class: "sub" }, `line ${line.line} of the queue · ${moment(line.at)} · event ${line.seq}`)),
-      h("ul", null, line.errors.map((error) => h("li", null, error.pointer && [h("code", null, error.pointer), " "], error.message))), h("pre", null, line.raw ?? line.raw_prefix ?? line.raw_base64),
-      h("p", { class: "sub" }, "Correct it and send it again: ", h("code", null, `summarizer quarantine release ${line.seq}`))))) : card(null, h("div", { class: "empty" }, h("strong", null, "Nothing is in quarantine"), "Lines that are no requests are set aside here, with everything that is wrong with them.")));
+    const box = h("div");
+    show(h("h1", null, "Quarantine"), box);
+    const mine = turn;
+    let before = null, done = false;
+    // What is asked for may lie far back: one answer looks only so far.
+    const ask = async () => {
+      const rows = [];
+      while (!done && !rows.length) {
+        const page = await get("quarantine", { before, limit: 25 });
+        if (mine !== turn) break;
+        rows.push(...page.lines);
+        before = page.next;
+        done = before === null;
+        if (!rows.length && !done) box.replaceChildren(card(null, h("div", { class: "empty" }, h("strong", null, "Searching"), `nothing from event ${count(before)} on`)));
+      }
+      return { rows, total: status?.quarantined, more: !done };
+    };
+    const said = (line) => line.raw ?? line.raw_prefix ?? line.raw_base64 ?? "";
+    await paged(box, ask, (line) => card(h("span", null, badge(line.reason, "bad"), " ", h("span", { class: "sub" }, `line ${count(line.line)} of the queue · ${moment(line.at)} · event ${line.seq}`)),
+      h("ul", { class: "errors" }, line.errors.map((error) => h("li", null, error.pointer && [h("code", null, error.pointer), " "], error.message)), line.errors_omitted > 0 && h("li", { class: "sub" }, `and ${some(line.errors_omitted, "more", "more")}`)),
+      h("pre", { class: "tall" }, said(line)), line.cut && h("p", { class: "sub" }, "Only its beginning is shown."),
+      h("p", { class: "sub" }, "Save it, correct it and send it again: ", h("code", null, `summarizer quarantine release ${line.seq} FILE`))),
+    [h("strong", null, "Nothing is in quarantine"), "Lines that are no requests are set aside here, with everything that is wrong with them."], "grid");
   }
 
   async function providers() {
@@ -500,9 +546,23 @@
   const routes = { overview, requests, request, summaries, summary, digests, digest, quarantine, providers, compaction, run };
   const parents = { request: "requests", summary: "summaries", digest: "digests", run: "compaction" };
 
+  // The links stay the same elements: whoever stands on one with the keyboard goes on standing there.
+  const links = VIEWS.map(([name, title]) => {
+    const n = h("span", { class: "count" });
+    return { name, n, link: h("a", { href: `#/${name}` }, title, n) };
+  });
+  document.getElementById("nav").append(...links.map(({ link }) => link));
   function nav(current) {
     const counts = status && { requests: status.requests.open, quarantine: status.quarantined };
-    document.getElementById("nav").replaceChildren(...VIEWS.map(([name, title]) => h("a", { href: `#/${name}`, "aria-current": name === (parents[current] || current) ? "page" : null }, title, counts?.[name] ? h("span", { class: "count" }, short(counts[name])) : null)));
+    for (const { name, n, link } of links) {
+      n.textContent = counts?.[name] ? short(counts[name]) : "";
+      const here = name === (parents[current] || current);
+      if (here === link.hasAttribute("aria-current")) continue;
+      if (!here) { link.removeAttribute("aria-current"); continue; }
+      link.setAttribute("aria-current", "page");
+      const box = link.parentNode;
+      box.scrollLeft = link.offsetLeft - box.offsetLeft - (box.clientWidth - link.offsetWidth) / 2;
+    }
   }
   function fail(error) {
     show(h("div", { class: "error", role: "alert" }, error.message));

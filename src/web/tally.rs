@@ -127,8 +127,16 @@ impl Tally {
         points.push_back(point);
     }
 
-    pub(super) fn points(&self) -> Vec<Value> {
-        self.points.lock().iter().cloned().collect()
+    /// The points; those after a moment, when one is named as a point names it.
+    pub(super) fn points(&self, since: Option<&str>) -> Vec<Value> {
+        let is_new = |point: &&Value| {
+            since.is_none_or(|since| point["at"].as_str().is_some_and(|at| at > since))
+        };
+        let points = self.points.lock();
+        // From the newest back, so that a clock that was set costs no more than the points there are.
+        let mut found: Vec<Value> = points.iter().rev().take_while(is_new).cloned().collect();
+        found.reverse();
+        found
     }
 }
 

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::{Findings, Held, Verdict};
+use super::{Findings, Held, Verdict, edit};
 use crate::cli::{Context, ui};
 use crate::digest::compare;
 use crate::digest::selector::Selectors;
@@ -13,7 +13,9 @@ pub(super) fn look_at_digests(context: &Context, held: &Held, findings: &mut Fin
     let disk = context.machine.disk.as_ref();
     if let Err(error) = Selectors::of_home(disk, &held.home.root) {
         let what = format!("the selectors do not read: {error}");
-        return findings.wrong("digests", what, "summarizer registry check");
+        let file = held.home.registry().join("registry.selectors.v1.jsonl");
+        let fix = format!("{} && summarizer digest list", edit(&file));
+        return findings.wrong("digests", what, &fix);
     }
     let overview = match held.digest_overview(context) {
         Ok(overview) => overview,
@@ -22,15 +24,7 @@ pub(super) fn look_at_digests(context: &Context, held: &Held, findings: &mut Fin
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     let last = &overview["last_build"];
     match (last["ok"].as_bool(), overview["updated_at"].as_str()) {
-        (Some(false), _) => {
-            let what = format!(
-                "the last build, {}, failed at {}: {} says why",
-                text(&last["run_id"]),
-                text(&last["ended_at"]),
-                text(&last["record"]),
-            );
-            findings.wrong("digests", what, "correct it, then summarizer digest build");
-        }
+        (Some(false), _) => failed_build(last, findings),
         (_, Some(updated)) => {
             let index = held.home.buses.join("index/digest_registry.json");
             let bags = overview["bags"].as_u64().unwrap_or(0);
@@ -46,12 +40,13 @@ pub(super) fn look_at_digests(context: &Context, held: &Held, findings: &mut Fin
         (_, None) if published(context, held) => {
             let what = "what is published is of an earlier log, and is served until a build \
                         replaces it";
-            let fix = "summarizer digest build, then summarizer digest gc --orphans";
+            let fix = "summarizer digest build && summarizer digest gc --orphans";
             findings.add("digests", Verdict::Notice, what, fix);
         }
         (_, None) => {
-            let fix = "summarizer digest build, or leave it to summarizer serve";
-            findings.add("digests", Verdict::Notice, "none were built yet", fix);
+            let what = "none were built yet";
+            findings.add("digests", Verdict::Notice, what, "summarizer digest build");
+            findings.hint("or leave it to `summarizer serve`");
         }
     }
     if let Some(run_id) = overview["building"].as_str() {
@@ -64,13 +59,22 @@ pub(super) fn look_at_digests(context: &Context, held: &Held, findings: &mut Fin
             text(&failed["staged"]),
             text(&failed["record"]),
         );
-        findings.add(
-            "digests",
-            Verdict::Notice,
-            what,
-            "summarizer digest gc, once it is clear why",
-        );
+        findings.add("digests", Verdict::Notice, what, "summarizer digest gc");
+        findings.hint("once it is clear why");
     }
+}
+
+/// The last build failed; its record says why.
+pub(super) fn failed_build(last: &Value, findings: &mut Findings) {
+    let text = |name: &str| last[name].as_str().unwrap_or("-").to_owned();
+    let what = format!(
+        "the last build, {}, failed at {}: {} says why",
+        text("run_id"),
+        text("ended_at"),
+        text("record"),
+    );
+    findings.wrong("digests", what, "summarizer digest build");
+    findings.hint("once what the record says is corrected");
 }
 
 fn published(context: &Context, held: &Held) -> bool {
@@ -83,7 +87,7 @@ pub(super) fn compare_digests(context: &Context, held: &Held, findings: &mut Fin
     let compared = compare::with_log(&context.machine.disk, &held.home.buses, held.engine.log());
     let compared = match compared {
         Ok(compared) => compared,
-        Err(error) => return findings.failed("digest files", &error, "try again"),
+        Err(error) => return findings.failed("digest files", &error, "summarizer verify"),
     };
     if compared.of_another_log {
         // That was said.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::{Context, Findings, Verdict};
+use super::{Context, Findings, Verdict, edit, shell};
 use crate::cli::service::unit_folder;
 use crate::cli::ui;
 use crate::config::{Config, Origin, ProviderConfig};
@@ -28,7 +28,7 @@ const STEP_MS: i64 = 1_000;
 const NAMED_MAX: usize = 3;
 
 /// Days begin in the configured zone; a machine that lives in another one surprises its user.
-pub(super) fn look_at_zone(config: &Config, findings: &mut Findings) {
+pub(super) fn look_at_zone(context: &Context, config: &Config, findings: &mut Findings) {
     // Where `TZ` is set, it is what this user's programs go by.
     let of_user = std::env::var("TZ").ok().map(|zone| zone.trim_start_matches(':').to_owned());
     let here = of_user.filter(|zone| !zone.is_empty()).or_else(|| {
@@ -43,12 +43,23 @@ pub(super) fn look_at_zone(config: &Config, findings: &mut Findings) {
     match here {
         Some(here) if !chosen && !utc(&here) => {
             let what = format!("days begin in UTC, but this machine lives in {here}");
-            let fix =
-                format!("timezone = \"{here}\" in summarizer.toml, or \"UTC\" if that is meant");
+            let path = config_file(context);
+            // It stands above the sections; a file that is not there has no first line to precede.
+            let size = context.machine.disk.stat(&path).ok().flatten().map_or(0, |stat| stat.len);
+            let file = shell(&path);
+            let fix = match size {
+                0 => format!("echo 'timezone = \"{here}\"' >> {file}"),
+                _ => format!("sed -i '1i timezone = \"{here}\"' {file}"),
+            };
             findings.add("time zone", Verdict::Notice, what, &fix);
+            findings.hint("or timezone = \"UTC\", if that is meant");
         }
         _ => findings.fine("time zone", format!("days begin in {}", config.timezone)),
     }
+}
+
+fn config_file(context: &Context) -> PathBuf {
+    context.config_file.clone().unwrap_or_else(|| context.home.join("summarizer.toml"))
 }
 
 /// Times in the log: nothing from the future, and steps back are told.
@@ -108,23 +119,30 @@ pub(super) fn look_at_upstream(context: &Context, home: &Home, findings: &mut Fi
         }
         let bare: Vec<&str> = data.difference(&manifests).copied().collect();
         let empty: Vec<&str> = manifests.difference(&data).copied().collect();
-        if !bare.is_empty() {
+        if let Some(first) = bare.first() {
             let what = format!("{bus}: no manifest for {}; nothing reads it", named(&bare));
-            findings.wrong(
-                "upstream",
-                what,
-                "let its producer publish the manifest, or `summarizer import` it",
-            );
+            let wanted = family.manifest_path(first);
+            let fix = format!("ls -l {}", shell(&home.buses.join(family.data_path(first))));
+            findings.wrong("upstream", what, &fix);
+            findings.hint(format!(
+                "let its producer publish {wanted}, or move the file elsewhere and `summarizer \
+                 import` it"
+            ));
         }
-        if !empty.is_empty() {
+        if let Some(first) = empty.first() {
             let what = format!("{bus}: a manifest without data for {}", named(&empty));
-            findings.wrong("upstream", what, "let its producer publish the data again");
+            let folder = home.buses.join(family.manifest_dir());
+            findings.wrong("upstream", what, &format!("ls -l {}", shell(&folder)));
+            let wanted = family.data_path(first);
+            findings.hint(format!("let its producer publish the data again: {wanted}"));
         }
         let newest = manifests.iter().filter_map(|day| day.parse::<Day>().ok()).max();
         match newest.map(|newest| (newest, (today.0 - newest.0).num_days())) {
             Some((newest, age)) if age > STALE_DAYS => {
                 let what = format!("{bus}: the newest day is {newest}, {age} days ago");
-                findings.add("upstream", Verdict::Notice, what, "see that its producer still runs");
+                let fix = "systemctl --user list-timers --all; crontab -l";
+                findings.add("upstream", Verdict::Notice, what, fix);
+                findings.hint("see that its producer still runs; an import is run again by hand");
             }
             _ if bare.is_empty() && empty.is_empty() => {
                 let partitions = ui::count(data.len(), "partition");
@@ -145,29 +163,36 @@ fn named(partitions: &[&str]) -> String {
 }
 
 /// Whether somebody is there to be asked. No text is sent.
-pub(super) fn look_at_providers(config: &Config, findings: &mut Findings) {
+pub(super) fn look_at_providers(context: &Context, config: &Config, findings: &mut Findings) {
+    let settings = edit(&config_file(context));
     for (name, section) in &config.providers {
         if let Some(variable) =
             section.api_key_env.as_ref().filter(|v| std::env::var_os(v).is_none())
         {
             let what = format!("{name}: its key {variable} is not set here");
-            let fix =
-                format!("export {variable}=…, or put it into HOME/summarizer.env for the unit");
+            let fix = format!("read -rs {variable} && export {variable}");
             findings.wrong("provider", what, &fix);
+            let file = shell(&context.home.join("summarizer.env"));
+            findings.hint(format!("for a unit: a line {variable}=… in {file}"));
         }
         match section.kind.as_str() {
-            "openai" | "anthropic" => look_at_address(name, section, findings),
-            "command" => look_at_command(name, section, findings),
+            "openai" | "anthropic" => look_at_address(name, section, &settings, findings),
+            "command" => look_at_command(name, section, &settings, findings),
             _ => {}
         }
     }
 }
 
-fn look_at_address(name: &str, section: &ProviderConfig, findings: &mut Findings) {
+fn look_at_address(
+    name: &str,
+    section: &ProviderConfig,
+    settings: &str,
+    findings: &mut Findings,
+) {
     let Some(base) = section.base_url.as_deref() else { return };
     let Ok(url) = url::Url::parse(base) else {
-        let fix = format!("correct provider.{name}.base_url");
-        return findings.wrong("provider", format!("{name}: {base} is no address"), &fix);
+        findings.wrong("provider", format!("{name}: {base} is no address"), settings);
+        return findings.hint(format!("correct provider.{name}.base_url"));
     };
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     let port = url.port_or_known_default().unwrap_or(443);
@@ -180,23 +205,29 @@ fn look_at_address(name: &str, section: &ProviderConfig, findings: &mut Findings
         Ok(_) => findings.fine("provider", format!("{name}: {host}:{port} answers")),
         Err(error) => {
             let local = host == "localhost" || host.starts_with("127.") || host == "::1";
-            let fix = match (local, port) {
-                (true, 11434) => "ollama serve".to_owned(),
-                (true, _) => format!("start what serves {base}"),
-                (false, _) => {
-                    format!("see that {host} can be reached, or correct provider.{name}.base_url")
-                }
+            let (fix, hint) = match (local, port) {
+                (true, 11434) => ("ollama serve".to_owned(), None),
+                (true, _) => (format!("curl -sS -m 5 {base}"), Some(format!("start what serves {base}"))),
+                (false, _) => (
+                    format!("curl -sS -m 10 {base}"),
+                    Some(format!("it says what is in the way; or correct provider.{name}.base_url")),
+                ),
             };
-            findings.wrong(
-                "provider",
-                format!("{name}: cannot reach {host}:{port}: {error}"),
-                &fix,
-            );
+            let what = format!("{name}: cannot reach {host}:{port}: {error}");
+            findings.wrong("provider", what, &fix);
+            if let Some(hint) = hint {
+                findings.hint(hint);
+            }
         }
     }
 }
 
-fn look_at_command(name: &str, section: &ProviderConfig, findings: &mut Findings) {
+fn look_at_command(
+    name: &str,
+    section: &ProviderConfig,
+    settings: &str,
+    findings: &mut Findings,
+) {
     let Some(program) = section.command.as_ref().and_then(|argv| argv.first()) else { return };
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let found = match program.contains('/') {
@@ -206,8 +237,8 @@ fn look_at_command(name: &str, section: &ProviderConfig, findings: &mut Findings
     match found {
         true => findings.fine("provider", format!("{name}: {program} is there")),
         false => {
-            let fix = format!("install it, or correct provider.{name}.command");
-            findings.wrong("provider", format!("{name}: there is no program {program}"), &fix);
+            findings.wrong("provider", format!("{name}: there is no program {program}"), settings);
+            findings.hint(format!("correct provider.{name}.command, or install {program}"));
         }
     }
 }
@@ -258,7 +289,7 @@ fn look_at_unit(name: &str, text: &str, findings: &mut Findings) {
         }
         None => {
             let what = format!("{name} is installed; there is no systemctl to ask about it");
-            findings.add("unit", Verdict::Notice, what, "");
+            findings.add("unit", Verdict::Notice, what, "summarizer status");
         }
     }
 }
@@ -273,7 +304,7 @@ fn look_at_timer(name: &str, findings: &mut Findings) {
         Some(last) => findings.fine("timer", format!("{name} last ran {last}")),
         None => {
             let what = format!("{name}: there is no systemctl to ask when it ran");
-            findings.add("timer", Verdict::Notice, what, "");
+            findings.add("timer", Verdict::Notice, what, "summarizer status");
         }
     }
 }
