@@ -1034,3 +1034,228 @@ fn a_service_lets_go_of_what_is_old_at_the_turn_of_the_day() {
     assert_eq!((&again["acks"]["moved"], &again["frames"]["records"]), (&json!(0), &json!(0)));
     assert!(again["last"].as_str().unwrap().starts_with("2026-04-11T00:00"), "{again}");
 }
+
+/// What a stranger would do to a home, and what `log verify`, `replay --verify`, `verify` and
+/// `recover --dry-run` end with, what `doctor` finds and which command it names. The command is
+/// run, and then nothing is wrong any more and nothing was made again.
+#[test]
+fn every_damage_is_told_by_whoever_can_tell_and_mended_by_what_is_named() {
+    struct Damage<'a> {
+        name: &'a str,
+        does: &'a dyn Fn(),
+        exits: [i32; 4],
+        found: (&'a str, &'a str),
+        fix: &'a str,
+    }
+    let other = ProcessHome::new();
+    other.note("a.txt", "Another home. It has a note of its own.");
+    other.append(&lines(&[request("a", ACTIVE, json!({}))]));
+    other.expect(0, &["drain"]);
+
+    let home = lived_in();
+    let older = home.read(STORE);
+    home.append(&lines(&[request("e", ACTIVE, json!({}))]));
+    home.expect(0, &["drain"]);
+    let before = published(&home);
+    let only = |folder: &str, ending: &str| -> PathBuf {
+        let mut files = BTreeMap::new();
+        collect(&home.path(folder), &mut files);
+        let named = |path: &PathBuf| path.to_string_lossy().ends_with(ending);
+        files.into_keys().find(named).unwrap()
+    };
+    let edit = |path: &Path, from: &str, to: &str| {
+        let text = std::fs::read_to_string(path).unwrap();
+        assert!(text.contains(from), "{from} is not in {}", path.display());
+        std::fs::write(path, text.replacen(from, to, 1)).unwrap();
+    };
+    let day = || before.keys().next().unwrap().clone();
+    let manifest = || only("buses/summaries/manifest", ".documents.summary.manifest.json");
+    let record = || only("buses/artifacts/run_records", ".json");
+    let snapshot = || only("run/snapshots", ".snapshot.json");
+    let dataset = home.path("flow_registry/registry.flow_packs.v1.jsonl");
+    let flows = std::fs::read(&dataset).unwrap();
+    let settings = home.path("summarizer.toml");
+    let damages = [
+        Damage {
+            name: "the queue is gone",
+            does: &|| std::fs::remove_file(home.path(QUEUE)).unwrap(),
+            exits: [0, 0, 0, 0],
+            found: ("queue", "is gone"),
+            fix: "summarizer queue adopt",
+        },
+        Damage {
+            name: "an ack is cut in its middle and those after it are gone",
+            does: &|| {
+                let acks = home.read(ACKS);
+                std::fs::write(home.path(ACKS), &acks[..acks.len() / 2]).unwrap();
+            },
+            exits: [0, 0, 0, 0],
+            // Whoever opens the home writes them on, and says so.
+            found: ("acks", ""),
+            fix: "",
+        },
+        Damage {
+            name: "a manifest is gone",
+            does: &|| std::fs::remove_file(manifest()).unwrap(),
+            exits: [0, 0, 1, 0],
+            found: ("summaries", "missing"),
+            fix: "summarizer export --repair",
+        },
+        Damage {
+            name: "the data of a day is gone",
+            does: &|| std::fs::remove_file(day()).unwrap(),
+            exits: [0, 0, 1, 0],
+            found: ("buses", ""),
+            fix: "summarizer export --repair",
+        },
+        Damage {
+            name: "a letter of a summary is another",
+            does: &|| edit(&day(), "note", "nope"),
+            exits: [0, 0, 1, 0],
+            found: ("buses", ""),
+            fix: "summarizer export --repair",
+        },
+        Damage {
+            name: "a manifest says something else",
+            does: &|| edit(&manifest(), "\"produced\":", "\"produced\": 1"),
+            exits: [0, 0, 1, 0],
+            found: ("buses", ""),
+            fix: "summarizer export --repair",
+        },
+        Damage {
+            name: "a run record was edited",
+            does: &|| edit(&record(), "\"run_id\"", "\"run_iD\""),
+            exits: [0, 0, 1, 0],
+            found: ("buses", "run_records"),
+            fix: "summarizer export --repair",
+        },
+        Damage {
+            name: "a run record is gone",
+            does: &|| std::fs::remove_file(record()).unwrap(),
+            exits: [0, 0, 1, 0],
+            found: ("buses", "run_records"),
+            fix: "summarizer export --repair",
+        },
+        Damage {
+            name: "a snapshot was edited",
+            does: &|| edit(&snapshot(), "objective", "objectivE"),
+            exits: [0, 1, 0, 0],
+            found: ("snapshots", "not what the log holds"),
+            fix: "summarizer export --repair",
+        },
+        Damage {
+            name: "no flow is registered",
+            does: &|| std::fs::write(&dataset, "").unwrap(),
+            exits: [0, 0, 0, 0],
+            found: ("registry", "no flow is registered"),
+            fix: "mv ",
+        },
+        Damage {
+            name: "the registry does not read",
+            does: &|| std::fs::write(&dataset, "{no json\n").unwrap(),
+            exits: [3, 3, 0, 0],
+            found: ("registry", "line 1"),
+            fix: "${EDITOR:-vi} ",
+        },
+        Damage {
+            name: "the settings do not read",
+            does: &|| std::fs::write(&settings, "[provider\n").unwrap(),
+            exits: [3, 3, 3, 3],
+            found: ("configuration", "TOML"),
+            fix: "${EDITOR:-vi} ",
+        },
+        Damage {
+            name: "the settings are gone",
+            does: &|| std::fs::remove_file(&settings).unwrap(),
+            exits: [0, 0, 0, 0],
+            // Every setting has a default.
+            found: ("", ""),
+            fix: "",
+        },
+        // What a lost log knew of earlier runs no file tells: this comes last.
+        Damage {
+            name: "the log is another home's",
+            does: &|| std::fs::write(home.path(STORE), other.read(STORE)).unwrap(),
+            exits: [6, 6, 0, 1],
+            found: ("log", "tells of another log"),
+            fix: "summarizer recover",
+        },
+        Damage {
+            name: "the log is an older copy",
+            does: &|| std::fs::write(home.path(STORE), &older).unwrap(),
+            exits: [6, 6, 0, 1],
+            found: ("log", "tells of"),
+            fix: "summarizer recover",
+        },
+        Damage {
+            name: "all of the log but its first page is zero",
+            does: &|| {
+                let mut bytes = home.read(STORE);
+                bytes[4096..].fill(0);
+                std::fs::write(home.path(STORE), bytes).unwrap();
+            },
+            exits: [6, 6, 0, 1],
+            found: ("log", "damaged"),
+            fix: "summarizer recover",
+        },
+        Damage {
+            name: "the folder run is gone but for the queue",
+            does: &|| {
+                let queue = home.read(QUEUE);
+                std::fs::remove_dir_all(home.path("run")).unwrap();
+                std::fs::create_dir(home.path("run")).unwrap();
+                std::fs::write(home.path(QUEUE), queue).unwrap();
+            },
+            exits: [6, 6, 0, 1],
+            found: ("log", "summaries are published"),
+            fix: "summarizer recover",
+        },
+    ];
+    let deep = std::env::var_os("SUMMARIZER_TEST_DEEP").is_some();
+    for Damage { name, does, exits, found: (check, words), fix } in damages {
+        does();
+        let told = if fix.is_empty() { None } else { Some(fix_of(&home, &[], check, words)) };
+        if fix.is_empty() && !check.is_empty() {
+            let all = home.run(&["doctor", "--json"]).json();
+            let all = all["findings"].as_array().unwrap();
+            let said = all.iter().any(|one| {
+                let what = one["what"].as_str().unwrap_or_default();
+                one["check"] == check && what.contains("it was written on")
+            });
+            assert!(said, "{name}: {all:#?}");
+        }
+        let commands: [&[&str]; 4] = [
+            &["log", "verify"],
+            &["replay", "--verify"],
+            &["verify", "--no-sources"],
+            &["recover", "--dry-run"],
+        ];
+        // That a sound log is called sound is tried often enough elsewhere.
+        let tried = if deep || exits[3] != 0 { 4 } else { 3 };
+        for (command, exit) in commands.iter().zip(exits).take(tried) {
+            let ran = home.run(command);
+            assert_eq!(ran.exit, Some(exit), "{name}: {command:?}\n{}\n{}", ran.out, ran.err);
+            assert!(!ran.err.contains("panicked"), "{name}: {command:?}\n{}", ran.err);
+        }
+        let Some(told) = told else { continue };
+        assert!(told.starts_with(fix), "{name}: {told}");
+        match fix {
+            "mv " => {
+                in_a_shell(told.split(" && ").next().unwrap());
+                assert!(!dataset.exists());
+                std::fs::write(&dataset, &flows).unwrap();
+            }
+            "${EDITOR:-vi} " if check == "registry" => std::fs::write(&dataset, &flows).unwrap(),
+            "${EDITOR:-vi} " => std::fs::write(&settings, "").unwrap(),
+            _ => follow(&home, &[], &told),
+        }
+        assert_eq!(fixes(&home), [], "{name}");
+        if check == "log" {
+            let drained = home.expect(0, &["drain", "--json"]).json();
+            assert!(drained["outcomes"]["completed"].is_null(), "{name}: {drained}");
+        }
+        assert_eq!(published(&home), before, "{name}: summaries changed");
+    }
+    is_sound(&home);
+    makes_nothing_again(&home, &before, &["c", "e"]);
+}

@@ -226,6 +226,7 @@ fn its_numbers_are_those_of_the_commands() {
             assert_eq!(&text[at("start")..at("end")], span["quote"].as_str().unwrap());
         }
     }
+    lists_go_on_to_their_end(&served);
     // Digests and snapshots: the same as the commands tell, a page at a time.
     let told = served.home.expect(0, &["digest", "list", "--json"]).json();
     let all = served.json("/api/bags?limit=100");
@@ -262,10 +263,76 @@ fn its_numbers_are_those_of_the_commands() {
         "summarizer_requests{state=\"completed\"} 3",
         "summarizer_outcomes_total{outcome=\"completed\"} 3",
         "summarizer_provider_items_total{provider=\"builtin\"} 3",
-        "summarizer_quarantined_lines 1",
+        "summarizer_quarantined_lines 3",
         "summarizer_attempt_seconds_count 4",
     ] {
         assert!(metrics.lines().any(|found| found == line), "{line} is missing in\n{metrics}");
+    }
+}
+
+/// A page at a time, and nothing is left out or told twice, whatever is filtered or searched.
+fn lists_go_on_to_their_end(served: &Served) {
+    let walk = |path: &str, rows: &str, cursor: &dyn Fn(&Value) -> Option<String>| {
+        let (mut found, mut place) = (Vec::new(), String::new());
+        for _ in 0..100 {
+            let page = served.json(&format!("{path}{place}"));
+            let more = page[rows].as_array().unwrap();
+            assert!(more.len() <= 2, "{path}: {page}");
+            found.extend(more.iter().cloned());
+            match cursor(&page) {
+                Some(next) => place = next,
+                None => return found,
+            }
+        }
+        panic!("{path} does not end");
+    };
+    let before = |page: &Value| page["next"].as_u64().map(|next| format!("&before={next}"));
+    let ids = |rows: &[Value]| -> Vec<String> {
+        rows.iter().map(|row| row["request_id"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    let all = walk("/api/requests?limit=2", "requests", &before);
+    let seqs: Vec<u64> = all.iter().map(|row| row["seq"].as_u64().unwrap()).collect();
+    assert!(seqs.is_sorted_by(|a, b| a > b), "{seqs:?}");
+    let status = served.json("/api/status");
+    assert_eq!(all.len() as u64, status["requests"]["taken"].as_u64().unwrap());
+    for (state, count) in status["requests"]["by_status"].as_object().unwrap() {
+        let some = walk(&format!("/api/requests?limit=2&state={state}"), "requests", &before);
+        assert_eq!(some.len() as u64, count.as_u64().unwrap(), "{state}: {some:?}");
+    }
+    let flow = walk(&format!("/api/requests?limit=2&flow={ACTIVE}"), "requests", &before);
+    assert_eq!(flow.len(), all.iter().filter(|row| row["flow_id"] == ACTIVE).count());
+    let office = walk("/api/requests?limit=2&q=OFFICE", "requests", &before);
+    assert_eq!(ids(&office), ["release-notes", "kitchen-mail", "import-report"]);
+    assert!(walk("/api/requests?limit=2&q=nobody", "requests", &before).is_empty());
+    // Quarantine: newest first.
+    served.home.append(b"no request either\nand no third one\n");
+    until("they are set aside", || served.json("/api/status")["quarantined"] == 3);
+    let lines = walk("/api/quarantine?limit=2", "lines", &before);
+    let seqs: Vec<u64> = lines.iter().map(|line| line["seq"].as_u64().unwrap()).collect();
+    assert_eq!((lines.len(), seqs.is_sorted_by(|a, b| a > b)), (3, true), "{lines:?}");
+    // Summaries of a day: from a place in one version of its file.
+    let days = served.json("/api/days");
+    let day = days["days"].as_array().unwrap().iter().find(|day| day["counts"]["produced"] == 3);
+    let path = format!(
+        "/api/summaries?stream=documents&limit=2&day={}",
+        day.unwrap()["day"].as_str().unwrap()
+    );
+    let on = |page: &Value| {
+        page["next"].as_u64().map(|at| format!("&at={at}&of={}", page["of"].as_str().unwrap()))
+    };
+    let items = walk(&path, "items", &on);
+    let known: std::collections::BTreeSet<&str> =
+        items.iter().map(|item| item["summary_id"].as_str().unwrap()).collect();
+    assert_eq!((items.len(), known.len()), (3, 3));
+    assert_eq!(status_of(&served.get(&format!("{path}&at=10&of=another"))), 409);
+    let oldest = days["days"].as_array().unwrap().last().unwrap()["day"].as_str().unwrap();
+    assert_eq!(served.json(&format!("/api/days?before={oldest}"))["days"], json!([]));
+    // Charts: only what is new.
+    let points = served.json("/api/history")["points"].as_array().unwrap().clone();
+    if let Some(last) = points.last() {
+        let at = last["at"].as_str().unwrap();
+        let new = served.json(&format!("/api/history?since={at}"))["points"].clone();
+        assert!(!new.as_array().unwrap().contains(last), "{new}");
     }
 }
 

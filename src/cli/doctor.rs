@@ -7,6 +7,7 @@
 mod digests;
 mod surroundings;
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
@@ -217,7 +218,15 @@ impl DoctorArgs {
         match &registry {
             Ok(registry) => {
                 let records = ui::count(registry.records().len(), "flow record");
-                findings.fine("registry", records);
+                if registry.records().is_empty() {
+                    let file = context.home.join("flow_registry/registry.flow_packs.v1.jsonl");
+                    let (file, beside) = (shell(&file), shell(&file.with_extension("empty")));
+                    let fix = format!("mv {file} {beside} && summarizer init --with-registry");
+                    let what = "no flow is registered: every request is refused";
+                    findings.wrong("registry", what, &fix);
+                } else {
+                    findings.fine("registry", records);
+                }
                 look_at_packs(context, registry, findings);
             }
             Err(failure) => {
@@ -252,8 +261,12 @@ impl DoctorArgs {
             // No command opens the home with it; what is in there is another question.
             return findings.add("log", Verdict::Notice, "not looked at: the registry first", "");
         }
+        let before = projected_bytes(context, &home);
         match Held::take(context, false) {
-            Ok(Some(held)) => self.look_within(context, held, findings),
+            Ok(Some(held)) => {
+                look_at_repairs(context, &held, before, findings);
+                self.look_within(context, held, findings);
+            }
             Ok(None) => self.look_beside(context, &home, findings),
             Err(failure) => findings.refused("log", &failure),
         }
@@ -324,12 +337,14 @@ impl DoctorArgs {
                 findings.wrong("service", what, &end);
                 let pid = context.machine.disk.read(&home.lock()).unwrap_or_default();
                 let pid = String::from_utf8_lossy(&pid).trim().to_owned();
-                return findings.hint(format!("the lock names process {pid}: see what it is first"));
+                return findings
+                    .hint(format!("the lock names process {pid}: see what it is first"));
             }
         };
         let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
         let run = &status["run"];
-        let what = format!("{} holds the home, run {}", text(&run["command"]), text(&run["run_id"]));
+        let what =
+            format!("{} holds the home, run {}", text(&run["command"]), text(&run["run_id"]));
         findings.fine("service", what);
         for cause in status["paused"].as_array().into_iter().flatten() {
             paused(cause.as_str().unwrap_or_default(), findings);
@@ -353,7 +368,8 @@ impl DoctorArgs {
         if self.deep {
             let what = "the chain, the queue and the acks are compared when nobody holds the home";
             findings.add("service", Verdict::Notice, what, "summarizer log verify");
-            findings.hint("the service proves its hash chain by itself; stop it to compare the rest");
+            findings
+                .hint("the service proves its hash chain by itself; stop it to compare the rest");
             let options = Options { threads: 1, sources: false };
             match verify_tree(&context.machine.disk, &home.buses, options, &|_| {}) {
                 Ok(report) => look_at_violations(&report, findings),
@@ -399,6 +415,29 @@ fn chain_holds(log: &Reader, findings: &mut Findings) -> bool {
     }
 }
 
+fn projected_bytes(context: &Context, home: &Home) -> [(&'static str, u64); 2] {
+    let bytes =
+        |path: PathBuf| context.machine.disk.stat(&path).ok().flatten().map_or(0, |stat| stat.len);
+    [("run/ack.jsonl", bytes(home.acks())), ("run/quarantine.jsonl", bytes(home.quarantine()))]
+}
+
+/// Whoever opens a home writes what is missing at the end of these files: that it was is said.
+fn look_at_repairs(
+    context: &Context,
+    held: &Held,
+    before: [(&'static str, u64); 2],
+    findings: &mut Findings,
+) {
+    held.projector.projected().wait_for(held.engine.log().head().0);
+    for ((name, was), (_, is)) in before.into_iter().zip(projected_bytes(context, &held.home)) {
+        if is != was {
+            let (was, is) = (ui::count(was, "byte"), ui::count(is, "byte"));
+            let what = format!("{name} had {was}, the log tells of {is}: it was written on");
+            findings.fine("acks", what);
+        }
+    }
+}
+
 fn look_at_queue(context: &Context, held: &Held, deep: bool, findings: &mut Findings) {
     let disk = &context.machine.disk;
     let queue = &held.home.queue;
@@ -418,8 +457,9 @@ fn look_at_queue(context: &Context, held: &Held, deep: bool, findings: &mut Find
             return findings.wrong("queue", format!("the queue file {change}"), fix);
         }
         Err(error) => {
-            let look = format!("ls -l {}", shell(queue));
-            return findings.failed("queue", &error, &look);
+            let beside = shell(Path::new(&format!("{}.aside", queue.display())));
+            let aside = format!("mv {} {beside} && summarizer queue adopt", shell(queue));
+            return findings.failed("queue", &error, &aside);
         }
     }
     let length = disk.stat(queue).ok().flatten().map_or(0, |stat| stat.len);
@@ -447,29 +487,29 @@ fn look_at_queue(context: &Context, held: &Held, deep: bool, findings: &mut Find
     }
 }
 
-/// Packs whose files are not those their record was made of.
+/// Packs whose files are not those their records were made of: told once for all records of one.
 fn look_at_packs(context: &Context, registry: &Registry, findings: &mut Findings) {
+    let mut told: BTreeSet<&str> = BTreeSet::new();
     for record in registry.records() {
-        if let Err(error) = registry.verified_files(context.machine.disk.as_ref(), record) {
-            let what = format!("{}: {error}", label(&record.flow_id, record.variant.as_deref()));
-            let pack = record.pack_dir.as_str();
-            let folder = context.home.join("flow_registry").join(pack);
-            let beside = shell(Path::new(&format!("{}.edited", folder.display())));
-            let folder = shell(&folder);
-            let is_ours = embedded_files().any(|(path, _)| Path::new(path).starts_with(pack));
-            let name = &record.flow_id;
-            let own = format!("summarizer registry add {folder} --flow-id {name}.mine");
-            match is_ours {
-                true => {
-                    let fix = format!("mv {folder} {beside} && summarizer init --with-registry");
-                    findings.wrong("registry", what, &fix);
-                    findings.hint(format!("or, to keep the change under an id of its own: {own}"));
-                }
-                false => {
-                    findings.wrong("registry", what, &own);
-                    findings.hint("or restore the files from where they came");
-                }
-            }
+        let Err(error) = registry.verified_files(context.machine.disk.as_ref(), record) else {
+            continue;
+        };
+        let pack = record.pack_dir.as_str();
+        if !told.insert(pack) {
+            continue;
+        }
+        let what = format!("{}: {error}", label(&record.flow_id, record.variant.as_deref()));
+        let folder = context.home.join("flow_registry").join(pack);
+        let beside = shell(Path::new(&format!("{}.edited", folder.display())));
+        let folder = shell(&folder);
+        let own = format!("summarizer registry add {folder} --flow-id {}.mine", record.flow_id);
+        if embedded_files().any(|(path, _)| Path::new(path).starts_with(pack)) {
+            let fix = format!("mv {folder} {beside} && summarizer init --with-registry");
+            findings.wrong("registry", what, &fix);
+            findings.hint(format!("or, to keep the change under an id of its own: {own}"));
+        } else {
+            findings.wrong("registry", what, &own);
+            findings.hint("or restore the files from where they came");
         }
     }
 }

@@ -65,14 +65,13 @@ pub fn rewritten(
 ) -> Result<(usize, Option<ConsumedBatch>), Failure> {
     let mut batches = Vec::new();
     let read = held.engine.log().marks(&mut |_, bytes| {
-        if let Ok(mark) = QueueMark::decode(bytes)
-            && let Some(consumed) = mark.consumed
-        {
-            // An adoption starts a new chain.
-            if consumed.start == 0 {
+        if let Ok(mark) = QueueMark::decode(bytes) {
+            // An adoption starts a new chain, also while nothing of the new file was read.
+            let start = mark.consumed.as_ref().map_or(mark.position.offset, |batch| batch.start);
+            if start == 0 {
                 batches.clear();
             }
-            batches.push(consumed);
+            batches.extend(mark.consumed);
         }
         ControlFlow::Continue(())
     });

@@ -13,8 +13,8 @@ use super::compact::Pages;
 use super::failure::{Exit, Failure, is_damage};
 use super::serve::not_published;
 use super::session::{
-    Held, engine_failed, held_by_another, load_config, load_registry, log_failed, random_bytes,
-    run_start, shared_flows,
+    Held, engine_failed, held_by_another, load_config, load_registry, log_failed, other_log,
+    random_bytes, run_start, shared_flows,
 };
 use super::{Context, ui};
 use crate::compaction::book::facts::head_of;
@@ -30,6 +30,7 @@ use crate::service::control::{Answer, Question};
 use crate::service::daemon::Service;
 use crate::service::engine::{Engine, EngineError, cursor};
 use crate::service::home::{Home, HomeLock};
+use crate::service::kinship::Kinship;
 use crate::service::projector::{ACKS, ACKS_FLOOR, QUARANTINE};
 use crate::service::recover::{Places, RecoverError, Report, Rules, rebuild, salvage};
 use crate::service::runs::{RunQuestion, described};
@@ -57,6 +58,8 @@ enum Found {
     Unreadable(String),
     /// It opens; something in it is wrong.
     Damaged(String),
+    /// It may be sound, and is not this home's.
+    Stranger(String),
 }
 
 impl Found {
@@ -66,12 +69,13 @@ impl Found {
             Found::Lost => "lost",
             Found::Unreadable(_) => "unreadable",
             Found::Damaged(_) => "damaged",
+            Found::Stranger(_) => "another",
         }
     }
 
     fn what(&self) -> Option<&str> {
         match self {
-            Found::Unreadable(what) | Found::Damaged(what) => Some(what),
+            Found::Unreadable(what) | Found::Damaged(what) | Found::Stranger(what) => Some(what),
             _ => None,
         }
     }
@@ -120,6 +124,7 @@ impl RecoverArgs {
             let what = format!("{} holds nothing to recover from", context.home.display());
             return Err(Failure::new(Exit::Input, what).hint("name the home with --home"));
         }
+        disk.create_dir_all(&home.run()).map_err(|error| failed("make the folder run", &error))?;
         let lock = HomeLock::try_take(disk.as_ref(), &home, std::process::id());
         let lock = lock.map_err(|error| failed("lock the home", &error))?;
         let Some(lock) = lock else { return Err(held_by_another(context)) };
@@ -248,6 +253,12 @@ fn look(context: &Context, config: &Config, home: &Home) -> Result<Found, Failur
     bar.finish_and_clear();
     if let Err(error) = verified {
         return Ok(Found::Damaged(error.to_string()));
+    }
+    match other_log(context, home, &log)? {
+        // Its own records are kept, and what came after them is in the acks.
+        Some((Kinship::Older(_), what)) => return Ok(Found::Damaged(what)),
+        Some((_, what)) => return Ok(Found::Stranger(what)),
+        None => {}
     }
     match replay(&log, Until::Head, Compare::Tables, &mut |_| {}) {
         Err(error) => Ok(Found::Damaged(error.to_string())),

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::failure::{Exit, Failure};
 use super::serve::{moment, not_published};
-use super::session::{Held, held_by_another, log_failed};
+use super::session::{Held, held_by_another, load_config, log_failed, refuse_lost_log};
 use super::{Context, ui};
 use crate::contract::ids::Seq;
 use crate::contract::time::Day;
@@ -21,6 +21,7 @@ use crate::log::codec::Cursor;
 use crate::replay::{
     Compare, ReplayError, Replayed, Until, compare_files, compare_snapshots, rebuild,
 };
+use crate::service::home::Home;
 use crate::service::snapshot_files::SnapshotFiles;
 use crate::service::summaries::Summaries;
 
@@ -111,6 +112,8 @@ impl ReplayArgs {
 fn existing(context: &Context) -> Result<Held, Failure> {
     let path = context.home.join("run/summarizer.redb");
     if !matches!(context.machine.disk.stat(&path), Ok(Some(_))) {
+        let home = Home::new(&context.home, &load_config(context)?);
+        refuse_lost_log(context, &home)?;
         let what = format!("{} holds no log", context.home.display());
         return Err(Failure::new(Exit::Input, what).hint("name the home with --home"));
     }

@@ -21,7 +21,7 @@ use crate::contract::time::Timestamp;
 use crate::digest::build::BuildError;
 use crate::export::run_record::Environment;
 use crate::log::checkpoint::RestoreError;
-use crate::log::{LogError, Options, ReadError, Store};
+use crate::log::{LogError, Options, ReadError, Reader, Store};
 use crate::os::Disk;
 use crate::registry::Registry;
 use crate::service::control::{Answer, ControlClient, ControlServer, Progress, Question};
@@ -29,6 +29,7 @@ use crate::service::daemon::{Service, ServiceError};
 use crate::service::digester::{DigestOrder, DigestSetup, Digester, NotaryJournal};
 use crate::service::engine::{CheckpointWhen, Engine, EngineError, RunStart};
 use crate::service::home::{Home, HomeLock};
+use crate::service::kinship::{Kinship, kinship};
 use crate::service::operate::{Reply, Surroundings, answer};
 use crate::service::projector::{Projections, Projector, ProjectorError};
 use crate::service::runs::{self, RunQuestion, described};
@@ -337,7 +338,8 @@ pub fn lost_log(disk: &dyn Disk, home: &Home) -> std::io::Result<Option<&'static
     Ok(published.then_some("summaries are published"))
 }
 
-fn refuse_lost_log(context: &Context, home: &Home) -> Result<(), Failure> {
+/// Nobody starts over where a log was lost.
+pub fn refuse_lost_log(context: &Context, home: &Home) -> Result<(), Failure> {
     let disk = context.machine.disk.as_ref();
     let lost = lost_log(disk, home).map_err(|error| {
         let what = format!("cannot look at {}", context.home.display());
@@ -349,6 +351,44 @@ fn refuse_lost_log(context: &Context, home: &Home) -> Result<(), Failure> {
             let what = format!("the log is gone: run/summarizer.redb is missing, but {sign}");
             Err(Failure::new(Exit::Storage, what)
                 .hint("`summarizer recover` makes it again; nothing is summarized twice"))
+        }
+    }
+}
+
+/// Why a log is not the one its acks tell of, if it is not.
+pub fn other_log(
+    context: &Context,
+    home: &Home,
+    log: &Reader,
+) -> Result<Option<(Kinship, String)>, Failure> {
+    let disk = context.machine.disk.as_ref();
+    let kinship = kinship(disk, &home.acks(), log).map_err(|error| {
+        Failure::new(Exit::Storage, "cannot hold the acks against the log").because(&error)
+    })?;
+    let what = match kinship {
+        Kinship::Theirs => return Ok(None),
+        Kinship::Older(ack) => {
+            let head = log.head().0;
+            format!("run/ack.jsonl tells of event {ack}, and the log ends at {head}: an older copy")
+        }
+        Kinship::Stranger => {
+            "run/ack.jsonl tells of another log, none of whose events is in this one".to_owned()
+        }
+    };
+    Ok(Some((kinship, what)))
+}
+
+/// Going on with another log would cut the acks and do again what was done.
+fn refuse_other_log(context: &Context, home: &Home, log: &Reader) -> Result<(), Failure> {
+    match other_log(context, home, log)? {
+        None => Ok(()),
+        Some((_, what)) => {
+            let what = format!("run/summarizer.redb is not the log of this home: {what}");
+            Err(Failure::new(Exit::Storage, what).hint(
+                "put the right file back, or let `summarizer recover` make it again from the queue, \
+                 the acks and the published summaries; if it is the acks that are wrong, move \
+                 run/ack.jsonl away and they are written again",
+            ))
         }
     }
 }
@@ -439,6 +479,7 @@ fn recover(
         report("replaying the log", part);
     });
     let engine = engine.map_err(|error| engine_failed(&error))?;
+    refuse_other_log(context, home, engine.log())?;
     progress.report("repairing the acks", 1.0);
     let projections = Projections::open(disk, home, engine.log());
     let (projections, repairs) = projections.map_err(|error| projector_failed(&error))?;

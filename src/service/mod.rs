@@ -13,6 +13,7 @@ pub mod flows;
 pub mod foresight;
 pub mod home;
 pub mod intake;
+pub mod kinship;
 pub mod log_meter;
 pub mod mark;
 pub mod operate;

@@ -236,8 +236,7 @@ fn summaries(request: &Request, shown: &Shown) -> Result<Value, Failed> {
     let key = PartitionKey { stream, day };
     let missing = || (404, format!("nothing is published for {stream} on {day}"));
     // One descriptor for both, so that they are of one publication.
-    let summaries =
-        DirHandle::open(&shown.buses.join("summaries")).map_err(|_| missing())?;
+    let summaries = DirHandle::open(&shown.buses.join("summaries")).map_err(|_| missing())?;
     let manifest = manifest(&summaries, key).ok_or_else(missing)?;
     let version = manifest["integrity"]["sha256"].as_str().unwrap_or_default().to_owned();
     let from = request.number("at").unwrap_or(0);

@@ -183,12 +183,7 @@ pub(super) fn look_at_providers(context: &Context, config: &Config, findings: &m
     }
 }
 
-fn look_at_address(
-    name: &str,
-    section: &ProviderConfig,
-    settings: &str,
-    findings: &mut Findings,
-) {
+fn look_at_address(name: &str, section: &ProviderConfig, settings: &str, findings: &mut Findings) {
     let Some(base) = section.base_url.as_deref() else { return };
     let Ok(url) = url::Url::parse(base) else {
         findings.wrong("provider", format!("{name}: {base} is no address"), settings);
@@ -207,10 +202,14 @@ fn look_at_address(
             let local = host == "localhost" || host.starts_with("127.") || host == "::1";
             let (fix, hint) = match (local, port) {
                 (true, 11434) => ("ollama serve".to_owned(), None),
-                (true, _) => (format!("curl -sS -m 5 {base}"), Some(format!("start what serves {base}"))),
+                (true, _) => {
+                    (format!("curl -sS -m 5 {base}"), Some(format!("start what serves {base}")))
+                }
                 (false, _) => (
                     format!("curl -sS -m 10 {base}"),
-                    Some(format!("it says what is in the way; or correct provider.{name}.base_url")),
+                    Some(format!(
+                        "it says what is in the way; or correct provider.{name}.base_url"
+                    )),
                 ),
             };
             let what = format!("{name}: cannot reach {host}:{port}: {error}");
@@ -222,12 +221,7 @@ fn look_at_address(
     }
 }
 
-fn look_at_command(
-    name: &str,
-    section: &ProviderConfig,
-    settings: &str,
-    findings: &mut Findings,
-) {
+fn look_at_command(name: &str, section: &ProviderConfig, settings: &str, findings: &mut Findings) {
     let Some(program) = section.command.as_ref().and_then(|argv| argv.first()) else { return };
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let found = match program.contains('/') {
