@@ -223,7 +223,7 @@ impl Filled {
             let batch = left.min(2_000);
             for _ in 0..batch {
                 self.next += 1;
-                let request = taken(self.next);
+                let request = Box::new(taken(self.next));
                 let arrival = Arrival { request, flow: FlowStanding::Active, refused: None };
                 self.engine.arrival(arrival, now).unwrap();
             }

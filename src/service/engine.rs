@@ -247,16 +247,18 @@ impl Engine {
         } else {
             Foresight::of(&self.log, &lines)?
         };
+        let mut events = Vec::with_capacity(1);
         for (number, line) in lines.into_iter().enumerate() {
-            let mut events = Vec::with_capacity(1);
             match line {
                 Line::Bad(line) => events.push(Event::LineQuarantined(line)),
                 Line::Request(arrival) => {
                     let past = foresight.past(number, &arrival.request, self.past());
-                    self.state.arrival(&past, *arrival, &mut events)?;
+                    self.state.arrival(&past, arrival, &mut events)?;
                 }
             }
-            self.push_all(events, now)?;
+            for event in events.drain(..) {
+                self.push(event, None, now)?;
+            }
         }
         Ok(())
     }

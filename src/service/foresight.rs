@@ -200,7 +200,7 @@ mod tests {
             let place = ((number * 100 + at) as u64, 0);
             match Request::parse(line.as_bytes()) {
                 Ok(request) if bad > 20 => {
-                    Line::Request(Box::new(arrival(&request, place, line.into(), &Everything)))
+                    Line::Request(arrival(request, place, line.into(), &Everything))
                 }
                 _ => Line::Bad(Box::new(BadLine {
                     line: place.0,
@@ -262,7 +262,7 @@ mod tests {
             for number in 0..60 {
                 for line in batch(seed, number) {
                     match line {
-                        Line::Request(arrival) => plain.arrival(*arrival, NOW).unwrap(),
+                        Line::Request(arrival) => plain.arrival(arrival, NOW).unwrap(),
                         Line::Bad(bad) => plain.bad_line(*bad, NOW).unwrap(),
                     }
                 }

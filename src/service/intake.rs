@@ -27,7 +27,7 @@ use crate::state::decide::Arrival;
 use crate::state::event::{AckHead, BadLine, TakenRequest};
 
 /// Batches read ahead of the sequencer.
-const READ_AHEAD: usize = 4;
+const READ_AHEAD: usize = 2;
 /// Longest wait before the file is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
@@ -35,7 +35,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub enum Line {
     /// A request.
-    Request(Box<Arrival>),
+    Request(Arrival),
     /// A line to set aside.
     Bad(Box<BadLine>),
 }
@@ -213,8 +213,8 @@ pub fn parse(batch: &Batch, flows: &SharedFlows) -> Arrived {
             LineContent::Quarantined(line) => lines.push(Line::Bad(line)),
             LineContent::Request(request) => {
                 let head = (span.number, span.offset);
-                let arrival = arrival(&request, head, text_of(batch, span), flows.as_ref());
-                lines.push(Line::Request(Box::new(arrival)));
+                let arrival = arrival(*request, head, text_of(batch, span), flows.as_ref());
+                lines.push(Line::Request(arrival));
             }
         }
     }
@@ -231,27 +231,29 @@ pub(super) fn text_of(batch: &Batch, span: &crate::seam::tail::LineSpan) -> Vec<
 
 /// A valid request with everything the core wants to know about it.
 pub fn arrival(
-    request: &Request,
+    request: Request,
     (line, offset): (u64, u64),
     text: Vec<u8>,
     flows: &dyn super::worker::FlowDirectory,
 ) -> Arrival {
     let key = request.effective_key();
     let work = if key.derived { key.digest } else { request.work_digest() };
+    let id = request.id_digest();
     let flow = flows.standing(&request.work.flow_id, request.work.variant.as_deref());
+    let refused = refusal(&request);
     let soft = request.urgency == crate::contract::vocabulary::Urgency::Now;
     let mut warnings = request.warnings;
     if soft && request.not_before.is_some() {
         warnings = warnings.with(Warning::NotBeforeIsSoft);
     }
     let taken = TakenRequest {
-        head: AckHead { request_id: request.request_id.clone(), key: key.text, line, offset },
+        head: AckHead { request_id: request.request_id, key: key.text, line, offset },
         key: key.digest,
-        id: request.id_digest(),
+        id,
         work: work.head(),
-        producer: request.requested_by.repo.clone(),
-        flow_id: request.work.flow_id.clone(),
-        variant: request.work.variant.clone(),
+        producer: request.requested_by.repo,
+        flow_id: request.work.flow_id,
+        variant: request.work.variant,
         kind: request.work.kind,
         bus: request.input.bus(),
         priority: request.priority,
@@ -264,7 +266,7 @@ pub fn arrival(
         supersedes: None,
         line: text,
     };
-    Arrival { request: taken, flow, refused: refusal(request) }
+    Arrival { request: Box::new(taken), flow, refused }
 }
 
 /// What can be refused by looking at the request alone.

@@ -548,7 +548,7 @@ impl Recovery<'_> {
                     let flows = Arc::clone(&self.flows.read());
                     let text = super::intake::text_of(batch, span);
                     let place = (span.number, span.offset);
-                    let arrived = arrival(&request, place, text, flows.as_ref());
+                    let arrived = arrival(*request, place, text, flows.as_ref());
                     self.request(arrived, span.offset)?;
                 }
             }
@@ -785,6 +785,7 @@ impl Recovery<'_> {
             line: b"{}".to_vec(),
             head,
         };
+        let request = Box::new(request);
         self.engine
             .arrival(Arrival { request, flow: FlowStanding::Active, refused: None }, self.now)?;
         let seq = self.engine.state().applied;

@@ -32,7 +32,7 @@ pub enum FlowStanding {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival {
     /// The request; `previous`, `supersedes` and the warnings of its fate are filled in here.
-    pub request: TakenRequest,
+    pub request: Box<TakenRequest>,
     /// What the registry says.
     pub flow: FlowStanding,
     /// Why its input can be refused without looking further.
@@ -234,7 +234,7 @@ impl State {
     fn meets_its_key<P: Past>(
         &self,
         past: &P,
-        mut request: TakenRequest,
+        mut request: Box<TakenRequest>,
         newest: Option<(Seq, Row)>,
         (holder, row): (Seq, Row),
         out: &mut Vec<Event>,
@@ -246,12 +246,11 @@ impl State {
         // Starting over ends with whatever this becomes; a duplicate of oneself is not that.
         request.supersedes = superseded(newest);
         if row.status.is_open() {
-            out.push(Event::RequestParked { request: Box::new(request), behind: holder });
+            out.push(Event::RequestParked { request, behind: holder });
             return Ok(());
         }
         let Output { of, of_request_id, summary } = past.output(row.last)?;
         let reason = ReasonCode::OutputExists;
-        let request = Box::new(request);
         out.push(Event::DuplicateReceived { request, of, of_request_id, reason, summary });
         Ok(())
     }
@@ -632,7 +631,7 @@ impl State {
         let mut taken = past.taken(request).map_err(Refused::Past)?;
         taken.warnings = Warnings::default();
         let flow = flow_of(&taken);
-        self.arrival(past, Arrival { request: taken, flow, refused: None }, out)
+        self.arrival(past, Arrival { request: Box::new(taken), flow, refused: None }, out)
             .map_err(Refused::Past)
     }
 
@@ -658,18 +657,18 @@ struct About<'a> {
     open: &'a Open,
 }
 
-fn accepted<E>(request: TakenRequest, out: &mut Vec<Event>) -> Result<(), E> {
-    out.push(Event::RequestAccepted(Box::new(request)));
+fn accepted<E>(request: Box<TakenRequest>, out: &mut Vec<Event>) -> Result<(), E> {
+    out.push(Event::RequestAccepted(request));
     Ok(())
 }
 
 fn rejected(
-    request: TakenRequest,
+    request: Box<TakenRequest>,
     status: AckStatus,
     reason: Option<ReasonCode>,
     message: String,
 ) -> Event {
-    Event::RequestRejected { request: Box::new(request), status, reason, message }
+    Event::RequestRejected { request, status, reason, message }
 }
 
 fn superseded(newest: Option<(Seq, Row)>) -> Option<Superseded> {

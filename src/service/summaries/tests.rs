@@ -80,7 +80,7 @@ impl World {
 
     fn end(&mut self, number: u64, outcome: Outcome) {
         let now = Timestamp(1_500);
-        let request = taken(number);
+        let request = Box::new(taken(number));
         let arrival = Arrival { request, flow: FlowStanding::Active, refused: None };
         self.engine.arrival(arrival, now).unwrap();
         self.engine.start_ready(1, now).unwrap();

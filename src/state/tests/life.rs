@@ -41,7 +41,8 @@ fn flows_that_must_not_run_reject_and_deprecated_ones_warn() {
 fn what_can_be_refused_by_looking_is_rejected_and_holds_no_key() {
     let mut world = World::new();
     let refused = Some((ReasonCode::KindBusMismatch, "no".to_owned()));
-    let arrival = Arrival { request: ask("a", "k").taken, flow: FlowStanding::Active, refused };
+    let request = Box::new(ask("a", "k").taken);
+    let arrival = Arrival { request, flow: FlowStanding::Active, refused };
     assert_eq!(world.arrive_as(arrival), ["RequestRejected"]);
     let Event::RequestRejected { status, reason, .. } = world.last() else { panic!() };
     let expected = (AckStatus::RejectedInvalidInput, Some(ReasonCode::KindBusMismatch));

@@ -148,7 +148,7 @@ impl World {
     }
 
     pub fn arrive(&mut self, asked: Asked) -> Vec<&'static str> {
-        let arrival = Arrival { request: asked.taken, flow: asked.flow, refused: None };
+        let arrival = Arrival { request: Box::new(asked.taken), flow: asked.flow, refused: None };
         self.arrive_as(arrival)
     }
 
