@@ -350,6 +350,12 @@ fn a_provider_that_keeps_failing_is_left_alone() {
     assert!(off.iter().all(|(_, message)| message.contains("rests")), "{off:?}");
 }
 
+/// An answer that is none.
+fn chat_null() -> Act {
+    let body = json!({"choices": [{"finish_reason": "stop", "message": {"content": null}}]});
+    status(200, &[], &body.to_string())
+}
+
 /// A home where each of some servers answers for a flow of its own, so that all of them run at the
 /// same time, after everything was done.
 fn beside(acts: &[(&str, Act, &str)], attempt_timeout: &str) -> Home {
@@ -390,7 +396,7 @@ fn beside(acts: &[(&str, Act, &str)], attempt_timeout: &str) -> Home {
     }
     for server in servers {
         let asked = server.seen().len();
-        assert!((1..=6).contains(&asked), "{asked} questions to one server");
+        assert!((1..=8).contains(&asked), "{asked} questions to one server");
     }
     home
 }
@@ -412,9 +418,30 @@ fn a_hostile_server_hurts_only_its_own_requests() {
         ("never-fits", chat("[1, 2, 3]"), "output_schema_violation"),
         ("down", status(503, &[], "busy"), "attempts_exhausted"),
         ("denied", status(401, &[], "{\"error\": {\"message\": \"no\"}}"), "model_error"),
+        ("forbidden", status(403, &[], "{}"), "model_error"),
+        ("unknown", status(404, &[], "{\"error\": {\"message\": \"no m\"}}"), "model_error"),
+        ("nothing", Act::Raw(Vec::new()), "attempts_exhausted"),
+        ("null", chat_null(), "output_schema_violation"),
+        ("filtered", Act::Chat("x".into(), "content_filter"), "model_error"),
+        ("cut-off", Act::Chat("{\"a\": ".into(), "length"), "model_error"),
         ("moved", status(302, &[("location", "http://127.0.0.1:9/")], ""), "model_error"),
     ];
     let home = beside(&others, "300 s");
+    // Each says what somebody can do about it.
+    for (name, advice) in [
+        ("cut", "broke off"),
+        ("html", "provider.html.base_url"),
+        ("denied", "provider.denied.api_key_env"),
+        ("forbidden", "provider.forbidden.model"),
+        ("unknown", "provider.unknown.model (now \"m\") and provider.unknown.base_url"),
+        ("moved", "redirects are not followed"),
+        ("cut-off", "max_tokens"),
+    ] {
+        let ack = home.last_ack(name);
+        assert!(ack["message"].as_str().unwrap().contains(advice), "{ack}");
+        let shown = home.ok(&["show", name]);
+        assert!(shown.contains(advice), "{shown}");
+    }
     // What the model said when it never fitted is kept, with what was wrong with it.
     let events = home.events();
     let failed = events.iter().find_map(|(event, _)| match event {

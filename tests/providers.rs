@@ -160,12 +160,136 @@ fn every_misbehaviour_has_its_class_and_none_shows_the_key() {
     assert_eq!(error.class(), ErrorClass::Transient);
 }
 
+fn raw(text: &str) -> Act {
+    Act::Raw(text.as_bytes().to_vec())
+}
+
+fn over(text: &str, again: &str, ms: u64) -> Act {
+    Act::Over(text.as_bytes().to_vec(), again.as_bytes().to_vec(), ms)
+}
+
+#[test]
+fn whatever_comes_over_the_wire_ends_in_an_error_that_has_a_class() {
+    let ok = "HTTP/1.1 200 OK\r\n";
+    let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+    let body = |length: &str, body: &str| format!("{ok}content-length: {length}\r\n\r\n{body}");
+    let broken = [
+        ("nothing", raw("")),
+        ("no HTTP", raw("hello\r\n\r\n")),
+        ("a head cut off", raw(ok)),
+        ("a head that never ends", over(ok, "x-a: bbbbbbbb\r\n", 0)),
+        ("a line that never ends", over(ok, "x", 0)),
+        ("a body shorter than said", raw(&body("500", "{}"))),
+        ("a negative length", raw(&body("-1", "{}"))),
+        ("a length beyond numbers", raw(&body("99999999999999999999", "{}"))),
+        ("a chunk that is none", raw(&format!("{chunked}zz\r\n{{}}\r\n"))),
+        ("a chunk beyond numbers", raw(&format!("{chunked}ffffffffffffffffff\r\n"))),
+        ("chunks without an end", over(chunked, "10\r\n{\"choices\": [   \r\n", 0)),
+        ("an extension without an end", over(&format!("{chunked}1;"), "x=1;", 0)),
+        ("compressed", raw(&body("4\r\ncontent-encoding: gzip", "\u{1f}x\u{8}\u{0}"))),
+        ("deeper than anything", raw(&body("100000", &"[".repeat(100_000)))),
+        ("no UTF-8", Act::Raw([body("4", "").as_bytes(), b"\"\xff\xfe\""].concat())),
+        ("a page", status(200, &[("content-type", "text/html")], "<html>hi</html>")),
+        ("no content", status(204, &[], "")),
+        ("null", status(200, &[], "null")),
+        ("a list", status(200, &[], "[]")),
+        ("no choices", status(200, &[], "{\"choices\": null}")),
+        ("no choice", status(200, &[], "{\"choices\": [null]}")),
+        ("no message", status(200, &[], "{\"choices\": [{\"message\": null}]}")),
+        ("a bare message", status(200, &[], "{\"choices\": [{\"message\": \"hi\"}]}")),
+        ("values by the million", status(200, &[], &format!("[{}7]", "[],".repeat(3_000_000)))),
+    ];
+    for (what, act) in broken {
+        let server = Server::start(vec![act]);
+        let error = ask(&openai(&server), 300_000).unwrap_err();
+        let fits = matches!(error.class(), ErrorClass::Transient | ErrorClass::Permanent);
+        assert!(fits && !matches!(error, ModelError::Timeout { .. }), "{what}: {error}");
+        assert!(error.to_string().len() < 600, "{what}: {error}");
+    }
+    // What goes on for ever without ever being too much ends with the time that is allowed.
+    let endless = [
+        ("a slow head", over(ok, "x-a: b\r\n", 40)),
+        ("a slow body", over(chunked, "1\r\n \r\n", 40)),
+        ("news that is none", over("", "HTTP/1.1 100 Continue\r\n\r\n", 1)),
+    ];
+    for (what, act) in endless {
+        let server = Server::start(vec![act]);
+        let error = ask(&openai(&server), 400).unwrap_err();
+        assert!(error.class() == ErrorClass::Transient, "{what}: {error}");
+    }
+}
+
+#[test]
+fn an_answer_that_is_odd_but_whole_is_taken() {
+    let with = |message: Value, usage: Value| {
+        let value = json!({"choices": [{"message": message}], "usage": usage});
+        status(200, &[("content-type", "text/plain; charset=latin-1")], &value.to_string())
+    };
+    let server = Server::start(vec![
+        with(json!({"content": null}), json!({"prompt_tokens": u64::MAX, "completion_tokens": -3})),
+        with(json!({"content": {"a": 1}}), json!("many")),
+        with(json!({"content": [{"type": "text", "text": "a"}, 7, {"text": "b"}]}), json!(null)),
+    ]);
+    let provider = openai(&server);
+    for (text, tokens) in [("", 1 << 30), ("", 0), ("ab", 0)] {
+        let reply = ask(&provider, 300_000).unwrap();
+        assert_eq!((reply.text.as_str(), reply.usage.total()), (text, tokens));
+    }
+}
+
+#[test]
+fn the_key_stays_where_a_redirect_leads_away_from() {
+    let elsewhere = Server::start(vec![chat("I should never have been asked.")]);
+    for code in [301, 302, 303, 307, 308] {
+        let to = format!("{}/v1/chat/completions?key={KEY}", elsewhere.base);
+        let server = Server::start(vec![status(code, &[("location", &to)], "")]);
+        let error = ask(&openai(&server), 300_000).unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Permanent);
+        let said = error.to_string();
+        assert!(said.contains(&elsewhere.base) && !said.contains(KEY), "{said}");
+    }
+    assert!(elsewhere.seen().is_empty());
+}
+
+#[test]
+fn an_address_may_hold_a_query_and_a_password() {
+    let server = Server::start(vec![chat("Hi.")]);
+    let at = server.base.replace("http://", "http://ana:pass%20word@");
+    let config = ProviderConfig {
+        base_url: Some(format!("{at}/v1/?api-version=2&code=abcdefgh")),
+        ..ProviderConfig::default()
+    };
+    ask(&OpenAi::new("loop", &config, None), 300_000).unwrap();
+    ask(&OpenAi::new("loop", &config, Some(Secret::new(KEY))), 300_000).unwrap();
+    let seen = server.seen();
+    assert_eq!(seen[0].path, "/v1/chat/completions?api-version=2&code=abcdefgh");
+    assert!(seen[0].head.contains("Basic YW5hOnBhc3Mgd29yZA=="), "{}", seen[0].head);
+    assert!(seen[1].head.contains(&format!("Bearer {KEY}")), "a key goes before a password");
+    assert!(!seen[1].head.contains("Basic"));
+}
+
 #[test]
 fn a_storm_of_429_tells_how_long_to_wait() {
     let server = Server::start(vec![status(429, &[("retry-after", "7")], "{}")]);
     for _ in 0..20 {
         let error = ask(&openai(&server), 300_000).unwrap_err();
         assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
+    }
+    // By the clock of the server, and never beyond an hour.
+    let now = ("date", "Wed, 11 Feb 2026 23:02:11 GMT");
+    for (wait, seconds) in [
+        ("Wed, 11 Feb 2026 23:02:41 GMT", Some(30)),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", Some(3600)),
+        ("Thu, 01 Jan 1970 00:00:00 GMT", Some(0)),
+        ("99999999999999999999999999", Some(3600)),
+        ("-5", Some(0)),
+        ("inf", Some(3600)),
+        ("soon", None),
+        ("", None),
+    ] {
+        let server = Server::start(vec![status(429, &[now, ("retry-after", wait)], "{}")]);
+        let error = ask(&openai(&server), 300_000).unwrap_err();
+        assert_eq!(error.retry_after(), seconds.map(Duration::from_secs), "{wait:?}");
     }
 }
 

@@ -22,8 +22,8 @@ pub use quantity::{parse_bytes, parse_count, parse_duration_ms};
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file is not TOML.
-    #[error("parse the configuration file")]
-    Syntax(#[from] toml::de::Error),
+    #[error("parse the configuration file: {0}")]
+    Syntax(String),
     /// A key nobody knows.
     #[error("unknown key `{key}`{}", suggestion.as_ref().map(|s| format!("; did you mean `{s}`?")).unwrap_or_default())]
     UnknownKey {
@@ -67,6 +67,24 @@ impl std::fmt::Display for Origin {
             Origin::Environment(name) => write!(f, "environment {name}"),
             Origin::Flag(name) => write!(f, "flag {name}"),
         }
+    }
+}
+
+/// An address as it may be shown: without the user, the password and the query somebody may have
+/// written into it.
+pub fn shown_address(address: &str) -> String {
+    let (before, secret) = match address.find(['?', '#']) {
+        Some(at) => (&address[..at], "?[hidden]"),
+        None => (address, ""),
+    };
+    let (scheme, rest) = match before.find("//") {
+        Some(at) => before.split_at(at + 2),
+        None => ("", before),
+    };
+    let end = rest.find('/').unwrap_or(rest.len());
+    match rest[..end].rfind('@') {
+        Some(at) => format!("{scheme}[hidden]{}{secret}", &rest[at..]),
+        None => format!("{before}{secret}"),
     }
 }
 
@@ -190,7 +208,7 @@ impl Config {
         cores: usize,
     ) -> Result<Config, ConfigError> {
         let table: toml::Table = match file {
-            Some(text) => text.parse()?,
+            Some(text) => text.parse().map_err(|error| ConfigError::Syntax(told(text, &error)))?,
             None => toml::Table::new(),
         };
         let mut found = flatten(&table)?;
@@ -254,6 +272,16 @@ impl Config {
         );
         text
     }
+}
+
+/// What is wrong with the file. Lines are quoted, but none that holds an address: it may hold a secret.
+fn told(text: &str, error: &toml::de::Error) -> String {
+    let quoted = error.to_string();
+    if !quoted.contains("//") {
+        return quoted.trim_end().to_owned();
+    }
+    let before = error.span().map_or("", |span| text.get(..span.start).unwrap_or(text));
+    format!("line {}: {}", before.matches('\n').count() + 1, error.message())
 }
 
 /// Dotted key to value and origin; `provider.NAME.key` and `flow.ID.key` keep their middle.
@@ -414,7 +442,11 @@ impl Values {
         {
             let parts: Vec<&str> = path.split('\u{0}').collect();
             let key = format!("{}.\"{}\".{}", parts[0], parts[1], parts[2]);
-            settings.push(Setting { key, value: value.clone(), origin: origin.clone() });
+            let value = match (parts[2], value) {
+                ("base_url", toml::Value::String(base)) => shown_address(base).into(),
+                _ => value.clone(),
+            };
+            settings.push(Setting { key, value, origin: origin.clone() });
         }
         settings
     }
@@ -739,6 +771,28 @@ mod tests {
         ] {
             assert!(matches!(load(bad), Err(ConfigError::BadValue { .. })), "{bad}");
         }
+    }
+
+    #[test]
+    fn what_is_secret_in_an_address_is_not_shown() {
+        for (address, shown) in [
+            ("http://h:1/v1", "http://h:1/v1"),
+            ("https://ana:pw@h/v1?key=abc#x", "https://[hidden]@h/v1?[hidden]"),
+            ("//h/a?b", "//h/a?[hidden]"),
+            ("ana:pw@h", "[hidden]@h"),
+            ("https://h/a@b", "https://h/a@b"),
+        ] {
+            assert_eq!(shown_address(address), shown);
+        }
+        let text = "[provider.x]\nkind = \"openai\"\nbase_url = \"http://ana:pw@h/?key=abc\"";
+        let config = load(text).unwrap();
+        assert!(config.providers["x"].base_url.as_ref().unwrap().contains("pw"), "it is used");
+        let broken = load(&text.replace("?key", "\" ?key")).unwrap_err().to_string();
+        assert!(broken.contains("line 3") && !broken.contains("pw"), "{broken}");
+        assert!(load("a = 1\nb = ]").unwrap_err().to_string().contains("b = ]"));
+        let shown: Vec<String> =
+            config.settings().iter().map(|one| one.value.to_string()).collect();
+        assert!(shown.iter().all(|value| !value.contains("pw") && !value.contains("abc")));
     }
 
     #[test]

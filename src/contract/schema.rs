@@ -145,7 +145,15 @@ pub fn check(name: &str, value: &Value) -> Vec<Violation> {
 /// The first violations of an embedded schema, sorted by place, and how many more there are.
 /// For values of strangers: what is left out takes no memory, and no value is quoted at length.
 pub fn check_bounded(name: &str, value: &Value, most: usize) -> (Vec<Violation>, u64) {
-    let validator = validator(name);
+    violations_bounded(&validator(name), value, most)
+}
+
+/// The same of a compiled schema.
+pub fn violations_bounded(
+    validator: &Validator,
+    value: &Value,
+    most: usize,
+) -> (Vec<Violation>, u64) {
     let mut errors = validator.iter_errors(value);
     let mut found: Vec<Violation> = errors
         .by_ref()

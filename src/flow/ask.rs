@@ -27,6 +27,8 @@ use crate::model::{
 
 /// Errors shown in one repair turn.
 const ERRORS_SHOWN: usize = 20;
+/// Errors of an answer that are kept at all.
+const ERRORS_KEPT: usize = 100;
 /// Most bytes of a bad answer that are shown again.
 const ANSWER_SHOWN_BYTES: usize = 20_000;
 /// What a limit is raised to when none was set.
@@ -110,7 +112,8 @@ impl Asker<'_> {
                 Err(error) => vec![Violation { pointer: String::new(), message: error.0 }],
                 Ok(mut value) => {
                     let undeclared = schema::drop_undeclared(&schema.value, &mut value);
-                    let errors = schema::violations(&schema.validator, &value);
+                    let (errors, _) =
+                        schema::violations_bounded(&schema.validator, &value, ERRORS_KEPT);
                     if errors.is_empty() {
                         self.ledger.lock().undeclared.extend(undeclared);
                         return Ok(Answer { value, reply });

@@ -149,7 +149,10 @@ pub enum FlowProblem {
         raw: String,
     },
     /// The answer is cut off, and a higher limit did not help.
-    #[error("node {node}: the answer was cut off at the token limit")]
+    #[error(
+        "node {node}: the answer was cut off at the token limit, also at a raised one; give it more \
+         with max_tokens and context_tokens of the provider, or ask for less"
+    )]
     CutOff {
         /// The node.
         node: String,

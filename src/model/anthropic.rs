@@ -2,10 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::http::{Endpoint, Secret};
+use super::http::{Endpoint, Headers, Secret};
 use super::{ModelCall, ModelError, ModelIdentity, ModelReply, Provider, Role, StopReason, Usage};
 use crate::config::ProviderConfig;
 
+/// Where its maker answers.
+pub(super) const BASE: &str = "https://api.anthropic.com/v1";
 const API_VERSION: &str = "2023-06-01";
 /// The API wants a limit; this one is used when nobody sets one.
 const MAX_TOKENS: u32 = 4_096;
@@ -23,18 +25,15 @@ pub struct Anthropic {
 impl Anthropic {
     /// A provider under its configured name.
     pub fn new(name: &str, config: &ProviderConfig, key: Option<Secret>) -> Anthropic {
-        let base = config.base_url.as_deref().unwrap_or("https://api.anthropic.com");
-        let url = format!("{}/v1/messages", base.trim_end_matches('/').trim_end_matches("/v1"));
-        Anthropic { endpoint: Endpoint::new(name, url, key), config: config.clone() }
+        let endpoint = Endpoint::new(name, config, BASE, path_of("messages", config), key);
+        Anthropic { endpoint, config: config.clone() }
     }
 
     fn body(&self, call: &ModelCall<'_>) -> Value {
         let settings = &call.settings;
         let (system, messages) = conversation(call);
         let mut body = Map::new();
-        let model = call.model.or(self.config.model.as_deref()).or(settings.model.as_deref());
-        let model = model.unwrap_or_default();
-        body.insert("model".into(), model.into());
+        body.insert("model".into(), self.model(call).into());
         let limit = settings.max_tokens.or(self.config.max_tokens).unwrap_or(MAX_TOKENS);
         body.insert("max_tokens".into(), limit.into());
         body.insert("messages".into(), messages);
@@ -56,6 +55,11 @@ impl Anthropic {
             body.insert("tool_choice".into(), json!({"type": "tool", "name": ANSWER_TOOL}));
         }
         Value::Object(body)
+    }
+
+    fn model<'a>(&'a self, call: &'a ModelCall<'_>) -> &'a str {
+        let named = call.model.or(self.config.model.as_deref());
+        named.or(call.settings.model.as_deref()).unwrap_or_default()
     }
 
     fn reply(&self, call: &ModelCall<'_>, value: &Value) -> Result<ModelReply, ModelError> {
@@ -90,10 +94,9 @@ impl Anthropic {
         }
         identity.temperature = call.settings.temperature.or(identity.temperature);
         identity.max_tokens = call.settings.max_tokens.or(identity.max_tokens);
-        let input = count("input_tokens")
-            + count("cache_creation_input_tokens")
-            + count("cache_read_input_tokens");
-        let usage = Usage { input_tokens: input, output_tokens: count("output_tokens") };
+        let counts = ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
+        let input = counts.into_iter().map(count).fold(0, u64::saturating_add);
+        let usage = Usage::counted(input, count("output_tokens"));
         Ok(ModelReply {
             text,
             stop,
@@ -129,15 +132,27 @@ impl Provider for Anthropic {
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
-        let mut headers = vec![("anthropic-version", API_VERSION.to_owned())];
-        if let Some(key) = &self.endpoint.key {
-            headers.push(("x-api-key", key.expose().to_owned()));
-        }
+        let headers = headers(&self.endpoint);
         match self.endpoint.post(&self.body(call), &headers, call.timeout)? {
             Ok(value) => self.reply(call, &value),
-            Err(refusal) => Err(self.endpoint.judge(&refusal)),
+            Err(refusal) => Err(self.endpoint.judge(&refusal, self.model(call))),
         }
     }
+}
+
+/// Where something is below an address that may or may not name the version.
+pub(super) fn path_of(what: &str, config: &ProviderConfig) -> String {
+    let base = config.base_url.as_deref().unwrap_or(BASE);
+    let base = base.split(['?', '#']).next().unwrap_or_default();
+    let version = if base.trim_end_matches('/').ends_with("/v1") { "" } else { "/v1" };
+    format!("{version}/{what}")
+}
+
+pub(super) fn headers(endpoint: &Endpoint) -> Headers {
+    let mut headers = vec![("anthropic-version", API_VERSION.to_owned())];
+    headers.extend(endpoint.key.iter().map(|key| ("x-api-key", key.expose().to_owned())));
+    headers.extend(endpoint.basic());
+    headers
 }
 
 /// System text apart; the rest as turns that alternate, neighbours of one role put together.

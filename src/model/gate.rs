@@ -4,7 +4,8 @@
 //! Contract:
 //! - Requests and tokens a minute are token buckets that start full. A call that must wait waits here as long as
 //!   [`Limits::patience`] allows, then fails with [`ModelError::Paused`], which uses no attempt.
-//! - `Retry-After` pauses the whole provider: nobody is sent there before it is over.
+//! - `Retry-After` pauses the whole provider: nobody is sent there before it is over. Pauses in a row
+//!   have a least length that doubles, so that "at once" for ever is no way to keep a machine busy.
 //! - Money and tokens of a day are reserved before a call, for the provider that will bill, and settled with
 //!   what it really took; a fallback reserves on its own. What does not fit is refused before anything is sent.
 //!   Every settled amount is told to the call's [`Bill`](super::Bill), so that it can become a fact.
@@ -30,6 +31,8 @@ use crate::os::Clock;
 pub const FAILURES_TO_OPEN: u32 = 5;
 const REST_FIRST_MS: i64 = 30_000;
 const REST_LONGEST_MS: i64 = 300_000;
+/// Shortest pause after another, doubled with each.
+const PAUSE_LEAST: Duration = Duration::from_millis(100);
 /// Tokens reserved for an answer whose length nobody limits.
 const ANSWER_TOKENS: u64 = 1_500;
 const TOKENS_PER_PRICE: f64 = 1_000_000.0;
@@ -136,7 +139,8 @@ impl Budget {
         let mut state = self.state.lock();
         state.turn_page(now);
         let cost = state.spent.cost + state.reserved.cost + wanted.cost;
-        let tokens = state.spent.tokens + state.reserved.tokens + wanted.tokens;
+        let taken = state.spent.tokens.saturating_add(state.reserved.tokens);
+        let tokens = taken.saturating_add(wanted.tokens);
         let reason = match (state.cost_max, state.tokens_max) {
             (Some(max), _) if cost > max => {
                 format!(
@@ -150,7 +154,7 @@ impl Budget {
             ),
             _ => {
                 state.reserved.cost += wanted.cost;
-                state.reserved.tokens += wanted.tokens;
+                state.reserved.tokens = state.reserved.tokens.saturating_add(wanted.tokens);
                 return Ok(());
             }
         };
@@ -164,7 +168,7 @@ impl Budget {
         state.reserved.cost = (state.reserved.cost - reserved.cost).max(0.0);
         state.reserved.tokens = state.reserved.tokens.saturating_sub(reserved.tokens);
         state.spent.cost += used.cost;
-        state.spent.tokens += used.tokens;
+        state.spent.tokens = state.spent.tokens.saturating_add(used.tokens);
         today
     }
 }
@@ -207,6 +211,8 @@ struct State {
     tokens: Bucket,
     paused_until: Option<Timestamp>,
     failures: u32,
+    /// Pauses it asked for in a row.
+    pauses: u32,
     trying: bool,
 }
 
@@ -321,11 +327,19 @@ impl Gate {
         let mut state = self.state.lock();
         let was_resting = state.failures >= FAILURES_TO_OPEN;
         state.trying = false;
+        let paused = matches!(result, Err(ModelError::Transient { retry_after: Some(_), .. }));
+        if !paused {
+            state.pauses = 0;
+        }
         match result {
             Err(ModelError::Transient { retry_after: Some(pause), .. }) => {
+                // Whoever says "at once" again and again is not asked at once again and again.
+                let least = PAUSE_LEAST * 2_u32.pow(state.pauses.clamp(1, 9) - 1);
+                let pause = if state.pauses == 0 { *pause } else { least.max(*pause) };
+                state.pauses = state.pauses.saturating_add(1);
                 let until = now.plus_ms(i64::try_from(pause.as_millis()).unwrap_or(i64::MAX));
                 state.paused_until = state.paused_until.max(Some(until));
-                return Some(*pause);
+                return Some(pause);
             }
             Err(error) if error.class() == ErrorClass::Transient => {
                 state.failures = state.failures.saturating_add(1);
@@ -695,6 +709,24 @@ mod tests {
         assert_eq!(s.provider.calls.lock().len(), 1, "nobody is sent there before it is over");
         s.clock.wait(Duration::from_secs(7));
         ask(&s.gate).unwrap();
+    }
+
+    #[test]
+    fn a_server_that_says_at_once_for_ever_is_asked_ever_more_slowly() {
+        let at_once = || Err(transient(Some(0)));
+        let s = scene((0..40).map(|_| at_once()).collect(), Limits::default(), no_budget());
+        assert_eq!(ask(&s.gate).unwrap_err().class(), ErrorClass::Pause);
+        let calls = s.provider.calls.lock().clone();
+        assert_eq!(calls[..5], [0, 1, 101, 301, 701]);
+        assert!(calls.len() < 16, "{calls:?}");
+    }
+
+    #[test]
+    fn what_a_server_says_it_counted_breaks_no_sum() {
+        let s = scene(vec![Ok(u64::MAX), Ok(u64::MAX)], Limits::default(), no_budget());
+        ask(&s.gate).unwrap();
+        ask(&s.gate).unwrap();
+        assert_eq!(s.budget.spent(s.clock.now()).tokens, u64::MAX);
     }
 
     #[test]

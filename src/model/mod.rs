@@ -14,6 +14,7 @@ mod command;
 pub mod gate;
 mod http;
 mod openai;
+pub mod probe;
 mod providers;
 pub mod recorded;
 pub mod redact;
@@ -38,6 +39,9 @@ use builtin::fill::hints::Hints;
 
 /// Name of the embedded provider.
 pub const BUILTIN: &str = "builtin";
+
+/// Most tokens that anybody can mean to have counted in one call.
+const TOKENS_MAX: u64 = 1 << 30;
 
 /// Who speaks in a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -158,6 +162,9 @@ pub struct CallSettings {
     /// Model or deployment the node names; used where the provider's configuration names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// Whether the reply is wanted as the server sent it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub whole_reply: bool,
     /// Further parameters of the node (`top_p`, `tools`, `logit_bias`, …), passed through where the
     /// provider knows them.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
@@ -265,6 +272,12 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// What a server counted, within reason: no answer has more tokens, and sums of them must hold.
+    pub fn counted(input_tokens: u64, output_tokens: u64) -> Usage {
+        let within = |count: u64| count.min(TOKENS_MAX);
+        Usage { input_tokens: within(input_tokens), output_tokens: within(output_tokens) }
+    }
+
     /// Both together.
     pub fn total(self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
@@ -326,7 +339,7 @@ pub struct ModelReply {
     /// The whole message object of the protocol, when the call offered tools or functions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Value>,
-    /// The response as received, for the record; `None` where it would only repeat `text`.
+    /// The response as received, where the call wanted it and the provider has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<String>,
     /// How many addresses, numbers and keys were taken out of what was asked.
@@ -364,7 +377,10 @@ pub enum ModelError {
         retry_after: Option<Duration>,
     },
     /// No answer within the time allowed.
-    #[error("wait for {provider}: no answer within {} s", limit.as_secs_f64())]
+    #[error(
+        "wait for {provider}: no answer within {} s; workers.attempt_timeout is what a try may take",
+        limit.as_secs_f64()
+    )]
     Timeout {
         /// The provider.
         provider: String,

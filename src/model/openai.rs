@@ -18,6 +18,8 @@ use crate::config::ProviderConfig;
 
 /// Context of a model nobody described.
 const CONTEXT_TOKENS: usize = 8_192;
+/// Where the first of its kind is asked.
+pub(super) const BASE: &str = "https://api.openai.com/v1";
 const SCHEMA: u8 = 0;
 const OBJECT: u8 = 1;
 const WORDS: u8 = 2;
@@ -34,19 +36,15 @@ pub struct OpenAi {
 impl OpenAi {
     /// A provider under its configured name.
     pub fn new(name: &str, config: &ProviderConfig, key: Option<Secret>) -> OpenAi {
-        let base = config.base_url.as_deref().unwrap_or("https://api.openai.com/v1");
-        let base = base.trim_end_matches('/');
-        let texts = Endpoint::new(name, format!("{base}/completions"), key.clone());
-        let endpoint = Endpoint::new(name, format!("{base}/chat/completions"), key);
+        let texts = Endpoint::new(name, config, BASE, "/completions", key.clone());
+        let endpoint = Endpoint::new(name, config, BASE, "/chat/completions", key);
         OpenAi { endpoint, texts, config: config.clone(), json_form: AtomicU8::new(SCHEMA) }
     }
 
     fn body(&self, call: &ModelCall<'_>, form: u8) -> Value {
         let settings = &call.settings;
         let mut body = Map::new();
-        let model = call.model.or(self.config.model.as_deref()).or(settings.model.as_deref());
-        let model = model.unwrap_or_default();
-        body.insert("model".into(), model.into());
+        body.insert("model".into(), self.model(call).into());
         let text = settings.api == Api::Completion;
         if text {
             let texts: Vec<&str> =
@@ -70,13 +68,24 @@ impl OpenAi {
         Value::Object(body)
     }
 
+    /// Who is asked for: the flow's own choice, the provider's, or the node's.
+    fn model<'a>(&'a self, call: &'a ModelCall<'_>) -> &'a str {
+        let named = call.model.or(self.config.model.as_deref());
+        named.or(call.settings.model.as_deref()).unwrap_or_default()
+    }
+
     fn reply(&self, call: &ModelCall<'_>, value: &Value) -> Result<ModelReply, ModelError> {
         let provider = || self.endpoint.provider.clone();
         let text = call.settings.api == Api::Completion;
         let said = if text { "text" } else { "message" };
-        let choice = value.pointer("/choices/0").filter(|choice| choice.get(said).is_some());
+        let is_said = |choice: &&Value| match choice.get(said) {
+            Some(Value::String(_)) => text,
+            Some(Value::Object(_)) => !text,
+            _ => false,
+        };
+        let choice = value.pointer("/choices/0").filter(is_said);
         let Some(choice) = choice else {
-            let reason = format!("the response has no choice with a {said}");
+            let reason = format!("the response is JSON, but has no choice with a {said}");
             return Err(self.endpoint.transient(reason, None));
         };
         let message = &choice["message"];
@@ -108,14 +117,11 @@ impl OpenAi {
         Ok(ModelReply {
             text: content(if text { &choice["text"] } else { &message["content"] }),
             stop,
-            usage: Usage {
-                input_tokens: count("prompt_tokens"),
-                output_tokens: count("completion_tokens"),
-            },
+            usage: Usage::counted(count("prompt_tokens"), count("completion_tokens")),
             evidence: Vec::new(),
             identity,
             message: (offers("tools") || offers("functions")).then(|| message.clone()),
-            raw: None,
+            raw: call.settings.whole_reply.then(|| value.to_string()),
             redacted: 0,
         })
     }
@@ -153,10 +159,7 @@ impl Provider for OpenAi {
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
-        let mut headers = Vec::new();
-        if let Some(key) = &self.endpoint.key {
-            headers.push(("authorization", format!("Bearer {}", key.expose())));
-        }
+        let headers = self.endpoint.bearer();
         let wants_json = call.settings.response_format != ResponseFormat::Text;
         let mut form = self.json_form.load(Ordering::Relaxed);
         let endpoint = match call.settings.api {
@@ -172,7 +175,7 @@ impl Provider for OpenAi {
                         form = weaker;
                         self.json_form.fetch_max(weaker, Ordering::Relaxed);
                     }
-                    None => return Err(endpoint.judge(&refusal)),
+                    None => return Err(endpoint.judge(&refusal, self.model(call))),
                 },
             }
         }

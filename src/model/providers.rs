@@ -209,8 +209,7 @@ fn remote(
     machine: &Machine,
 ) -> Result<Arc<dyn Provider>, ProviderError> {
     let setup = |reason: String| ProviderError::Setup { name: name.to_owned(), reason };
-    let key = section.api_key_env.as_ref().and_then(|variable| std::env::var(variable).ok());
-    let key = key.map(Secret::new);
+    let key = key_of(section);
     match section.kind.as_str() {
         "openai" => Ok(Arc::new(OpenAi::new(name, section, key))),
         "anthropic" => Ok(Arc::new(Anthropic::new(name, section, key))),
@@ -234,6 +233,13 @@ fn remote(
         }
         kind => Err(setup(format!("there is no kind {kind}"))),
     }
+}
+
+/// What its variable holds, unless that is nothing.
+pub(super) fn key_of(section: &ProviderConfig) -> Option<Secret> {
+    let key = std::env::var(section.api_key_env.as_ref()?).ok()?;
+    let key = key.trim();
+    (!key.is_empty()).then(|| Secret::new(key))
 }
 
 /// True when no text leaves this machine, as far as the configuration tells. What a command does

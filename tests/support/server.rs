@@ -33,6 +33,10 @@ pub enum Act {
     Endless,
     /// A body of this many bytes.
     Huge(usize),
+    /// These bytes, whatever they are, and a closed connection.
+    Raw(Vec<u8>),
+    /// These bytes, then the others over and over, with so many milliseconds in between.
+    Over(Vec<u8>, Vec<u8>, u64),
 }
 
 /// A chat completion.
@@ -163,6 +167,17 @@ fn play(stream: &mut TcpStream, request: &Seen, act: Act) -> bool {
         Act::Endless => {
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n");
             while stream.write_all(b"10\r\n{\"choices\": [   \r\n").is_ok() {}
+            false
+        }
+        Act::Raw(bytes) => {
+            let _ = stream.write_all(&bytes);
+            false
+        }
+        Act::Over(bytes, again, ms) => {
+            let _ = stream.write_all(&bytes);
+            while stream.write_all(&again).is_ok() {
+                thread::sleep(std::time::Duration::from_millis(ms));
+            }
             false
         }
         Act::Huge(size) => {

@@ -11,10 +11,11 @@ use std::time::Duration;
 use super::{Context, Findings, Verdict, edit, shell};
 use crate::cli::service::unit_folder;
 use crate::cli::ui;
-use crate::config::{Config, Origin, ProviderConfig};
+use crate::config::{Config, Origin, ProviderConfig, shown_address};
 use crate::contract::ids::Seq;
 use crate::contract::time::Day;
 use crate::log::Reader;
+use crate::model::{ModelError, probe};
 use crate::service::home::Home;
 use crate::upstream::Family;
 
@@ -22,6 +23,8 @@ use crate::upstream::Family;
 const STALE_DAYS: i64 = 7;
 /// How long a provider may take to accept a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+/// How long it may take to list its models.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// A step back of the clock that is worth a word, in milliseconds.
 const STEP_MS: i64 = 1_000;
 /// Partitions named in one finding.
@@ -184,41 +187,96 @@ pub(super) fn look_at_providers(context: &Context, config: &Config, findings: &m
 }
 
 fn look_at_address(name: &str, section: &ProviderConfig, settings: &str, findings: &mut Findings) {
-    let Some(base) = section.base_url.as_deref() else { return };
-    let Ok(url) = url::Url::parse(base) else {
-        findings.wrong("provider", format!("{name}: {base} is no address"), settings);
-        return findings.hint(format!("correct provider.{name}.base_url"));
+    let base = section.base_url.as_deref().unwrap_or(match section.kind.as_str() {
+        "anthropic" => "https://api.anthropic.com",
+        _ => "https://api.openai.com/v1",
+    });
+    let shown = shown_address(base);
+    let correct = format!("correct provider.{name}.base_url");
+    let url = url::Url::parse(base).ok().filter(|url| url.host_str().is_some());
+    let Some(url) = url else {
+        findings.wrong("provider", format!("{name}: {shown} is no address"), settings);
+        return findings.hint(format!("{correct}, such as http://127.0.0.1:11434/v1"));
     };
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     let port = url.port_or_known_default().unwrap_or(443);
-    let reached = (host, port).to_socket_addrs().and_then(|mut addresses| {
-        let refused = || std::io::Error::other("its name leads nowhere");
-        let address = addresses.next().ok_or_else(refused)?;
-        TcpStream::connect_timeout(&address, CONNECT_WITHIN)
-    });
-    match reached {
-        Ok(_) => findings.fine("provider", format!("{name}: {host}:{port} answers")),
-        Err(error) => {
-            let local = host == "localhost" || host.starts_with("127.") || host == "::1";
-            let (fix, hint) = match (local, port) {
-                (true, 11434) => ("ollama serve".to_owned(), None),
-                (true, _) => {
-                    (format!("curl -sS -m 5 {base}"), Some(format!("start what serves {base}")))
-                }
-                (false, _) => (
-                    format!("curl -sS -m 10 {base}"),
-                    Some(format!(
-                        "it says what is in the way; or correct provider.{name}.base_url"
-                    )),
-                ),
-            };
-            let what = format!("{name}: cannot reach {host}:{port}: {error}");
+    let local = host == "localhost" || host.starts_with("127.") || host == "::1";
+    let (fix, hint) = match (local, port) {
+        (true, 11434) => ("ollama serve".to_owned(), None),
+        (true, _) => {
+            (format!("curl -sS -m 5 {shown}"), Some(format!("start what serves {shown}")))
+        }
+        (false, _) => (
+            format!("curl -sS -m 10 {shown}"),
+            Some(format!("it says what is in the way; or {correct}")),
+        ),
+    };
+    let answered = match connect(host, port) {
+        Ok(_) => probe::models(name, section, ANSWER_WITHIN).map_err(|error| match error {
+            ModelError::Permanent { .. } => (format!("{name}: {error}"), true),
+            other => (format!("{name}: {other}"), false),
+        }),
+        Err(error) => Err((format!("{name}: cannot reach {host}:{port}: {error}"), false)),
+    };
+    match answered {
+        Ok(models) => look_at_model(name, section, models, (host, port), settings, findings),
+        Err((what, true)) => match &section.api_key_env {
+            Some(variable) => {
+                let fix = format!("read -rs {variable} && export {variable}");
+                findings.wrong("provider", what, &fix);
+                findings.hint(format!("a key that it takes; or {correct}"));
+            }
+            None => {
+                findings.wrong("provider", what, settings);
+                findings.hint(format!("name the key in provider.{name}.api_key_env, or {correct}"));
+            }
+        },
+        Err((what, false)) => {
             findings.wrong("provider", what, &fix);
             if let Some(hint) = hint {
                 findings.hint(hint);
             }
         }
     }
+}
+
+fn connect(host: &str, port: u16) -> std::io::Result<TcpStream> {
+    let mut addresses = (host, port).to_socket_addrs()?;
+    let refused = || std::io::Error::other("its name leads nowhere");
+    TcpStream::connect_timeout(&addresses.next().ok_or_else(refused)?, CONNECT_WITHIN)
+}
+
+/// Whether the configured model is among those the server lists.
+fn look_at_model(
+    name: &str,
+    section: &ProviderConfig,
+    models: Option<Vec<String>>,
+    (host, port): (&str, u16),
+    settings: &str,
+    findings: &mut Findings,
+) {
+    let answers = format!("{name}: {host}:{port} answers");
+    let (Some(models), Some(model)) = (models, &section.model) else {
+        return findings.fine("provider", answers);
+    };
+    // Ollama lists the tag that is meant where none is named.
+    let latest = format!("{model}:latest");
+    if models.iter().any(|known| known == model || *known == latest) {
+        return findings.fine("provider", format!("{answers} and has {model}"));
+    }
+    let some: Vec<&str> = models.iter().take(NAMED_MAX).map(String::as_str).collect();
+    let what = format!(
+        "{answers}, but lists no model {model}; it has {} ({} in all)",
+        some.join(", "),
+        models.len()
+    );
+    match port {
+        11434 => {
+            findings.add("provider", Verdict::Notice, what, &format!("ollama pull {model}"));
+        }
+        _ => findings.add("provider", Verdict::Notice, what, settings),
+    }
+    findings.hint(format!("correct provider.{name}.model"));
 }
 
 fn look_at_command(name: &str, section: &ProviderConfig, settings: &str, findings: &mut Findings) {
