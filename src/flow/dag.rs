@@ -310,6 +310,8 @@ pub struct PromptyCall {
     pub parameters: Map<String, Value>,
     /// Whether the answer is read as JSON, whose members are the outputs.
     pub json: bool,
+    /// Whether the reply of the server is the output, as it is.
+    pub all: bool,
 }
 
 impl Node {

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crossbeam_channel::unbounded;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::ask::{self, Asker, Question};
 use super::dag::{self, Binding, Node, OutputDef};
@@ -19,7 +19,9 @@ use super::python::{self, PythonCall, PythonSettings};
 use super::{extract, pyvalue, roles};
 use crate::contract::hash::sha256;
 use crate::contract::schema::Violation;
-use crate::model::{Api, CallSettings, Message, ModelReply, ResponseFormat, Role, SourceText};
+use crate::model::{
+    Api, CallSettings, Message, ModelReply, ResponseFormat, Role, SourceText, StopReason,
+};
 
 /// Why a Python node does not run.
 const PYTHON_FORBIDDEN: &str = "it is a Python program, and those run only with python.allow = true \
@@ -299,6 +301,8 @@ impl Executor<'_> {
         .map_err(|reason| FlowProblem::Input(format!("node {}: {reason}", node.name)))?;
         let wants_message =
             ["tools", "functions"].iter().any(|key| settings.extra.contains_key(*key));
+        let wants_all = prompty.is_some_and(|call| call.all);
+        settings.whole_reply = wants_all;
         override_settings(&mut settings, self.overrides);
         if let Some(Step::Llm { chat: false, .. }) = self.pack.steps.get(&node.name) {
             settings.api = Api::Completion;
@@ -334,6 +338,7 @@ impl Executor<'_> {
         };
         let answer = self.asker.ask(&question)?;
         let output = match &answer.reply.message {
+            _ if wants_all => whole_reply(&answer.reply),
             Some(message) if wants_message && (prompty.is_none() || calls_tools(message)) => {
                 message.clone()
             }
@@ -423,6 +428,32 @@ fn is_ready(node: &Node, finished: &Finished) -> bool {
 fn is_bypassed(binding: &Binding, outputs: &BTreeMap<String, Output>) -> bool {
     let of = |name: &str| matches!(outputs.get(name), Some(Output::Bypassed));
     binding.node().is_some_and(of)
+}
+
+/// The reply as the server sent it; of a provider that speaks another protocol, in the form of this one.
+fn whole_reply(reply: &ModelReply) -> Value {
+    let raw = reply.raw.as_deref().and_then(|raw| serde_json::from_str(raw).ok());
+    raw.unwrap_or_else(|| {
+        let finish = match reply.stop {
+            StopReason::End => "stop",
+            StopReason::Length => "length",
+            StopReason::Filtered => "content_filter",
+        };
+        json!({
+            "object": "chat.completion",
+            "model": reply.identity.model_name,
+            "choices": [{
+                "index": 0,
+                "finish_reason": finish,
+                "message": {"role": "assistant", "content": reply.text},
+            }],
+            "usage": {
+                "prompt_tokens": reply.usage.input_tokens,
+                "completion_tokens": reply.usage.output_tokens,
+                "total_tokens": reply.usage.total(),
+            },
+        })
+    })
 }
 
 /// PromptFlow hands on the message of a prompty file's answer only when it is a call.

@@ -1,7 +1,8 @@
 //! Filters and methods of templates that Jinja2 has and the engine lacks or does otherwise.
 //!
 //! Contract: for what a prompt needs, the bytes Jinja2 gives. What is not here fails when it is used, by
-//! name: `%` on strings, changing a list in place, `wordwrap`, `xmlattr`, `random`, `pprint`, `attr`, `lipsum`.
+//! name: `wordwrap`, `xmlattr`, `random`, `pprint`, `attr`, `lipsum`, and changing in place what a
+//! template did not make itself (`adapt`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -320,6 +321,17 @@ fn method(
                 "center" => centered(text, width),
                 _ => zero_filled(text, width),
             }))
+        }
+        (
+            None,
+            "append" | "extend" | "insert" | "remove" | "reverse" | "update" | "setdefault",
+            _,
+        ) if matches!(value.kind(), ValueKind::Seq | ValueKind::Map) => {
+            let what = format!(
+                "{name} changes a value that the template did not write as [] or {{}} itself; \
+                 make a new one, such as a + [b]"
+            );
+            Err(Error::new(ErrorKind::InvalidOperation, what))
         }
         (None, "index", [wanted]) if value.kind() == ValueKind::Seq => {
             found(value.try_iter()?.position(|item| item == *wanted))

@@ -15,6 +15,7 @@
 //! Which source text goes into which input is told in `inputs`; how the output becomes a summary in
 //! `project`. Waiting, budgets and fallbacks are the provider's side (`model`).
 
+mod adapt;
 pub mod align;
 mod ask;
 mod dag;
@@ -253,7 +254,11 @@ fn run_bound(
         let value = executor.value(&output.reference, &finished.outputs)?;
         outputs.insert(output.name.clone(), value);
     }
-    let first = if pack.plan.nodes.iter().any(|node| node.prompty.is_some()) {
+    let prompty = pack.plan.nodes.iter().find_map(|node| node.prompty.as_ref());
+    let first = if prompty.is_some_and(|call| call.all) {
+        // A summary is made of what was said, not of how it was sent.
+        finished.structured.as_ref().map(|(_, reply)| reply.text.clone().into()).unwrap_or_default()
+    } else if prompty.is_some() {
         spread(&mut outputs)
     } else {
         outputs.values().next().cloned().unwrap_or_default()

@@ -4,7 +4,7 @@
 //! as they stand. With `response_format` `json_object` the answer is read as JSON and its members are the
 //! outputs: those the file declares, else all. Not read: the connection in `configuration` (the provider
 //! comes from our configuration, and a file cannot ask for environment variables), and `stream`, which
-//! changes nothing about the answer. `response: all`, the reply of the server as it is, is refused.
+//! changes nothing about the answer. With `response: all` the output is the reply of the server as it is.
 
 use serde_json::{Map, Value};
 
@@ -105,13 +105,10 @@ impl Prompty {
             .collect();
         let model = prompty.config.get("model");
         let api = model.and_then(|model| model.get("api"));
-        if model.and_then(|model| model.get("response")).is_some_and(|which| which == "all") {
-            let what = "`all` gives the reply of the server as it is; here a flow gives the answer, as with `first`";
-            return Err(BadFlow::new(format!("{path}: model.response"), what));
-        }
+        let all = model.and_then(|model| model.get("response")).is_some_and(|which| which == "all");
         let parameters = prompty.parameters();
         let format = parameters.get("response_format").and_then(|format| format.get("type"));
-        let json = format.is_some_and(|format| format == "json_object");
+        let json = !all && format.is_some_and(|format| format == "json_object");
         let node = Node {
             name: NODE.to_owned(),
             kind: "llm".to_owned(),
@@ -122,7 +119,7 @@ impl Prompty {
             activate: None,
             aggregation: false,
             use_variants: false,
-            prompty: Some(PromptyCall { parameters, json }),
+            prompty: Some(PromptyCall { parameters, json, all }),
         };
         let declared = prompty.config.get("outputs").and_then(Value::as_object);
         let outputs = match declared.filter(|outputs| json && !outputs.is_empty()) {
@@ -133,7 +130,7 @@ impl Prompty {
                     output(name, kind, &format!("['{name}']"))
                 })
                 .collect(),
-            None => vec![output("output", if json { "object" } else { "string" }, "")],
+            None => vec![output("output", if json || all { "object" } else { "string" }, "")],
         };
         Ok(FlowFile {
             inputs,
@@ -247,8 +244,10 @@ mod tests {
             file.replace("inputs:", "outputs:\n  score: {type: int}\n  why: {}\ninputs:");
         assert_eq!(names(&declared), ["score", "why"]);
         assert_eq!(names(&FILE.replace("inputs:", "outputs: {score: {}}\ninputs:")), ["output"]);
-        let all = FILE.replace("  parameters:", "  response: all\n  parameters:");
-        assert!(of(&all).unwrap_err().to_string().contains("model.response"));
+        let all = declared.replace("  parameters:", "  response: all\n  parameters:");
+        assert_eq!(names(&all), ["output"], "the reply as it is, whatever is in it");
+        let call = of(&all).unwrap().nodes[0].prompty.clone().unwrap();
+        assert!(call.all && !call.json);
     }
 
     #[test]

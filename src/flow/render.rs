@@ -15,7 +15,7 @@ use minijinja::value::{Value as Jinja, ValueKind};
 use minijinja::{AutoEscape, Environment, Error, Output, State, UndefinedBehavior};
 use serde_json::{Map, Value};
 
-use super::{filters, pyvalue, roles};
+use super::{adapt, filters, pyvalue, roles};
 
 /// The template engine.
 pub const ENGINE: &str = "minijinja";
@@ -72,13 +72,15 @@ impl Templates {
         environment.set_fuel(Some(FUEL));
         environment.set_recursion_limit(RECURSION_MAX);
         filters::add_to(&mut environment);
+        adapt::add_to(&mut environment);
         Templates { environment }
     }
 
     /// Compiles a template under a name.
     pub fn add(&mut self, name: &str, source: &str) -> Result<(), TemplateError> {
         let source = source.strip_prefix('\u{feff}').unwrap_or(source);
-        let source = roles::mark(&source.replace("\r\n", "\n").replace('\r', "\n"));
+        let source = adapt::adapt(&source.replace("\r\n", "\n").replace('\r', "\n"));
+        let source = roles::mark(&source);
         self.environment
             .add_template_owned(name.to_owned(), source)
             .map_err(|error| failed(name, &error))

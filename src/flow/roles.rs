@@ -183,14 +183,18 @@ fn replaced(text: &str, by: &str) -> String {
     out
 }
 
-enum Piece<'a> {
+/// A part of a template.
+pub(super) enum Piece<'a> {
+    /// What is written as it stands.
     Text(&'a str),
+    /// `{{ … }}`.
     Print(&'a str),
+    /// `{% … %}` or `{# … #}`.
     Other(&'a str),
 }
 
 /// Cuts a template into literal text, `{{ … }}`, and everything else.
-fn pieces(template: &str) -> Vec<Piece<'_>> {
+pub(super) fn pieces(template: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     let mut rest = template;
     while let Some(at) = next_tag(rest) {
@@ -224,7 +228,8 @@ fn next_tag(text: &str) -> Option<usize> {
         .find(|at| bytes[*at] == b'{' && matches!(bytes[at + 1], b'{' | b'%' | b'#'))
 }
 
-/// One past the end of the tag that `text` begins with; strings inside it may hold the end sign.
+/// One past the end of the tag that `text` begins with; strings and brackets inside it may hold the end
+/// sign.
 fn tag_end(text: &str) -> usize {
     let close = match text.as_bytes()[1] {
         b'{' => "}}",
@@ -233,13 +238,16 @@ fn tag_end(text: &str) -> usize {
     };
     let mut quote = None;
     let mut escaped = false;
+    let mut open = 0_usize;
     for (at, c) in text.char_indices().skip(2) {
         match quote {
             _ if escaped => escaped = false,
             Some(_) if c == '\\' => escaped = true,
             Some(open) => quote = (c != open).then_some(open),
             None if c == '"' || c == '\'' => quote = Some(c),
-            None if text[at..].starts_with(close) => return at + 2,
+            None if open == 0 && text[at..].starts_with(close) => return at + 2,
+            None if matches!(c, '(' | '[' | '{') => open += 1,
+            None if matches!(c, ')' | ']' | '}') => open = open.saturating_sub(1),
             None => {}
         }
     }
