@@ -833,8 +833,18 @@ fn what_doctor_names_does_help() {
     let fix = fix_of(&home, none, "provider", "cannot reach");
     assert_eq!(fix, format!("curl -sS -m 5 http://127.0.0.1:{port}"));
     let started = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let answering = std::thread::spawn(move || {
+        // One that is asked whether it is there, and one that is asked for its models.
+        for stream in started.incoming().take(2).flatten() {
+            let _ = std::io::Read::read(&mut &stream, &mut [0; 4096]);
+            let _ = std::io::Write::write_all(
+                &mut &stream,
+                b"HTTP/1.1 404 X\r\ncontent-length: 0\r\n\r\n",
+            );
+        }
+    });
     is_gone(&home, none, "provider", "");
-    drop(started);
+    answering.join().unwrap();
     std::fs::write(&settings, "").unwrap();
 
     // A clock that went back, and one that is behind what was logged.

@@ -203,9 +203,7 @@ fn look_at_address(name: &str, section: &ProviderConfig, settings: &str, finding
     let local = host == "localhost" || host.starts_with("127.") || host == "::1";
     let (fix, hint) = match (local, port) {
         (true, 11434) => ("ollama serve".to_owned(), None),
-        (true, _) => {
-            (format!("curl -sS -m 5 {shown}"), Some(format!("start what serves {shown}")))
-        }
+        (true, _) => (format!("curl -sS -m 5 {shown}"), Some(format!("start what serves {shown}"))),
         (false, _) => (
             format!("curl -sS -m 10 {shown}"),
             Some(format!("it says what is in the way; or {correct}")),
