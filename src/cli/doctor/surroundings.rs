@@ -209,8 +209,8 @@ fn look_at_address(name: &str, section: &ProviderConfig, settings: &str, finding
             Some(format!("it says what is in the way; or {correct}")),
         ),
     };
-    let answered = match connect(host, port) {
-        Ok(_) => probe::models(name, section, ANSWER_WITHIN).map_err(|error| match error {
+    let answered = match connect(host, port).map(drop) {
+        Ok(()) => probe::models(name, section, ANSWER_WITHIN).map_err(|error| match error {
             ModelError::Permanent { .. } => (format!("{name}: {error}"), true),
             other => (format!("{name}: {other}"), false),
         }),
