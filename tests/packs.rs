@@ -317,6 +317,195 @@ fn several_threads_give_the_same_bytes() {
     assert!(together.iter().all(|other| *other == alone));
 }
 
+/// One line of `tests/golden/flow/odd.jsonl`: a flow and inputs nobody wrote a hint for.
+struct Odd {
+    flow: String,
+    name: String,
+    inputs: Map<String, Value>,
+}
+
+fn odd_inputs() -> Vec<Odd> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/flow/odd.jsonl");
+    let lines = std::fs::read_to_string(path).expect("the odd inputs");
+    let read = |line: &str| {
+        let value: Value = serde_json::from_str(line).expect("JSON");
+        let text = |name: &str| value[name].as_str().expect("a string").to_string();
+        let inputs = value["inputs"].as_object().expect("an object").clone();
+        Odd { flow: text("flow"), name: text("name"), inputs }
+    };
+    lines.lines().map(read).collect()
+}
+
+/// Every string of a value, with the pointer it stands at.
+fn strings(value: &Value, pointer: &str, found: &mut Vec<(String, String)>) {
+    match value {
+        Value::String(text) => found.push((pointer.to_string(), text.clone())),
+        Value::Array(list) => list
+            .iter()
+            .enumerate()
+            .for_each(|(at, v)| strings(v, &format!("{pointer}/{at}"), found)),
+        Value::Object(map) => {
+            map.iter().for_each(|(name, v)| strings(v, &format!("{pointer}/{name}"), found))
+        }
+        _ => {}
+    }
+}
+
+/// The inputs as they are written and as a reader sees them, in one text.
+fn everything_said(inputs: &Map<String, Value>) -> String {
+    let mut said = Vec::new();
+    strings(&Value::Object(inputs.clone()), "", &mut said);
+    let plain = |text: &String| summarizer::model::builtin::markup::plain(text.clone());
+    let seen: Vec<String> = said.iter().map(|(_, text)| plain(text)).collect();
+    format!("{}\n{}", Value::Object(inputs.clone()), seen.join("\n"))
+}
+
+/// Runs of characters that make up an address.
+fn addresses(text: &str) -> impl Iterator<Item = &str> {
+    let parts = text.split(|c: char| c.is_whitespace() || "<>()[]\"'`,;".contains(c));
+    let parts = parts.map(|part| part.trim_end_matches(['.', ':', '…', '!', '?']));
+    parts.filter(|part| part.contains("://") || (part.contains('@') && part.contains('.')))
+}
+
+/// Days a text may name without writing the number down.
+const RELATIVE: [&str; 10] = [
+    "mañana", "tomorrow", "morgen", "demain", "viernes", "friday", "freitag", "lunes", "montag",
+    "today",
+];
+
+fn is_day(text: &str) -> bool {
+    let day = text.get(..10).unwrap_or_default().as_bytes();
+    day.len() == 10
+        && day[4] == b'-'
+        && day[7] == b'-'
+        && day.iter().enumerate().all(|(at, byte)| matches!(at, 4 | 7) || byte.is_ascii_digit())
+        && (text.len() == 10 || text.as_bytes()[10] == b'T')
+}
+
+/// Nothing in an answer that the inputs do not say: addresses, numbers, days.
+fn invents_nothing(told: &str, outcome: &FlowOutcome, inputs: &Map<String, Value>) {
+    let said = everything_said(inputs);
+    let mut found = Vec::new();
+    strings(&outcome.structured, "", &mut found);
+    found.push(("summary_text".into(), outcome.summary.summary_text.clone()));
+    for (pointer, text) in &found {
+        for address in addresses(text) {
+            assert!(said.contains(address), "{told}{pointer}: {address} is invented");
+        }
+        let numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|run| run.len() > 2);
+        // A score is ours, and says so by standing as a number in the answer.
+        let scored = |number: &str| outcome.structured.to_string().contains(&format!(":{number},"));
+        for number in numbers.filter(|number| !scored(number)) {
+            assert!(said.contains(number), "{told}{pointer}: {number} is invented: {text}");
+        }
+        if is_day(text) {
+            let day = text[8..10].trim_start_matches('0');
+            let numbered = said.split(|c: char| !c.is_ascii_digit());
+            let mut numbered = numbered.map(|run| run.trim_start_matches('0'));
+            let lower = said.to_lowercase();
+            let named = RELATIVE.iter().any(|word| lower.contains(word));
+            assert!(named || numbered.any(|run| run == day), "{told}{pointer}: {text}");
+        }
+    }
+}
+
+#[test]
+fn inputs_nobody_tuned_for_give_answers_that_hold() {
+    const MARKUP: [&str; 13] = [
+        "</", "<p", "<div", "<td", "<tr", "<li", "<html", "<a ", "<b>", "&nbsp;", "&amp;",
+        "acute;", "&lt;p",
+    ];
+    const SCRIPTS: [&str; 4] = ["dataLayer", "track(", "font:12px", "margin:0"];
+    let packs = packs();
+    let odd = odd_inputs();
+    let mut of_flow: BTreeSet<&str> = BTreeSet::new();
+    for case in &odd {
+        let told = format!("{} {}", case.flow, case.name);
+        let named =
+            |pack: &&Pack| pack.record.flow_id == case.flow && pack.record.variant.is_none();
+        let pack = packs.iter().find(named).unwrap_or_else(|| panic!("{told}: no such flow"));
+        of_flow.insert(&case.flow);
+        let outcome = run(pack, case.inputs.clone(), &[]);
+        let again = run(pack, case.inputs.clone(), &[]);
+        assert_eq!(
+            serde_json::to_string(&outcome.structured).expect("JSON"),
+            serde_json::to_string(&again.structured).expect("JSON"),
+            "{told}"
+        );
+        assert_eq!(outcome.warnings, [""; 0], "{told}: the summary is the model's");
+        let mut found = Vec::new();
+        strings(&outcome.structured, "", &mut found);
+        found.push(("/summary_text".into(), outcome.summary.summary_text.clone()));
+        for (pointer, text) in &found {
+            for mark in MARKUP.iter().chain(&SCRIPTS) {
+                assert!(!text.contains(mark), "{told}{pointer}: {mark} stands in {text}");
+            }
+        }
+        invents_nothing(&told, &outcome, &case.inputs);
+        let main = case.inputs.get(&pack.main_input().name).and_then(Value::as_str);
+        for evidence in &outcome.evidence {
+            assert!(evidence.located, "{told}: {evidence:?}");
+            let (start, end) = (evidence.start.expect("located"), evidence.end.expect("located"));
+            if let Some(main) =
+                main.filter(|_| evidence.source_id.as_deref() == Some(&pack.main_input().name))
+            {
+                // Twice: a page that was escaped as a whole has references of references.
+                let plain = summarizer::model::builtin::markup::plain;
+                let there = main.get(start..end).expect("between characters");
+                let seen = plain(plain(there.to_string()));
+                // Marks around a quote are not looked up.
+                let words = |text: &str| {
+                    let bare = text.trim_matches(['"', '“', '”', '…']);
+                    bare.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+                };
+                assert!(
+                    there == evidence.quote || words(&seen) == words(&evidence.quote),
+                    "{told}: {there} is not {evidence:?}"
+                );
+            }
+        }
+    }
+    assert_eq!(of_flow.len(), PACKS);
+    assert!(odd.len() >= 2 * PACKS);
+}
+
+#[test]
+fn what_looks_like_markup_and_is_none_is_kept() {
+    let brief = "docs.chunk_set.summarize.brief.v1";
+    let text = "The loop ends when a < b and x<y>z is a comparison of three. A Vec<String> keeps the names of <source> and <target>. \
+Write `<br>` to break a line; R&D pays for it.";
+    let said = over(brief, text);
+    let said = said["rendered_long"].as_str().expect("a text");
+    for kept in ["a < b", "x<y>z", "Vec<String>", "<source> and <target>", "`<br>`", "R&D"] {
+        assert!(said.contains(kept), "{kept} is gone from {said}");
+    }
+}
+
+#[test]
+fn hidden_parts_and_addresses_of_a_page_are_told_apart() {
+    let page = "<html><head><style>body{color:red}</style></head><body><p>The ministry opens 40 new schools in March 2026 &mdash; see \
+<a href=\"https://schools.example/plan?a=1&amp;b=2\">the plan</a>.</p><script>var stolen = 'The secret plan is here.';</script></body></html>";
+    let packs = packs();
+    let id = "web.page.categorize.webpage_categorization.v1";
+    let pack = packs.iter().find(|pack| pack.record.flow_id == id).expect("the flow is there");
+    let outcome = run(pack, Map::new(), &[SourceText { id: "page".into(), text: page.into() }]);
+    let said = &outcome.summary.summary_text;
+    assert_eq!(said, "The ministry opens 40 new schools in March 2026 — see the plan.");
+    let quoted = outcome.evidence.iter().find(|found| found.pointer == "/summary");
+    let quoted = quoted.expect("the summary rests on the page");
+    assert!(quoted.quote.starts_with("The ministry") && quoted.quote.contains("&mdash;"));
+    assert_eq!(
+        page.get(quoted.start.expect("start")..quoted.end.expect("end")),
+        Some(&*quoted.quote)
+    );
+    let event = over(
+        "email.triage.extract_event.calendar_event.v1",
+        "From: Ana <ana@x.example>\nDate: Mon, 2 Mar 2026 10:00:00 +0000\n\n<p>Our meeting is on <b>Thursday</b>, 5&nbsp;March 2026 at 15:00. <a href='https://meet.example/abc?x=1&amp;y=2'>Join</a></p>",
+    );
+    assert_eq!(event["start"], "2026-03-05T15:00:00", "{event:#}");
+    assert_eq!(event["url"], "https://meet.example/abc?x=1&y=2", "{event:#}");
+}
+
 /// Runs a flow over one text.
 fn over(flow_id: &str, text: &str) -> Value {
     let packs = packs();

@@ -300,6 +300,33 @@ fn odd_texts() -> Vec<(&'static str, String)> {
     ]
 }
 
+/// The odd inputs of the packs as requests ask for them: flow, name, text of the source, parameters.
+fn odd_cases() -> Vec<(String, String, String, Value)> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/flow/odd.jsonl");
+    let registry = Registry::embedded().unwrap();
+    let mut cases = Vec::new();
+    for line in std::fs::read_to_string(path).unwrap().lines() {
+        let case: Value = serde_json::from_str(line).unwrap();
+        let flow = case["flow"].as_str().unwrap();
+        let record = registry.records().iter().find(|record| record.flow_id == flow).unwrap();
+        let main = record.io_contract.inputs.iter().find(|input| input.main).unwrap();
+        let mut params = case["inputs"].as_object().unwrap().clone();
+        let text = match params.remove(&main.name) {
+            Some(Value::String(text)) => text,
+            Some(value) => value.to_string(),
+            None => String::new(),
+        };
+        params.retain(|_, value| !value.is_null());
+        // A source without a word in it is skipped, whatever its parameters say.
+        if !text.trim().is_empty() {
+            let name = case["name"].as_str().unwrap();
+            cases.push((flow.to_owned(), name.to_owned(), text, Value::Object(params)));
+        }
+    }
+    assert!(cases.len() > 40);
+    cases
+}
+
 #[test]
 fn every_flow_makes_something_of_texts_nobody_tuned_it_for() {
     let home = tempfile::tempdir().unwrap();
@@ -321,9 +348,30 @@ fn every_flow_makes_something_of_texts_nobody_tuned_it_for() {
             queue.push(request(&id, flow, "document_summary", "other", &[&file]));
         }
     }
+    let cases = odd_cases();
+    for (number, (flow, _, main, params)) in cases.iter().enumerate() {
+        let file = format!("case-{number}.txt");
+        bus_support::write(&buses, &format!("other/{file}"), main);
+        let id = format!("case-{number}");
+        let mut line = request(&id, (flow.as_str(), None), "document_summary", "other", &[&file]);
+        line["work"]["params"] = params.clone();
+        queue.push(line);
+    }
     write_queue(home.path(), &queue);
     summarizer(home.path(), &["drain"]);
     let (acks, items) = (acks(home.path()), items(home.path()));
+    for (number, (flow, name, _, _)) in cases.iter().enumerate() {
+        let told = format!("{flow} of {name}");
+        let ack = &acks[&format!("case-{number}")];
+        assert_eq!(ack["status"], "completed", "{told}: {ack}");
+        let item = &items[ack["summary"]["summary_id"].as_str().unwrap_or_default()];
+        assert!(!item["outputs"]["summary_text"].as_str().unwrap().trim().is_empty(), "{told}");
+        assert_eq!(schema::check("document_summary.v1", item), [], "{told}");
+        for said in [&item["outputs"]["summary_text"], &item["outputs"]["structured"]] {
+            let said = said.to_string();
+            assert!(!said.contains("&nbsp;") && !said.contains("</"), "{told}: {said}");
+        }
+    }
     for (of, record) in flows.iter().enumerate() {
         let disk = summarizer::os::real::HostDisk;
         let files = registry.verified_files(&disk, record).unwrap();

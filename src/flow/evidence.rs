@@ -1,8 +1,12 @@
-//! Quotes looked up in the sources: verbatim, with any run of white space counting as one space.
+//! Quotes looked up in the sources: verbatim, with any run of white space counting as one space; what
+//! does not stand there so is looked up in what a reader sees of a source with markup.
 //!
 //! "Located" says that the words stand there, not that they prove anything.
 
+use std::cell::LazyCell;
+
 use super::outcome::EvidenceRef;
+use crate::model::builtin::markup::View;
 use crate::model::{Evidence, SourceText};
 
 /// Shortest quote worth looking up, in bytes.
@@ -14,6 +18,15 @@ pub(super) fn locate(quotes: Vec<(String, String)>, sources: &[SourceText]) -> V
         return Vec::new();
     }
     let folded: Vec<Folded> = sources.iter().map(|source| Folded::of(&source.text)).collect();
+    let views = LazyCell::new(|| -> Vec<Option<(View, Folded)>> {
+        let view = |source: &SourceText| {
+            View::of(&source.text).map(|view| {
+                let folded = Folded::of(&view.text);
+                (view, folded)
+            })
+        };
+        sources.iter().map(view).collect()
+    });
     quotes
         .into_iter()
         .map(|(pointer, quote)| {
@@ -21,10 +34,17 @@ pub(super) fn locate(quotes: Vec<(String, String)>, sources: &[SourceText]) -> V
             let place = if wanted.len() < QUOTE_BYTES_MIN {
                 None
             } else {
-                folded
+                let verbatim = folded
                     .iter()
                     .enumerate()
-                    .find_map(|(index, text)| Some((index, text.find(&wanted)?)))
+                    .find_map(|(index, text)| Some((index, text.find(&wanted)?)));
+                verbatim.or_else(|| {
+                    views.iter().enumerate().find_map(|(index, seen)| {
+                        let (view, folded) = seen.as_ref()?;
+                        let (start, end) = folded.find(&wanted)?;
+                        Some((index, view.locate(start, end)?))
+                    })
+                })
             };
             EvidenceRef {
                 pointer,
@@ -115,5 +135,16 @@ mod tests {
         let (start, end) = (found[0].start.unwrap(), found[0].end.unwrap());
         assert_eq!(&text[start..end], "We meet  on\nMonday — at café");
         assert_eq!(found[0].source_id.as_deref(), Some("b"));
+    }
+
+    #[test]
+    fn a_quote_without_the_markup_is_found_with_it() {
+        let text = "<p>We need <b>five years</b> of Java&nbsp;&amp; SQL.</p>";
+        let sources = [SourceText { id: "a".into(), text: text.into() }];
+        let quotes = ["five years of Java & SQL", "six years"];
+        let found = locate(quotes.map(|q| ("/q".to_owned(), q.to_owned())).to_vec(), &sources);
+        assert_eq!(found.iter().map(|e| e.located).collect::<Vec<_>>(), [true, false]);
+        let (start, end) = (found[0].start.unwrap(), found[0].end.unwrap());
+        assert_eq!(&text[start..end], "five years</b> of Java&nbsp;&amp; SQL");
     }
 }

@@ -188,8 +188,8 @@ fn a_broken_link_is_named() {
         (
             "file",
             path("other/notes/a.md"),
-            "# Note",
-            "# Vote",
+            "Text",
+            "Test",
             &["upstream.data", "source_text_hash", "evidence"],
         ),
         (

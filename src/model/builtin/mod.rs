@@ -10,6 +10,7 @@
 
 pub mod extract;
 pub mod fill;
+pub mod markup;
 pub mod phrases;
 pub mod rank;
 pub mod text;
@@ -25,7 +26,7 @@ use rank::select::Piece;
 use text::{Part, Text};
 
 /// Version of the algorithm; any change of its output changes it.
-const ALGORITHM: &str = "1.2.0";
+const ALGORITHM: &str = "1.3.0";
 /// The name it has in the configuration and in provenance.
 const PROVIDER: &str = "builtin";
 /// Bytes counted as one token in usage and context.
@@ -151,11 +152,16 @@ fn plain(
 }
 
 fn evidence(pointer: &str, piece: &Piece, parts: &[Gathered]) -> Option<Evidence> {
-    let source = parts.get(piece.part)?.source?;
+    let part = parts.get(piece.part)?;
+    let source = part.source?;
+    let (start, end) = match &part.view {
+        Some(view) => view.locate(piece.start, piece.end)?,
+        None => (piece.start, piece.end),
+    };
     Some(Evidence {
         pointer: pointer.to_string(),
         output_start: piece.output_start,
         output_end: piece.output_end,
-        span: Span { source, start: piece.start, end: piece.end },
+        span: Span { source, start, end },
     })
 }

@@ -1,18 +1,25 @@
 //! Key phrases: runs of content words that recur, stand early, or stand in headings.
 //!
 //! A phrase is one to three neighbouring content words inside a sentence, as it was first written. Its
-//! weight is the weight of its terms, how often it occurs, and how many words it has; phrases that lie
-//! inside a chosen one are left out. Integer scores; ties go to the earlier phrase.
+//! weight is the weight of its terms, how often it occurs, how many words it has, and whether anything
+//! says that it names a thing: an article or preposition before it, a capital inside a sentence, a
+//! heading. Phrases that lie inside a chosen one are left out, and so are addresses, code, courtesies and
+//! the automatic parts of a mail. Integer scores; ties go to the earlier phrase.
 
 use std::collections::HashMap;
 
-use super::text::words::{Fast, Token};
+use super::extract::tokens;
+use super::text::words::{Fast, Token, fold};
 use super::text::{Kind, Role, Text};
 
 /// Longest phrase, in words.
 const WORDS_MAX: usize = 3;
 /// Sentences looked at; beyond this a text repeats itself.
 const SENTENCES_MAX: usize = 4000;
+
+/// Weight of phrases that are seen to name something, and of the rest.
+const NAMED: u64 = 5;
+const UNNAMED: u64 = 3;
 
 /// A phrase and where it first stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +34,7 @@ pub struct Phrase {
     pub end: usize,
     score: u64,
     count: u32,
+    named: bool,
 }
 
 /// The best `most` phrases of the given sentences.
@@ -39,10 +47,13 @@ pub fn key_phrases(text: &Text<'_>, sentences: &[usize], most: usize) -> Vec<Phr
         if !speaks(text, sentence) {
             continue;
         }
-        for_each_run(text, sentence, |run| {
+        let addresses = addresses(text, sentence);
+        let shouts = shouts(text, sentence);
+        for_each_run(text, sentence, &addresses, |run, leads| {
             for start in 0..run.len() {
                 for end in start + 1..=(start + WORDS_MAX).min(run.len()) {
-                    note(text, sentence, &run[start..end], &mut found, &mut phrases);
+                    let named = names_a_thing(text, sentence, run, start, leads, shouts);
+                    note(text, sentence, &run[start..end], named, &mut found, &mut phrases);
                 }
             }
         });
@@ -56,11 +67,79 @@ pub fn key_phrases(text: &Text<'_>, sentences: &[usize], most: usize) -> Vec<Phr
     choose(phrases, most)
 }
 
+/// Good phrases from which on the doubtful ones, said once and not seen to name anything, stay out.
+const ENOUGH: usize = 2;
+
 fn speaks(text: &Text<'_>, sentence: usize) -> bool {
     let block = text.block_of(sentence);
-    !matches!(block.kind, Kind::Code | Kind::Signature | Kind::Quote)
+    !matches!(block.kind, Kind::Code | Kind::Signature | Kind::Quote | Kind::Link | Kind::Columns)
+        && (block.kind != Kind::Header || is_subject(text, sentence))
         && !matches!(block.role, Role::Tool | Role::System)
         && super::rank::quality::courtesy(text, sentence).is_none()
+}
+
+/// Of the lines that head a mail only the subject says what it is about.
+fn is_subject(text: &Text<'_>, sentence: usize) -> bool {
+    let place = &text.sentences[sentence];
+    let before = &text.parts[place.part].text[..place.start];
+    let line = before.rsplit('\n').next().unwrap_or(before);
+    let label = fold(line.trim().trim_end_matches(':').trim());
+    matches!(label.as_str(), "subject" | "asunto" | "betreff" | "objet" | "oggetto" | "assunto")
+}
+
+/// Byte ranges of the addresses in a sentence.
+fn addresses(text: &Text<'_>, sentence: usize) -> Vec<(usize, usize)> {
+    let said = text.sentence(sentence);
+    let mut found = Vec::new();
+    if said.contains("://") {
+        found.extend(tokens::urls(text, sentence));
+    }
+    if said.contains('@') {
+        found.extend(tokens::emails(text, sentence));
+    }
+    found.into_iter().map(|mention| (mention.start, mention.end)).collect()
+}
+
+/// Whether capitals say nothing here.
+fn shouts(text: &Text<'_>, sentence: usize) -> bool {
+    !text.sentence(sentence).chars().any(char::is_lowercase)
+}
+
+/// Whether what stands around a phrase says that it names something rather than does something.
+fn names_a_thing(
+    text: &Text<'_>,
+    sentence: usize,
+    run: &[Token],
+    start: usize,
+    leads: Option<&str>,
+    shouts: bool,
+) -> bool {
+    /// Words that stand before names of things.
+    const BEFORE: &str = " whether the a an this that these those our your my their his her its of for with in on at from by about into no all each per and or \
+vs between el la los las un una unos unas este esta estos estas ese esa nuestro nuestra su sus mi tu de del al con en para por sobre entre sin y e o der \
+die das den dem des ein eine einen einem einer kein keine mit von vom zum zur fur im am ins und oder uber le les l du des au aux ce cette ces notre votre \
+leur son sa ses d et ou pour avec dans sur il lo gli una di della dello dei degli delle o os as do da dos das um uma ";
+    /// Words that stand before what a question asks about.
+    const ASKING: &str = " is are was were do does did can could should will would has have how what which when whether ";
+    let heading = matches!(text.block_of(sentence).kind, Kind::Heading(_) | Kind::Header);
+    let asks = text.sentence(sentence).ends_with('?');
+    let capital = |token: &Token| {
+        let mut word = text.token_text(sentence, token).chars();
+        word.next().is_some_and(char::is_uppercase) && token_opens(text, sentence) != token.start
+    };
+    let after = match start {
+        0 => leads.is_some_and(|word| {
+            let stands_in = |words: &str| words.split_whitespace().any(|one| one == word);
+            stands_in(BEFORE) || (asks && stands_in(ASKING))
+        }),
+        _ => false,
+    };
+    heading || after || (!shouts && capital(&run[start]))
+}
+
+/// First byte of a sentence's first word.
+fn token_opens(text: &Text<'_>, sentence: usize) -> u32 {
+    text.tokens_of(sentence).first().map_or(0, |token| token.start)
 }
 
 fn term_weights(text: &Text<'_>, sentences: &[usize]) -> Vec<u64> {
@@ -86,14 +165,25 @@ fn term_weights(text: &Text<'_>, sentences: &[usize]) -> Vec<u64> {
     weights
 }
 
-/// Neighbouring content words, broken by stop words, punctuation and bare numbers.
-fn for_each_run(text: &Text<'_>, sentence: usize, mut each: impl FnMut(&[Token])) {
+/// Neighbouring content words with the word before them, broken by stop words, punctuation, bare
+/// numbers and addresses.
+fn for_each_run<'t>(
+    text: &'t Text<'_>,
+    sentence: usize,
+    addresses: &[(usize, usize)],
+    mut each: impl FnMut(&[Token], Option<&'t str>),
+) {
     let tokens = text.tokens_of(sentence);
     let source = text.parts[text.sentences[sentence].part].text;
+    let counts = |token: &Token| {
+        let address =
+            |&(start, end): &(usize, usize)| (start..end).contains(&(token.start as usize));
+        is_content(text, sentence, token) && !addresses.iter().any(address)
+    };
     let mut from = 0;
     for at in 0..=tokens.len() {
         let broken = at == tokens.len()
-            || !is_content(text, sentence, &tokens[at])
+            || !counts(&tokens[at])
             || (at > from
                 && source[tokens[at - 1].end as usize..tokens[at].start as usize]
                     .trim_matches(['-', '_', '/', '.', '#', '@'])
@@ -101,13 +191,10 @@ fn for_each_run(text: &Text<'_>, sentence: usize, mut each: impl FnMut(&[Token])
                 && !joined(&source[tokens[at - 1].end as usize..tokens[at].start as usize]));
         if broken {
             if at > from {
-                each(&tokens[from..at]);
+                let before = from.checked_sub(1).map(|before| text.folded(&tokens[before]));
+                each(&tokens[from..at], before);
             }
-            from = if at < tokens.len() && is_content(text, sentence, &tokens[at]) {
-                at
-            } else {
-                at + 1
-            };
+            from = if at < tokens.len() && counts(&tokens[at]) { at } else { at + 1 };
         }
     }
 }
@@ -127,16 +214,20 @@ fn note(
     text: &Text<'_>,
     sentence: usize,
     run: &[Token],
+    named: bool,
     found: &mut HashMap<Vec<u32>, usize, Fast>,
     phrases: &mut Vec<Phrase>,
 ) {
     let terms: Vec<u32> = run.iter().filter_map(|token| text.term(token)).collect();
     match found.get(&terms) {
-        Some(&index) => phrases[index].count += 1,
+        Some(&index) => {
+            phrases[index].count += 1;
+            phrases[index].named |= named;
+        }
         None => {
             found.insert(terms.clone(), phrases.len());
             let (start, end) = (run[0].start as usize, run[run.len() - 1].end as usize);
-            phrases.push(Phrase { terms, sentence, start, end, score: 0, count: 1 });
+            phrases.push(Phrase { terms, sentence, start, end, score: 0, count: 1, named });
         }
     }
 }
@@ -152,7 +243,8 @@ fn worth(phrase: &Phrase, weights: &[u64]) -> u64 {
         _ if count == 1 => 14,
         _ => 14 + 12 * count,
     };
-    mean * recurring
+    let sure = if phrase.named { NAMED } else { UNNAMED };
+    mean * recurring * sure
 }
 
 fn choose(phrases: Vec<Phrase>, most: usize) -> Vec<Phrase> {
@@ -165,7 +257,8 @@ fn choose(phrases: Vec<Phrase>, most: usize) -> Vec<Phrase> {
             let shared = phrase.terms.iter().filter(|term| other.terms.contains(term)).count();
             shared * 2 >= phrase.terms.len().min(other.terms.len())
         });
-        if !overlaps {
+        let doubtful = !phrase.named && phrase.count == 1 && chosen.len() >= ENOUGH;
+        if !overlaps && !doubtful {
             chosen.push(phrase);
         }
     }

@@ -4,7 +4,7 @@
 //! word that starts so. An index from word to positions makes a look-up cost what it finds, so packs may
 //! list hundreds of cues. The cues of the usual roles of a sentence are here; a pack adds its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::text::stopwords;
 use super::super::text::words::{fold, for_each_token};
@@ -25,8 +25,11 @@ impl<'t, 'a> Index<'t, 'a> {
     /// Indexes the text.
     pub fn new(text: &'t Text<'a>) -> Self {
         let mut by_word: Vec<Vec<u32>> = vec![Vec::new(); text.vocabulary.words().len()];
+        let addresses = addresses(text);
         for (position, token) in text.tokens.iter().enumerate() {
-            by_word[token.word as usize].push(position as u32);
+            if !addresses.contains(&position) {
+                by_word[token.word as usize].push(position as u32);
+            }
         }
         let mut positions: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
         for (word, mut found) in text.vocabulary.words().iter().zip(by_word) {
@@ -98,6 +101,31 @@ impl<'t, 'a> Index<'t, 'a> {
         found.dedup();
         found
     }
+}
+
+/// Tokens of web addresses and of the domains of mail addresses: they say nothing about the text.
+fn addresses(text: &Text<'_>) -> BTreeSet<usize> {
+    let mut found = BTreeSet::new();
+    for (index, sentence) in text.sentences.iter().enumerate() {
+        let said = text.sentence(index);
+        if !said.contains("://") && !said.contains('@') {
+            continue;
+        }
+        let source = text.parts[sentence.part].text;
+        let domain = |mention: &Mention| {
+            let at = source[mention.start..mention.end].find('@').unwrap_or(0);
+            (mention.start + at, mention.end)
+        };
+        let urls = super::tokens::urls(text, index);
+        let mails = super::tokens::emails(text, index);
+        let ranges: Vec<(usize, usize)> =
+            urls.iter().map(|url| (url.start, url.end)).chain(mails.iter().map(domain)).collect();
+        found.extend(sentence.tokens.clone().filter(|&at| {
+            let start = text.tokens[at].start as usize;
+            ranges.iter().any(|range| (range.0..range.1).contains(&start))
+        }));
+    }
+    found
 }
 
 /// What a sentence does.
@@ -183,11 +211,31 @@ pub fn cues_of(purpose: Purpose) -> &'static [&'static str] {
             "pendiente",
             "acordate",
             "mandame",
+            "te mando",
+            "te envio",
             "completar",
             "pagar",
             "llamar",
             "se encarga de",
             "quedo en",
+            "bitte",
+            "mussen",
+            "musst",
+            "sollte",
+            "sollten",
+            "vergiss nicht",
+            "kannst du",
+            "konnen sie",
+            "konntest du",
+            "veuillez",
+            "merci de",
+            "il faut",
+            "peux tu",
+            "pouvez vous",
+            "pourriez vous",
+            "n'oublie pas",
+            "n'oubliez pas",
+            "faut que",
         ],
         Purpose::Question => &[],
         Purpose::Decision => &[
@@ -213,6 +261,14 @@ pub fn cues_of(purpose: Purpose) -> &'static [&'static str] {
             "elegimos",
             "usaremos",
             "vamos con",
+            "beschlossen",
+            "entschieden",
+            "vereinbart",
+            "wir nehmen",
+            "on part sur",
+            "decide",
+            "avons decide",
+            "convenu",
         ],
         Purpose::Goal => &[
             "goal",
@@ -240,6 +296,15 @@ pub fn cues_of(purpose: Purpose) -> &'static [&'static str] {
             "busco",
             "la meta",
             "hoy quiero",
+            "ich mochte",
+            "wir mochten",
+            "ziel",
+            "das ziel",
+            "je veux",
+            "je voudrais",
+            "j'aimerais",
+            "nous voulons",
+            "objectif",
         ],
         Purpose::Result => &[
             "done",
@@ -283,6 +348,15 @@ pub fn cues_of(purpose: Purpose) -> &'static [&'static str] {
             "se creo",
             "quedo",
             "ya esta",
+            "erledigt",
+            "fertig",
+            "abgeschlossen",
+            "behoben",
+            "termine",
+            "terminee",
+            "corrige",
+            "resolu",
+            "mis en ligne",
         ],
         Purpose::Problem => &[
             "error",
@@ -312,12 +386,24 @@ pub fn cues_of(purpose: Purpose) -> &'static [&'static str] {
             "bloquead*",
             "retras*",
             "excepcion",
-            "falta",
             "roto",
             "no funciona",
             "demora*",
             "incidente",
             "caida",
+            "fehler",
+            "problem",
+            "probleme",
+            "ausfall",
+            "storung",
+            "risiko",
+            "warnung",
+            "erreur",
+            "erreurs",
+            "panne",
+            "risque",
+            "risques",
+            "retard",
         ],
         Purpose::Pending => &[
             "todo",
@@ -354,8 +440,29 @@ pub fn cues_of(purpose: Purpose) -> &'static [&'static str] {
             "tenemos que",
             "todavia no",
             "aun no",
+            "offen",
+            "noch nicht",
+            "nachster schritt",
+            "nachste schritte",
+            "ubermorgen",
+            "reste a",
+            "pas encore",
+            "prochaine etape",
+            "prochaines etapes",
+            "demain",
         ],
-        Purpose::Figure => &["percent", "million", "billion", "por ciento", "millones", "%"],
+        Purpose::Figure => &[
+            "percent",
+            "million",
+            "billion",
+            "por ciento",
+            "millones",
+            "prozent",
+            "milliarden",
+            "millionen",
+            "pour cent",
+            "milliards",
+        ],
         Purpose::Speech => &[
             "said",
             "says",
@@ -369,6 +476,13 @@ pub fn cues_of(purpose: Purpose) -> &'static [&'static str] {
             "declaro",
             "aseguro",
             "explico",
+            "sagte",
+            "erklarte",
+            "laut",
+            "selon",
+            "a declare",
+            "a dit",
+            "affirme",
         ],
         Purpose::Doubt => &[
             "unclear",
@@ -391,6 +505,13 @@ pub fn cues_of(purpose: Purpose) -> &'static [&'static str] {
             "podria",
             "incierto",
             "incertidumbre",
+            "unklar",
+            "vielleicht",
+            "moglicherweise",
+            "unsicher",
+            "peut etre",
+            "incertain",
+            "a confirmer",
         ],
     }
 }
@@ -420,6 +541,7 @@ pub fn with_purpose(index: &Index<'_, '_>, purpose: Purpose, more: &[String]) ->
                 | Kind::Code
                 | Kind::Signature
                 | Kind::Quote
+                | Kind::Link
         )
     });
     found.retain(|&at| text.tokens_of(at).len() > 1);

@@ -1,4 +1,4 @@
-//! Dates, times of day and durations, English and Spanish.
+//! Dates, times of day and durations: English and Spanish, and what German and French mails say.
 //!
 //! Absolute dates are read as written (ISO, `3 de marzo de 2026`, `March 3rd, 2026`, `03/04/2026`). A
 //! date without its year, a weekday, `tomorrow` or `en 3 días` needs an anchor: the date of the mail or
@@ -40,6 +40,60 @@ const WEEKDAYS: [(&str, &str, &str); 7] = [
     ("friday", "fri", "viernes"),
     ("saturday", "sat", "sabado"),
     ("sunday", "sun", "domingo"),
+];
+
+/// Names of months that are not spelled as in English or Spanish.
+const MORE_MONTHS: [(&str, u32); 40] = [
+    ("januar", 1),
+    ("janner", 1),
+    ("janvier", 1),
+    ("janeiro", 1),
+    ("gennaio", 1),
+    ("februar", 2),
+    ("fevrier", 2),
+    ("fevereiro", 2),
+    ("febbraio", 2),
+    ("marz", 3),
+    ("mars", 3),
+    ("avril", 4),
+    ("aprile", 4),
+    ("mai", 5),
+    ("maio", 5),
+    ("maggio", 5),
+    ("juni", 6),
+    ("juin", 6),
+    ("junho", 6),
+    ("giugno", 6),
+    ("juli", 7),
+    ("juillet", 7),
+    ("julho", 7),
+    ("luglio", 7),
+    ("aout", 8),
+    ("setembro", 9),
+    ("septembre", 9),
+    ("settembre", 9),
+    ("oktober", 10),
+    ("okt", 10),
+    ("octobre", 10),
+    ("outubro", 10),
+    ("ottobre", 10),
+    ("novembre", 11),
+    ("novembro", 11),
+    ("dezember", 12),
+    ("dez", 12),
+    ("decembre", 12),
+    ("dezembro", 12),
+    ("dicembre", 12),
+];
+/// Weekdays from Monday, German and French.
+const MORE_WEEKDAYS: [[&str; 2]; 7] = [
+    ["montag", "lundi"],
+    ["dienstag", "mardi"],
+    ["mittwoch", "mercredi"],
+    ["donnerstag", "jeudi"],
+    ["freitag", "vendredi"],
+    ["samstag", "samedi"],
+    ["sonntag", "dimanche"],
 ];
 
 /// A time of day.
@@ -91,11 +145,20 @@ pub fn parse_anchor(value: &str) -> Option<NaiveDate> {
 
 /// Every date and time of the text, in reading order.
 pub fn find(text: &Text<'_>, anchor: Option<NaiveDate>) -> Vec<When> {
+    find_from(text, anchor, |_| None)
+}
+
+/// As [`find`], where a part may have a day of its own to count from.
+pub fn find_from(
+    text: &Text<'_>,
+    anchor: Option<NaiveDate>,
+    of_part: impl Fn(usize) -> Option<NaiveDate>,
+) -> Vec<When> {
     let own = match anchor {
         Some(_) => None,
-        None => own_anchor(&scan(text, None, None)),
+        None => own_anchor(&scan(text, |_| None, None)),
     };
-    scan(text, anchor, own)
+    scan(text, |part| of_part(part).or(anchor), own)
 }
 
 /// The first full date of a text whose full dates are all of one year: dates without their year are
@@ -106,10 +169,15 @@ fn own_anchor(found: &[When]) -> Option<NaiveDate> {
     dates.all(|date| date.year() == first.year()).then_some(first)
 }
 
-fn scan(text: &Text<'_>, anchor: Option<NaiveDate>, own: Option<NaiveDate>) -> Vec<When> {
+fn scan(
+    text: &Text<'_>,
+    anchor_of: impl Fn(usize) -> Option<NaiveDate>,
+    own: Option<NaiveDate>,
+) -> Vec<When> {
     let mut found = Vec::new();
     for sentence in 0..text.sentences.len() {
         let first = found.len();
+        let anchor = anchor_of(text.sentences[sentence].part);
         Scanner { text, sentence, anchor, own, tokens: text.tokens_of(sentence) }.scan(&mut found);
         join_clocks(text, sentence, first, &mut found);
     }
@@ -146,7 +214,7 @@ impl Scanner<'_, '_> {
         let word = self.word(at);
         let digits = word.trim_end_matches(|c: char| !c.is_ascii_digit());
         let suffix = &word[digits.len()..];
-        matches!(suffix, "" | "st" | "nd" | "rd" | "th" | "º" | "°")
+        matches!(suffix, "" | "st" | "nd" | "rd" | "th" | "er" | "º" | "°")
             .then(|| digits.parse().ok())
             .flatten()
     }
@@ -235,9 +303,9 @@ impl Scanner<'_, '_> {
 
     /// `el 12/03`, `jueves 12/03`: only a word in front makes two numbers a date.
     fn slashed_without_year(&self, at: usize) -> Option<(u32, u32, Option<i32>, usize)> {
-        const LEADING: [&str; 13] = [
+        const LEADING: [&str; 19] = [
             "el", "al", "del", "dia", "hasta", "desde", "vence", "cierre", "cierra", "on", "by",
-            "until", "date",
+            "until", "date", "am", "bis", "vom", "le", "au", "avant",
         ];
         let before = self.word(at.checked_sub(1)?);
         if !LEADING.contains(&before) && weekday(before).is_none() {
@@ -299,8 +367,19 @@ impl Scanner<'_, '_> {
         let after = |days: u64| anchor.checked_add_days(Days::new(days));
         let before = if at > 0 { self.word(at - 1) } else { "" };
         let (date, next) = match self.word(at) {
-            "today" | "hoy" | "tonight" => (after(0), at + 1),
-            "tomorrow" => (after(1), at + 1),
+            "today" | "hoy" | "tonight" | "heute" | "aujourd'hui" => (after(0), at + 1),
+            "tomorrow" | "demain" => (after(1), at + 1),
+            "ubermorgen" => (after(2), at + 1),
+            "morgen"
+                if self.text.language == Language::German
+                    && !matches!(before, "guten" | "am" | "jeden") =>
+            {
+                (after(1), at + 1)
+            }
+            "gestern" => (anchor.checked_sub_days(Days::new(1)), at + 1),
+            "hier" if self.text.language == Language::French => {
+                (anchor.checked_sub_days(Days::new(1)), at + 1)
+            }
             "pasado" if self.word(at + 1) == "manana" => (after(2), at + 2),
             "manana" if !matches!(before, "la" | "esta" | "cada" | "una" | "media" | "las") => {
                 (after(1), at + 1)
@@ -332,8 +411,8 @@ impl Scanner<'_, '_> {
             SMALL.iter().position(|words| words.contains(&word)).map(|index| index as u32 + 1);
         let count = u64::from(self.number(at).or(spelled).filter(|&count| count <= 400)?);
         let unit = match self.word(at + 1) {
-            "day" | "days" | "dia" | "dias" => 1,
-            "week" | "weeks" | "semana" | "semanas" => 7,
+            "day" | "days" | "dia" | "dias" | "tagen" | "jours" => 1,
+            "week" | "weeks" | "semana" | "semanas" | "wochen" | "semaines" => 7,
             _ => return None,
         };
         Some((after(count * unit), at + 2))
@@ -344,7 +423,10 @@ impl Scanner<'_, '_> {
         let day = weekday(self.word(at))?;
         let before = if at > 0 { self.word(at - 1) } else { "" };
         let after = self.word(at + 1);
-        let habitual = matches!(before, "every" | "each" | "los" | "cada" | "todos");
+        let habitual = matches!(
+            before,
+            "every" | "each" | "los" | "cada" | "todos" | "jeden" | "chaque" | "tous" | "les"
+        );
         let dated = self.number(at + 1).is_some_and(|day| day <= 31) || month(after).is_some();
         if habitual || dated {
             return None;
@@ -468,8 +550,9 @@ pub fn is_calendar_word(word: &str) -> bool {
 fn month(word: &str) -> Option<u32> {
     let index = MONTHS.iter().position(|&(long, short, largo, corto)| {
         [long, short, largo, corto].contains(&word) || (word == "set" && corto == "sep")
-    })?;
-    Some(index as u32 + 1)
+    });
+    let more = || MORE_MONTHS.iter().find(|(name, _)| *name == word).map(|(_, month)| *month);
+    index.map(|index| index as u32 + 1).or_else(more)
 }
 
 /// The weekday a word names.
@@ -478,7 +561,9 @@ pub fn weekday(word: &str) -> Option<Weekday> {
         [long, short, largo].contains(&word)
             || (short == "thu" && word == "thurs")
             || (short == "tue" && word == "tues")
-    })?;
+    });
+    let more = || MORE_WEEKDAYS.iter().position(|names| names.contains(&word));
+    let index = index.or_else(more)?;
     Weekday::try_from(index as u8).ok()
 }
 
@@ -576,6 +661,7 @@ fn half_day(rest: &str) -> (Option<bool>, usize) {
         ("a. m.", Some(false)),
         ("pm", Some(true)),
         ("am", Some(false)),
+        ("uhr", None),
         ("hrs", None),
         ("hs", None),
         ("h", None),
@@ -606,6 +692,8 @@ fn range_end(rest: &str) -> Option<(usize, &str)> {
         " hasta las ",
         " until ",
         " y las ",
+        " bis ",
+        " à ",
     ] {
         if let Some(tail) = rest.strip_prefix(joint) {
             return Some((joint.len(), tail));
@@ -620,8 +708,9 @@ pub fn duration(text: &Text<'_>, sentence: usize) -> Option<(u32, Mention)> {
     (0..tokens.len()).find_map(|at| {
         let unit = text.folded(tokens.get(at + 1)?);
         let scale = match unit {
-            "min" | "mins" | "minute" | "minutes" | "minuto" | "minutos" => 1,
-            "hour" | "hours" | "hora" | "horas" | "hr" | "hrs" => 60,
+            "min" | "mins" | "minute" | "minutes" | "minuto" | "minutos" | "minuten" => 1,
+            "hour" | "hours" | "hora" | "horas" | "hr" | "hrs" | "stunde" | "stunden" | "heure"
+            | "heures" => 60,
             _ => return None,
         };
         let word = text.folded(&tokens[at]);

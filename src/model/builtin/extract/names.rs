@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use super::super::text::language::Language;
 use super::super::text::words::{Token, fold};
 use super::super::text::{Kind, Text};
 use super::Mention;
@@ -13,10 +14,11 @@ use super::Mention;
 /// Longest name, in words.
 const WORDS_MAX: usize = 5;
 
-const ORGANIZATION: &str = " inc ltd llc corp corporation gmbh s.a s.l plc company group holdings labs lab bank banco university universidad \
+const ORGANIZATION: &str = " inc ltd llc corp corporation gmbh ag ug kg sas sarl s.a s.l plc company group holdings labs lab bank banco university universidad \
 institute instituto ministry ministerio department foundation fundacion association asociacion council agency agencia college school hospital \
 technologies systems solutions consulting studio studios partners ventures capital club team committee comision commission party partido court ";
-const HONORIFIC: &str = " mr mrs ms dr dra sr sra srta prof don dona lic ing ";
+const HONORIFIC: &str =
+    " mr mrs ms dr dra sr sra srta prof don dona lic ing herr herrn frau mme monsieur madame ";
 const CONNECTIVE: &str = " de del la las los y of the and van von da do dos di & ";
 /// Words that open no name, capital or not: `En Kuantix` is Kuantix.
 const LEADING: &str = " en in at from with para con desde por for on by as if when since to hola hi hello dear thanks gracias ";
@@ -151,7 +153,9 @@ fn in_sentence(text: &Text<'_>, sentence: usize, mut each: impl FnMut(Mention, N
         let alone = end - first == 1;
         let text_of = text.token_text(sentence, &tokens[first]);
         let acronym = text_of.len() > 1 && text_of.chars().filter(|c| c.is_uppercase()).count() > 1;
-        let plausible = !alone || honorific || acronym || !(opens && first == at);
+        // German writes every noun with a capital: one alone says nothing.
+        let noun = text.language == Language::German && !honorific && !acronym;
+        let plausible = !alone || honorific || acronym || !(noun || (opens && first == at));
         if plausible && end - first <= WORDS_MAX && text_of.chars().count() > 1 {
             each(
                 Mention {
@@ -168,6 +172,9 @@ fn in_sentence(text: &Text<'_>, sentence: usize, mut each: impl FnMut(Mention, N
 
 /// Text in capitals or in Title Case throughout says nothing by its capitals.
 fn shouts(text: &Text<'_>, sentence: usize, tokens: &[Token]) -> bool {
+    if is_all_capitals(text, sentence, tokens) {
+        return true;
+    }
     let content = tokens.iter().filter(|token| text.term(token).is_some());
     let (mut high, mut low) = (0_usize, 0_usize);
     for token in content {
@@ -176,6 +183,15 @@ fn shouts(text: &Text<'_>, sentence: usize, tokens: &[Token]) -> bool {
         low += first.is_some_and(char::is_lowercase) as usize;
     }
     high > 5 && low * 4 < high
+}
+
+/// Three words or more, and not one small letter.
+fn is_all_capitals(text: &Text<'_>, sentence: usize, tokens: &[Token]) -> bool {
+    let words = tokens.iter().map(|token| text.token_text(sentence, token));
+    let words = words.filter(|word| word.chars().any(char::is_alphabetic));
+    words.clone().count() >= 3
+        && words.clone().all(|word| !word.chars().any(char::is_lowercase))
+        && words.clone().all(|word| word.chars().any(char::is_uppercase))
 }
 
 /// `ACTION REQUIRED` is no name; `IBM UK` and `UNESCO` are.

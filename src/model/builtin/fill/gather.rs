@@ -2,34 +2,68 @@
 //! of a list.
 //!
 //! JSON that stands where text is expected is laid out as `label: value` lines (a list of messages as
-//! turns), so that the rules for text apply to it. A part that is a source byte for byte keeps its
-//! number, and only such parts can be quoted as evidence.
+//! turns), so that the rules for text apply to it; markup is taken off (see [`super::super::markup`]). A
+//! part that is a source, byte for byte or as a view of it, keeps its number, and only such parts can be
+//! quoted as evidence.
 
 use serde_json::{Map, Value};
 
 use super::super::super::{ModelCall, SourceText};
+use super::super::markup::View;
 use super::hints::{Hints, ItemsHint};
 
 /// Deepest JSON laid out as lines.
 const DEPTH_MAX: usize = 16;
 /// Members of an item that head it.
 const HEADLINES: [&str; 2] = ["title", "topic"];
+/// Members that are text by themselves: their name is no part of what they say.
+const TEXTS: [&str; 14] = [
+    "text",
+    "content",
+    "body",
+    "body_text",
+    "message",
+    "summary",
+    "summary_text",
+    "description",
+    "snippet",
+    "abstract",
+    "excerpt",
+    "title",
+    "headline",
+    "topic",
+];
+/// Members that say who speaks.
+const SPEAKERS: [&str; 3] = ["role", "speaker", "author"];
 /// Most bytes of one laid-out value.
 const LAID_OUT_BYTES_MAX: usize = 8 << 20;
 
 /// A part of the text before it is analysed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Gathered {
-    /// The source it is byte for byte.
+    /// The source it is.
     pub source: Option<usize>,
-    /// The text.
+    /// The text, without markup.
     pub text: String,
+    /// Where the text stands in what it was made from, when markup was taken off.
+    pub view: Option<View>,
     /// The item it is, by index into the input list.
     pub item: Option<usize>,
 }
 
 /// The parts of a call, in reading order.
 pub fn gather(call: &ModelCall<'_>, hints: &Hints) -> Vec<Gathered> {
+    let mut parts = as_given(call, hints);
+    for part in &mut parts {
+        if let Some(mut view) = View::of(&part.text) {
+            part.text = std::mem::take(&mut view.text);
+            part.view = Some(view);
+        }
+    }
+    parts
+}
+
+fn as_given(call: &ModelCall<'_>, hints: &Hints) -> Vec<Gathered> {
     if let Some(parts) = hints.items.as_ref().and_then(|items| item_parts(call, items)) {
         return parts;
     }
@@ -39,16 +73,16 @@ pub fn gather(call: &ModelCall<'_>, hints: &Hints) -> Vec<Gathered> {
         let text = call.inputs.get(name).map(lay_out).unwrap_or_default();
         if !text.trim().is_empty() && !holds(&text) {
             let text = if is_line(&text) { format!("Subject: {}", text.trim()) } else { text };
-            parts.push(Gathered { source: None, text, item: None });
+            parts.push(Gathered { text, ..Gathered::default() });
         }
     }
     if call.sources.is_empty() {
         if parts.is_empty() {
-            parts.extend(call.inputs.values().map(|value| Gathered {
-                source: None,
-                text: lay_out(value),
-                item: None,
-            }));
+            parts.extend(
+                call.inputs
+                    .values()
+                    .map(|value| Gathered { text: lay_out(value), ..Gathered::default() }),
+            );
         }
         return parts;
     }
@@ -58,6 +92,12 @@ pub fn gather(call: &ModelCall<'_>, hints: &Hints) -> Vec<Gathered> {
             .enumerate()
             .map(|(index, source)| from_source(index, source, call.inputs)),
     );
+    for name in &hints.more {
+        let text = call.inputs.get(name).map(lay_out).unwrap_or_default();
+        if !text.trim().is_empty() && !holds(&text) {
+            parts.push(Gathered { text, ..Gathered::default() });
+        }
+    }
     parts
 }
 
@@ -67,11 +107,11 @@ fn from_source(index: usize, source: &SourceText, inputs: &Map<String, Value>) -
     if let Some(value) =
         inputs.get(&source.id).filter(|value| value.is_object() || value.is_array())
     {
-        return Gathered { source: None, text: lay_out(value), item: None };
+        return Gathered { text: lay_out(value), ..Gathered::default() };
     }
     match parse_json(&source.text) {
-        Some(value) => Gathered { source: None, text: lay_out(&value), item: None },
-        None => Gathered { source: Some(index), text: source.text.clone(), item: None },
+        Some(value) => Gathered { text: lay_out(&value), ..Gathered::default() },
+        None => Gathered { source: Some(index), text: source.text.clone(), ..Gathered::default() },
     }
 }
 
@@ -92,11 +132,12 @@ fn parse_json(text: &str) -> Option<Value> {
 pub fn items_of(inputs: &Map<String, Value>, hint: &ItemsHint) -> Option<Vec<Value>> {
     let value = inputs.get(&hint.input)?;
     let parsed = value.as_str().and_then(parse_json);
-    let list = match parsed.as_ref().unwrap_or(value) {
+    let mut list = match parsed.as_ref().unwrap_or(value) {
         Value::Array(list) => list.clone(),
         Value::Object(map) => map.values().find_map(Value::as_array)?.clone(),
         _ => return None,
     };
+    list.retain(|item| !item.is_null());
     (!list.is_empty() && list.iter().all(|item| item.is_object() || item.is_string()))
         .then_some(list)
 }
@@ -107,7 +148,8 @@ fn item_parts(call: &ModelCall<'_>, hint: &ItemsHint) -> Option<Vec<Gathered>> {
         let text = item_text(item, hint);
         let id = hint.id.iter().find_map(|name| item.get(name)).and_then(Value::as_str);
         let is_source = |source: &SourceText| Some(source.id.as_str()) == id && source.text == text;
-        Gathered { source: call.sources.iter().position(is_source), text, item: Some(index) }
+        let source = call.sources.iter().position(is_source);
+        Gathered { source, text, item: Some(index), view: None }
     });
     Some(parts.collect())
 }
@@ -127,7 +169,19 @@ fn item_text(item: &Value, hint: &ItemsHint) -> String {
             }
         })
         .collect();
-    if named.is_empty() { lay_out(item) } else { named.join("\n") }
+    if !named.is_empty() {
+        return named.join("\n");
+    }
+    // Ids, days and the like say nothing about what an empty item is about.
+    let said = map.iter().filter(|(name, value)| {
+        !is_id(name) && (TEXTS.contains(&name.as_str()) || value.is_array() || value.is_object())
+    });
+    lay_out(&Value::Object(said.map(|(name, value)| (name.clone(), value.clone())).collect()))
+}
+
+/// A member that only names its object.
+fn is_id(name: &str) -> bool {
+    name == "id" || name.ends_with("_id") || name.ends_with("_ids") || name.ends_with("Id")
 }
 
 /// A JSON value as lines of text.
@@ -147,11 +201,27 @@ fn write(value: &Value, label: &str, depth: usize, out: &mut String) {
     if depth > DEPTH_MAX || out.len() > LAID_OUT_BYTES_MAX {
         return;
     }
+    let has_text =
+        value.as_object().is_some_and(|map| TEXTS.iter().any(|name| map.contains_key(*name)));
     match value {
         Value::Null => {}
+        Value::Object(map) if is_silent(map) => {}
         Value::Object(map) => match turn(map) {
             Some(line) => push_line(&line, "", out),
-            None => map.iter().for_each(|(name, member)| write(member, name, depth + 1, out)),
+            None => map.iter().for_each(|(name, member)| match member {
+                // Beside a text, who and which it is would read as more of it.
+                _ if has_text && (is_id(name) || SPEAKERS.contains(&name.as_str())) => {}
+                // Prose with its label before it would read as a field.
+                Value::String(text) if TEXTS.contains(&name.as_str()) => {
+                    let title = HEADLINES.contains(&name.as_str()) && !text.trim().is_empty();
+                    match title && map.len() > 1 && is_line(text) {
+                        true => push_line(text.trim(), "# ", out),
+                        false if text.trim().is_empty() => {}
+                        false => push_line(text, "", out),
+                    }
+                }
+                _ => write(member, name, depth + 1, out),
+            }),
         },
         Value::Array(list)
             if list.iter().all(|element| !element.is_object() && !element.is_array())
@@ -174,6 +244,14 @@ fn write(value: &Value, label: &str, depth: usize, out: &mut String) {
         _ if label.is_empty() => push_line(&scalar(value), "", out),
         _ => push_line(&format!("{label}: {}", scalar(value)), "", out),
     }
+}
+
+/// A chat message that says nothing.
+fn is_silent(map: &Map<String, Value>) -> bool {
+    map.keys().any(|name| SPEAKERS.contains(&name.as_str()))
+        && ["text", "content", "message"]
+            .iter()
+            .any(|name| map.get(*name).is_some_and(Value::is_null))
 }
 
 /// A chat message as a turn.

@@ -178,6 +178,7 @@ fn rule(name: &str, numeric: bool) -> Option<Rule> {
                 over: Over { purpose: Some(purpose), ..Over::default() },
                 bytes: 240,
                 who: None,
+                bare: false,
             }
         }
     })

@@ -30,6 +30,9 @@ pub struct Hints {
     /// Inputs whose text stands before the sources (a mail's subject); read when no source holds it.
     #[serde(default)]
     pub text: Vec<String>,
+    /// Inputs whose text stands behind the sources (notes for a text that is asked for).
+    #[serde(default)]
+    pub more: Vec<String>,
     /// The list the call is about, when it is about a list.
     #[serde(default)]
     pub items: Option<ItemsHint>,
@@ -180,6 +183,9 @@ pub struct Over {
     /// The best sentences.
     #[serde(default)]
     pub best: bool,
+    /// The first sentence of running text: what a conversation opens with.
+    #[serde(default)]
+    pub opening: bool,
     /// Whatever an input list gives.
     #[serde(default)]
     pub input: Option<String>,
@@ -244,6 +250,13 @@ pub enum Rule {
     First {
         /// The rules.
         of: Vec<Rule>,
+    },
+    /// Another rule, but only where the text says one of these: a poem has no job title.
+    Said {
+        /// The cues.
+        cues: Vec<String>,
+        /// The rule.
+        of: Box<Rule>,
     },
     /// What follows a label: `Company: Acme`.
     Label {
@@ -311,6 +324,9 @@ pub enum Rule {
         /// Only of this speaker.
         #[serde(default)]
         who: Option<Who>,
+        /// Without the time stamp and the level of a log line.
+        #[serde(default)]
+        bare: bool,
     },
     /// A date or time.
     When {
@@ -326,7 +342,7 @@ pub enum Rule {
         #[serde(default)]
         without: Vec<String>,
     },
-    /// The day a member of the last item that has one names.
+    /// The day a member of the last item that has one names, else the day its text begins with.
     LastDay {
         /// Members, the first usable one wins.
         names: Vec<String>,
@@ -382,6 +398,9 @@ pub enum Rule {
         /// An input that lists further values (a string list), matched by their own words.
         #[serde(default)]
         input: Option<String>,
+        /// The value said last wins: items in the order of time.
+        #[serde(default)]
+        latest: bool,
     },
     /// Yes or no, by cues.
     YesNo {
@@ -460,6 +479,9 @@ pub enum Rule {
         /// Most bytes.
         #[serde(default = "medium_text")]
         bytes: usize,
+        /// Without the time stamp and the level of a log line.
+        #[serde(default)]
+        bare: bool,
     },
     /// The ids of the sources or items the element at hand comes from.
     Ids,
@@ -612,6 +634,7 @@ impl Rule {
             | Rule::Copy { .. }
             | Rule::Found { .. } => true,
             Rule::First { of } => of.iter().any(Rule::depends),
+            Rule::Said { of, .. } => of.depends(),
             _ => false,
         }
     }

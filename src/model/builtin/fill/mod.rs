@@ -112,6 +112,10 @@ pub(crate) fn dependent(
         }
         Rule::Copy { field } => member(field).cloned().unwrap_or_default(),
         Rule::Found { field } => Filled::Value(json!(member(field).is_some_and(says_something))),
+        Rule::Said { cues, of } => match scene.saying(cues, focus).is_empty() {
+            true => Filled::Nothing,
+            false => dependent(scene, of, members, focus),
+        },
         Rule::First { of } => {
             let found = of.iter().map(|rule| {
                 if rule.depends() {

@@ -94,7 +94,7 @@ fn article(
     let line = &scene.text.parts[part].text[start..end];
     let (id, title) = read_line(line);
     let given = members.get("title").and_then(Value::as_str);
-    let title = given.unwrap_or(title);
+    let title = given.unwrap_or_else(|| headline(scene, first, title));
     let from = if given.is_some() {
         (start, end)
     } else {
@@ -131,6 +131,17 @@ fn read_line(line: &str) -> (Option<i64>, &str) {
     match (number, fields.next()) {
         (Some(number), Some(title)) => (Some(number), title.trim_matches(['*', '_', ' '])),
         _ => (None, first.trim_matches(['*', ' '])),
+    }
+}
+
+/// The headline of an entry that goes on after it.
+fn headline<'l>(scene: &Scene<'_, '_>, first: usize, title: &'l str) -> &'l str {
+    let opening = scene.text.sentence(first).trim_end_matches('.');
+    match title.find(opening) {
+        Some(0) if opening.len() + 1 < title.len() && opening.contains(' ') => {
+            &title[..opening.len()]
+        }
+        _ => title,
     }
 }
 

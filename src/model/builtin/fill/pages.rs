@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
+use super::super::markup;
 use super::super::rank::select::Quoted;
+use super::super::text::Kind;
 use super::super::text::language::Language;
 use super::super::text::words::fold;
 use super::filled::Filled;
@@ -70,9 +72,14 @@ pub fn page(scene: &Scene<'_, '_>, topic: &str, outline: &str) -> Filled {
     let mut page = Quoted::plain(front_matter(&title, &lead.text, &tags));
     page.push_plain(&format!("# {}\n\n", escape_text(&capitalize(&title))));
     push_escaped(&mut page, &lead);
+    let is_wanted = scene.input(outline, &focus).is_some();
     for (heading, sentences) in headings(scene, outline, &focus) {
         let section = Focus { sentences, ..Focus::default() };
         let body = scene.summary(&section, 4, 900);
+        // A text of one stretch says the same as the lead.
+        if body.text == lead.text && !is_wanted {
+            continue;
+        }
         page.push_plain(&format!("\n\n## {}\n\n", escape_text(&heading)));
         push_escaped(&mut page, &body);
         let ids = cited(scene, &section);
@@ -103,7 +110,7 @@ fn cited(scene: &Scene<'_, '_>, section: &Focus) -> Vec<String> {
 
 fn headings(scene: &Scene<'_, '_>, outline: &str, focus: &Focus) -> Vec<(String, Vec<usize>)> {
     let wanted: Vec<String> = match scene.input(outline, focus) {
-        Some(Value::Array(list)) => list.iter().map(plain).collect(),
+        Some(Value::Array(list)) => list.iter().map(plain).map(markup::plain).collect(),
         Some(Value::String(text)) => text
             .lines()
             .map(|line| line.trim().trim_matches(['-', '*', '#', ' ']).to_string())
@@ -121,10 +128,28 @@ fn headings(scene: &Scene<'_, '_>, outline: &str, focus: &Focus) -> Vec<(String,
             .filter(|word| word.len() > 3)
             .map(|word| format!("{word}*"))
             .collect();
-        let said = scene.saying(&words, focus);
+        let said = with_sections(scene, scene.saying(&words, focus));
         (!said.is_empty()).then(|| (heading.clone(), said))
     };
     wanted.iter().filter_map(about).take(SECTIONS_MAX).collect()
+}
+
+/// A heading that is said stands for the text under it.
+fn with_sections(scene: &Scene<'_, '_>, said: Vec<usize>) -> Vec<usize> {
+    let heads = |at: &usize| matches!(scene.text.block_of(*at).kind, Kind::Heading(_));
+    let under: Vec<(usize, usize)> = said
+        .iter()
+        .filter(|at| heads(at))
+        .map(|&at| (scene.text.block_of(at).part, scene.text.block_of(at).section))
+        .collect();
+    if under.is_empty() {
+        return said;
+    }
+    let inside = |at: &usize| {
+        let block = scene.text.block_of(*at);
+        under.contains(&(block.part, block.section))
+    };
+    (0..scene.text.sentences.len()).filter(inside).collect()
 }
 
 fn heading_of(scene: &Scene<'_, '_>, sentences: &[usize]) -> String {

@@ -5,6 +5,7 @@
 
 use serde_json::{Value, json};
 
+use super::super::text::language::Language;
 use super::filled::Filled;
 use super::hints::Style;
 use super::pages::text_of;
@@ -18,6 +19,16 @@ const VIEWS: [(&str, &str, &[&str]); 6] = [
     ("Primary sources and data", "independent", &["papers", "official"]),
     ("Experience of those who use it", "independent", &["forum", "github"]),
     ("The case against", "contrarian", &["papers", "blog"]),
+];
+
+/// The same views, said in Spanish.
+const VIEWS_ES: [&str; 6] = [
+    "Panorama técnico",
+    "Práctica actual y alternativas",
+    "Costos, riesgos y límites",
+    "Fuentes primarias y datos",
+    "Experiencia de quienes lo usan",
+    "Los argumentos en contra",
 ];
 
 /// The perspectives, as many as the input `max_perspectives` allows.
@@ -48,8 +59,10 @@ pub fn perspectives(scene: &Scene<'_, '_>) -> Filled {
         4 => &[0, 2, 3, 5],
         _ => &[0, 1, 2, 3, 5, 4],
     };
+    let spanish = scene.text.language == Language::Spanish;
     let make = |(at, &view): (usize, &usize)| {
         let (title, track, platforms) = VIEWS[view];
+        let title = if spanish { VIEWS_ES[view] } else { title };
         let title = subject
             .as_ref()
             .map_or(title.to_string(), |subject| format!("{subject}: {}", title.to_lowercase()));

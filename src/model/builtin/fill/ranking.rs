@@ -75,7 +75,10 @@ fn row(at: usize, candidate: &Candidate) -> Value {
         ("apply", Some(day)) => format!("Apply before {day}"),
         ("apply", None) => "Find out the deadline".to_string(),
         ("watch", _) => "Read it in full and decide".to_string(),
-        _ => "None".to_string(),
+        _ => {
+            return json!({"id": candidate.id, "rank": at + 1, "score": candidate.score, "route": route, "reasons": candidate.reasons,
+           "deadline": candidate.deadline.map(|day| day.to_string()), "next_step": null});
+        }
     };
     json!({"id": candidate.id, "rank": at + 1, "score": candidate.score, "route": route, "reasons": candidate.reasons,
            "deadline": candidate.deadline.map(|day| day.to_string()), "next_step": step})

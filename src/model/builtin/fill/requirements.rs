@@ -17,7 +17,18 @@ use super::scene::{Focus, Scene};
 /// Most requirements read.
 const REQUIREMENTS_MAX: usize = 15;
 
-const HEADINGS: [&str; 18] = [
+/// What the law asks for is no skill.
+const FORMAL: [&str; 8] = [
+    "visa",
+    "visas",
+    "right to work",
+    "work authorization",
+    "work permit",
+    "permiso de trabajo",
+    "arbeitserlaubnis",
+    "permis de travail",
+];
+const HEADINGS: [&str; 26] = [
     "requirement*",
     "qualification*",
     "must have",
@@ -36,8 +47,16 @@ const HEADINGS: [&str; 18] = [
     "excluyente*",
     "about you",
     "lo que necesitas",
+    "was du mitbringst",
+    "was sie mitbringen",
+    "ihr profil",
+    "dein profil",
+    "anforderungen",
+    "profil recherche",
+    "votre profil",
+    "competences",
 ];
-const ASKS: [&str; 16] = [
+const ASKS: [&str; 22] = [
     "experience",
     "years of",
     "required",
@@ -54,9 +73,15 @@ const ASKS: [&str; 16] = [
     "titulo",
     "indispensable",
     "manejo de",
+    "erfahrung",
+    "kenntnisse",
+    "berufserfahrung",
+    "ans d'experience",
+    "annees d'experience",
+    "maitrise",
 ];
 const GENERIC: &str = " experience years year strong good excellent knowledge skills ability required must plus solid proven working understanding \
-experiencia anos ano conocimientos conocimiento dominio manejo nivel buen buena fuerte capacidad minimo least ideally preferred desirable deseable ";
+experiencia anos ano conocimientos conocimiento dominio manejo nivel buen buena fuerte capacidad minimo least ideally preferred desirable deseable erfahrung kenntnisse jahre mit gute ans d'experience annees maitrise exige avec courant ";
 
 /// One of several would do.
 const ALTERNATIVES: [&str; 5] = ["or", "similar", "equivalent", "o", "equivalente"];
@@ -143,11 +168,11 @@ fn find(scene: &Scene<'_, '_>, focus: &Focus, known: &BTreeSet<String>) -> Vec<R
     let mut sentences: Vec<usize> = listed.collect();
     if sentences.is_empty() {
         sentences = scene.saying(&cues(&ASKS), focus);
-        let formal = scene.saying(&cues(&["visa", "right to work", "permiso de trabajo"]), focus);
-        sentences.retain(|at| !formal.contains(at));
         sentences
             .retain(|&at| !matches!(scene.text.block_of(at).kind, Kind::Heading(_) | Kind::Header));
     }
+    let formal = scene.saying(&cues(&FORMAL), focus);
+    sentences.retain(|at| !formal.contains(at));
     sentences.truncate(REQUIREMENTS_MAX);
     sentences
         .into_iter()

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::super::extract::names;
 use super::super::extract::tokens;
 use super::super::extract::{Mention, dates};
+use super::super::markup;
 use super::super::phrases::key_phrases;
 use super::super::rank::select::{Quoted, shorten};
 use super::super::text::blocks::Role;
@@ -38,6 +39,10 @@ impl Scene<'_, '_> {
                 .map(|rule| self.eval(rule, focus))
                 .find(|found| !found.is_empty())
                 .unwrap_or_default(),
+            Rule::Said { cues, of } => match self.saying(cues, focus).is_empty() {
+                true => Filled::Nothing,
+                false => self.eval(of, focus),
+            },
             Rule::Label { labels, bytes } => self.label(labels, *bytes, focus),
             Rule::After { cues, until, words, begins, keep } => {
                 self.after(cues, until, *words, *begins, *keep, focus)
@@ -52,10 +57,13 @@ impl Scene<'_, '_> {
                     found.into_iter().map(|at| Filled::quoted(self.quote(at, *bytes))).collect(),
                 )
             }
-            Rule::Sentence { over, bytes, who } => self
+            Rule::Sentence { over, bytes, who, bare } => self
                 .best_of(self.select(over, focus, *who), 1)
                 .first()
-                .map_or(Filled::Nothing, |&at| Filled::quoted(self.quote(at, *bytes))),
+                .map_or(Filled::Nothing, |&at| {
+                    let skipped = if *bare { lines::entry_head(self.text.sentence(at)) } else { 0 };
+                    Filled::quoted(self.quote_from(at, skipped, *bytes))
+                }),
             Rule::When { part, cues, only, without } => {
                 self.when(*part, cues, *only, without, focus)
             }
@@ -66,7 +74,10 @@ impl Scene<'_, '_> {
                     .rev()
                     .flat_map(|item| names.iter().filter_map(|name| item.members.get(name)));
                 let day = days.filter_map(Value::as_str).find_map(dates::parse_anchor);
-                day.map_or(Filled::Nothing, |day| Filled::text(day.to_string()))
+                match day {
+                    Some(day) => Filled::text(day.to_string()),
+                    None => self.last_dated_item(),
+                }
             }
             Rule::Duration => {
                 let found = focus.sentences.iter().find_map(|&at| dates::duration(self.text, at));
@@ -84,12 +95,18 @@ impl Scene<'_, '_> {
                 let found = focus.sentences.iter().find_map(|&at| names::country(self.text, at));
                 found.map_or(Filled::Nothing, |(name, _)| Filled::text(name))
             }
-            Rule::Enum { values, fallback, input } => {
-                self.choose(values, fallback, input.as_deref(), focus)
+            Rule::Enum { values, fallback, input, latest } => {
+                self.choose(values, fallback, input.as_deref(), *latest, focus)
             }
             Rule::YesNo { yes, no, purpose, fallback, yes_value, no_value } => {
-                let says_no = !self.saying(no, focus).is_empty();
-                let says_yes = !self.saying(yes, focus).is_empty()
+                let said: Vec<bool> = yes
+                    .iter()
+                    .flat_map(|cue| self.mentions(cue, focus))
+                    .map(|mention| self.is_denied(mention))
+                    .collect();
+                let says_no = !self.saying(no, focus).is_empty()
+                    || (!said.is_empty() && said.iter().all(|denied| *denied));
+                let says_yes = said.contains(&false)
                     || purpose.is_some_and(|purpose| self.has_purpose(purpose, focus));
                 Filled::Value(
                     if says_no {
@@ -110,7 +127,7 @@ impl Scene<'_, '_> {
                 objects::objects(self, over, *most, fields, focus)
             }
             Rule::Object { fields } => objects::object(self, fields, focus),
-            Rule::This { bytes } => self.this(*bytes, focus),
+            Rule::This { bytes, bare } => self.this(*bytes, *bare, focus),
             Rule::Ids => objects::ids(self, focus),
             Rule::Ordinal { prefix, digits } => {
                 Filled::text(format!("{prefix}{:0width$}", focus.ordinal + 1, width = *digits))
@@ -132,11 +149,48 @@ impl Scene<'_, '_> {
         }
     }
 
+    /// Whether the words before a mention deny it: `we cannot sponsor visas`.
+    fn is_denied(&self, mention: Mention) -> bool {
+        const NEAR: usize = 5;
+        const DENIALS: [&str; 20] = [
+            "not", "no", "cannot", "can't", "don't", "won't", "unable", "never", "without",
+            "neither", "nor", "sin", "tampoco", "nicht", "kein", "keine", "keinen", "ohne", "ne",
+            "sans",
+        ];
+        let tokens = self.text.tokens_of(mention.sentence);
+        let at = tokens.partition_point(|token| (token.start as usize) < mention.start);
+        let before = &tokens[at.saturating_sub(NEAR)..at];
+        before.iter().any(|token| DENIALS.contains(&self.text.folded(token)))
+    }
+
+    /// The day the last item that begins with one begins with.
+    fn last_dated_item(&self) -> Filled {
+        let opens = |item: &super::scene::Item| {
+            let &first = item.sentences.first()?;
+            let place = &self.text.sentences[first];
+            self.whens().iter().copied().find(|when| {
+                when.mention.sentence == first
+                    && when.date.is_some()
+                    && !when.relative
+                    && when.mention.start <= place.start + 2
+            })
+        };
+        let when = self.items.iter().rev().find_map(opens);
+        when.map_or(Filled::Nothing, |when| self.dated(when.iso_date(), when.mention))
+    }
+
+    /// A sentence from some byte of it on, shortened.
+    fn quote_from(&self, sentence: usize, skipped: usize, bytes: usize) -> Quoted {
+        let place = &self.text.sentences[sentence];
+        Quoted::range(self.text, place.part, place.start + skipped, place.end, bytes)
+    }
+
     fn given(&self, names: &[String], focus: &Focus) -> Filled {
-        let mut found = names
-            .iter()
-            .filter_map(|name| self.input(name, focus))
-            .map(|value| Filled::Value(value.clone()));
+        let mut found =
+            names.iter().filter_map(|name| self.input(name, focus)).map(|value| match value {
+                Value::String(text) => Filled::Value(json!(markup::plain(text.clone()))),
+                other => Filled::Value(other.clone()),
+            });
         found.find(|value| !value.is_empty()).unwrap_or_default()
     }
 
@@ -151,6 +205,8 @@ impl Scene<'_, '_> {
                 "asunto".to_string(),
                 "title".to_string(),
                 "título".to_string(),
+                "betreff".to_string(),
+                "objet".to_string(),
             ],
             bytes,
             focus,
@@ -260,6 +316,13 @@ impl Scene<'_, '_> {
                     .filter(|rank| best.as_ref().is_none_or(|(other, _)| rank < other))
                 {
                     let value = line[found.value.clone()].trim_end_matches(['*', '_', ' ']);
+                    // What stands after the first sentence is no part of the value.
+                    let at = start + found.value.start;
+                    let end = self
+                        .sentence_at(part, at)
+                        .map(|sentence| self.text.sentences[sentence].end)
+                        .filter(|end| (at + 1..at + value.len()).contains(end));
+                    let value = end.map_or(value, |end| value[..end - at].trim_end_matches('.'));
                     best = Some((
                         rank,
                         Quoted::range(
@@ -290,12 +353,26 @@ impl Scene<'_, '_> {
             let said = self.quote_mention(range, 200).text;
             if said.chars().next().is_some_and(|first| begins.allows(first)) {
                 if keep {
-                    range.start = mention.start;
+                    range.start = self.with_number(mention);
                 }
                 return Filled::quoted(self.quote_mention(range, 200));
             }
         }
         Filled::Nothing
+    }
+
+    /// The start of a mention, or of the number right before it: `12 rue des Lilas`.
+    fn with_number(&self, mention: Mention) -> usize {
+        let tokens = self.text.tokens_of(mention.sentence);
+        let at = tokens.partition_point(|token| (token.start as usize) < mention.start);
+        let Some(before) = at.checked_sub(1).map(|before| tokens[before]) else {
+            return mention.start;
+        };
+        let numbered = self.text.folded(&before).bytes().all(|byte| byte.is_ascii_digit());
+        match numbered && before.end as usize + 1 == mention.start {
+            true => before.start as usize,
+            false => mention.start,
+        }
     }
 
     fn words_after(&self, mention: Mention, until: &[String], words: usize) -> Option<Mention> {
@@ -304,7 +381,7 @@ impl Scene<'_, '_> {
         let tokens = self.text.tokens_of(mention.sentence);
         let first = tokens.iter().position(|token| token.start as usize >= mention.end)?;
         if !source[mention.end..tokens[first].start as usize]
-            .trim_matches([' ', '"', '“', '*', ':', '.'])
+            .trim_matches([' ', '"', '“', '*', ':', '.', ')'])
             .is_empty()
         {
             return None;
@@ -417,7 +494,7 @@ impl Scene<'_, '_> {
     fn is_said(&self, sentence: usize) -> bool {
         !matches!(
             self.text.block_of(sentence).kind,
-            Kind::Header | Kind::Columns | Kind::Quote | Kind::Signature | Kind::Code
+            Kind::Header | Kind::Columns | Kind::Quote | Kind::Signature | Kind::Code | Kind::Link
         )
     }
 
@@ -466,6 +543,7 @@ impl Scene<'_, '_> {
         values: &BTreeMap<String, Vec<String>>,
         fallback: &Value,
         input: Option<&str>,
+        latest: bool,
         focus: &Focus,
     ) -> Filled {
         let listed = input
@@ -485,11 +563,14 @@ impl Scene<'_, '_> {
             .filter(|(value, _)| known(value))
             .chain(own.iter().map(|(value, cues)| (value, cues)));
         for (value, cues) in all {
-            let weight: usize = cues
-                .iter()
-                .flat_map(|cue| self.mentions(cue, focus))
-                .map(|mention| self.weight_of(mention.sentence))
-                .sum();
+            let said = cues.iter().flat_map(|cue| self.mentions(cue, focus));
+            if latest {
+                let last = said.map(|mention| mention.sentence + 1).max().unwrap_or(0);
+                let known = scores.entry(value).or_default();
+                *known = last.max(*known);
+                continue;
+            }
+            let weight: usize = said.map(|mention| self.weight_of(mention.sentence)).sum();
             *scores.entry(value).or_default() += weight;
         }
         let best = scores
@@ -505,7 +586,7 @@ impl Scene<'_, '_> {
     fn weight_of(&self, sentence: usize) -> usize {
         match self.text.block_of(sentence).kind {
             Kind::Heading(_) | Kind::Header => 4,
-            Kind::Signature | Kind::Quote | Kind::Columns => 0,
+            Kind::Signature | Kind::Quote | Kind::Columns | Kind::Link => 0,
             _ if sentence < 3 => 3,
             _ => 1,
         }
@@ -517,7 +598,7 @@ impl Scene<'_, '_> {
             .fold(base, |sum, points| sum.saturating_add(points.points))
     }
 
-    fn this(&self, bytes: usize, focus: &Focus) -> Filled {
+    fn this(&self, bytes: usize, bare: bool, focus: &Focus) -> Filled {
         let mut quoted = Quoted::default();
         for &at in &focus.sentences {
             let room = bytes.saturating_sub(quoted.text.len());
@@ -527,7 +608,8 @@ impl Scene<'_, '_> {
             if !quoted.text.is_empty() {
                 quoted.push_plain(" ");
             }
-            quoted.push(&self.quote(at, room.max(20)));
+            let skipped = if bare { lines::entry_head(self.text.sentence(at)) } else { 0 };
+            quoted.push(&self.quote_from(at, skipped, room.max(20)));
         }
         Filled::quoted(quoted)
     }
@@ -569,7 +651,7 @@ fn strip_reply_marks(subject: &str) -> &str {
     while let Some((mark, rest)) = subject.split_once(':') {
         if !matches!(
             fold(mark.trim()).as_str(),
-            "re" | "fw" | "fwd" | "rv" | "aw" | "enc" | "reenviado"
+            "re" | "fw" | "fwd" | "rv" | "aw" | "wg" | "tr" | "enc" | "reenviado"
         ) {
             break;
         }

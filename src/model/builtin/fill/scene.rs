@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::super::extract::Mention;
 use super::super::extract::cues::{Index, Purpose, cues_of, with_purpose};
 use super::super::extract::dates::{self, When};
+use super::super::markup;
 use super::super::rank::select::{Budget, Quoted, compose, pick};
 use super::super::rank::{Matrix, quality, score};
 use super::super::text::blocks::Role;
@@ -17,6 +18,10 @@ use super::hints::{Hints, Over, Who};
 
 /// Most items of a text or an input.
 pub const ITEMS_MAX: usize = 2000;
+/// Members of an item that say when it was written.
+const DAYS: [&str; 4] = ["ts", "date", "day", "timestamp"];
+/// Words of running text from which on a text needs nothing else to be summed up.
+const PROSE_WORDS_MIN: usize = 8;
 
 /// What a rule looks at: sentences, and the item they belong to.
 #[derive(Debug, Clone, Default)]
@@ -38,6 +43,8 @@ pub struct Item {
     pub id: Option<String>,
     /// Its members, when it is an object of an input.
     pub members: Map<String, Value>,
+    /// The part it is, when it is one.
+    pub part: Option<usize>,
     /// Its sentences.
     pub sentences: Vec<usize>,
 }
@@ -116,7 +123,12 @@ impl<'t, 'a> Scene<'t, 'a> {
 
     /// Dates and times, found on first use.
     pub fn whens(&self) -> &[When] {
-        self.whens.get_or_init(|| dates::find(self.text, self.anchor))
+        // `Tomorrow` in a message is the day after it was written, whenever it is read.
+        let written = |part: usize| {
+            let item = self.items.iter().find(|item| item.part == Some(part))?;
+            DAYS.iter().filter_map(|name| item.members.get(*name)).find_map(day_of)
+        };
+        self.whens.get_or_init(|| dates::find_from(self.text, self.anchor, written))
     }
 
     fn find_items(&self, parts: &[Gathered], hints: &Hints) -> Vec<Item> {
@@ -137,17 +149,20 @@ impl<'t, 'a> Scene<'t, 'a> {
                 }
             }
             let make = |(index, value): (usize, Value)| {
-                let members = value.as_object().cloned().unwrap_or_default();
+                let mut members = value.as_object().cloned().unwrap_or_default();
+                members.values_mut().for_each(without_markup);
                 let id = hint.id.iter().find_map(|name| members.get(name)).map(plain);
-                Item { id, members, sentences: self.sentences_of_part(index) }
+                let sentences = self.sentences_of_part(index);
+                Item { id, members, part: Some(index), sentences }
             };
             return items.into_iter().take(ITEMS_MAX).enumerate().map(make).collect();
         }
         if parts.len() > 1 {
             let make = |part: usize| Item {
                 id: Some(self.text.parts[part].id.to_string()),
-                members: Map::new(),
+                part: Some(part),
                 sentences: self.sentences_of_part(part),
+                ..Item::default()
             };
             return (0..parts.len().min(ITEMS_MAX)).map(make).collect();
         }
@@ -156,16 +171,19 @@ impl<'t, 'a> Scene<'t, 'a> {
 
     fn items_in_text(&self) -> Vec<Item> {
         let listed = self.listed_items();
-        if listed.len() > 1 { listed } else { self.items_of_kind(Kind::Paragraph) }
+        let lines = [Kind::Paragraph, Kind::Table];
+        if listed.len() > 1 { listed } else { self.items_of_kinds(&lines) }
     }
 
     fn listed_items(&self) -> Vec<Item> {
-        self.items_of_kind(Kind::Item)
+        self.items_of_kinds(&[Kind::Item])
     }
 
-    fn items_of_kind(&self, kind: Kind) -> Vec<Item> {
+    fn items_of_kinds(&self, kinds: &[Kind]) -> Vec<Item> {
+        let says = |at: usize| !self.text.tokens_of(at).is_empty();
         let blocks = self.text.blocks.iter();
-        let blocks = blocks.filter(|block| block.kind == kind && !block.sentences.is_empty());
+        let blocks =
+            blocks.filter(|block| kinds.contains(&block.kind) && block.sentences.clone().any(says));
         blocks
             .take(ITEMS_MAX)
             .map(|block| Item { sentences: block.sentences.clone().collect(), ..Item::default() })
@@ -189,7 +207,7 @@ impl<'t, 'a> Scene<'t, 'a> {
     pub fn input_text(&self, name: &str, focus: &Focus) -> Option<String> {
         self.input(name, focus)
             .map(plain)
-            .map(|text| text.trim().to_string())
+            .map(|text| markup::plain(text).trim().to_string())
             .filter(|text| !text.is_empty())
     }
 
@@ -217,8 +235,15 @@ impl<'t, 'a> Scene<'t, 'a> {
                 && self.speaks(at, who)
                 && self.text.tokens_of(at).len() >= over.least_words
         });
+        if over.opening {
+            found.retain(|&at| quality::is_prose(self.text.block_of(at).kind));
+            found.truncate(1);
+        }
         if over.best {
             let budget = Budget { sentences: usize::MAX >> 8, bytes: usize::MAX >> 8 };
+            if found.iter().any(|&at| quality::is_prose(self.text.block_of(at).kind)) {
+                found.retain(|&at| quality::is_prose(self.text.block_of(at).kind));
+            }
             found = pick(
                 self.text,
                 &self.matrix,
@@ -267,12 +292,29 @@ impl<'t, 'a> Scene<'t, 'a> {
         let budget =
             Budget { sentences: self.scaled(sentences).max(1), bytes: self.scaled(bytes).max(40) };
         let scores = self.scores_for(budget.sentences);
-        let picked = pick(self.text, &self.matrix, scores, &focus.sentences, budget);
+        let picked = pick(self.text, &self.matrix, scores, &self.prose(focus), budget);
         let quoted = compose(self.text, &picked, budget);
         if quoted.text.chars().any(char::is_alphanumeric) {
             return quoted;
         }
         self.opening(budget.bytes)
+    }
+
+    /// The sentences of running text; all of them where there is no such text.
+    fn prose(&self, focus: &Focus) -> Vec<usize> {
+        let mut found = focus.sentences.clone();
+        found.retain(|&at| quality::is_prose(self.text.block_of(at).kind));
+        let words: usize = found.iter().map(|&at| self.text.tokens_of(at).len()).sum();
+        if words >= PROSE_WORDS_MIN {
+            return found;
+        }
+        // `See below.` sums up nothing: then what is quoted below counts too.
+        let mut quoted = focus.sentences.clone();
+        quoted.retain(|&at| {
+            let kind = self.text.block_of(at).kind;
+            quality::is_prose(kind) || kind == Kind::Quote
+        });
+        if quoted.is_empty() { focus.sentences.clone() } else { quoted }
     }
 
     /// The first bytes of the text: what stands in where no sentence says anything.
@@ -320,12 +362,7 @@ impl<'t, 'a> Scene<'t, 'a> {
 }
 
 fn anchor(text: &Text<'_>, inputs: &Map<String, Value>, hints: &Hints) -> Option<NaiveDate> {
-    let given =
-        hints.anchor.iter().filter_map(|name| reach(inputs, name)).find_map(|value| match value {
-            Value::String(text) => dates::parse_anchor(text),
-            Value::Number(number) => epoch_day(number.as_i64()?),
-            _ => None,
-        });
+    let given = hints.anchor.iter().filter_map(|name| reach(inputs, name)).find_map(day_of);
     given.or_else(|| {
         let headers = text.blocks.iter().filter(|block| block.kind == Kind::Header).take(12);
         headers
@@ -334,6 +371,22 @@ fn anchor(text: &Text<'_>, inputs: &Map<String, Value>, hints: &Hints) -> Option
             })
             .next()
     })
+}
+
+/// What is copied from an item is shown as it is.
+fn without_markup(value: &mut Value) {
+    if let Value::String(text) = value {
+        *text = markup::plain(std::mem::take(text));
+    }
+}
+
+/// The day an input gives.
+fn day_of(value: &Value) -> Option<NaiveDate> {
+    match value {
+        Value::String(text) => dates::parse_anchor(text),
+        Value::Number(number) => epoch_day(number.as_i64()?),
+        _ => None,
+    }
 }
 
 fn epoch_day(value: i64) -> Option<NaiveDate> {

@@ -67,7 +67,7 @@ const ANNOUNCE: [&[&str]; 55] = [
     &["proximo", "paso"],
     &["proximos", "pasos"],
 ];
-const DISCLAIM: [&[&str]; 14] = [
+const DISCLAIM: [&[&str]; 19] = [
     &["for", "example"],
     &["for", "instance"],
     &["see", "also"],
@@ -82,6 +82,11 @@ const DISCLAIM: [&[&str]; 14] = [
     &["confidentiality"],
     &["confidencialidad"],
     &["read", "more"],
+    &["zum", "beispiel"],
+    &["newsletter"],
+    &["par", "exemple"],
+    &["impressum"],
+    &["datenschutz"],
 ];
 /// A sentence that opens with one of these leans on the one before it, which a summary may not have.
 const LEANS: [&str; 33] = [
@@ -89,7 +94,7 @@ const LEANS: [&str; 33] = [
     "however", "also", "yes", "no", "esto", "eso", "este", "esta", "estos", "ello", "ellos",
     "ellas", "pero", "y", "entonces", "ademas", "si", "tambien", "algunos", "otros", "otras",
 ];
-const COURTESY: [&[&str]; 34] = [
+const COURTESY: [&[&str]; 46] = [
     &["hi"],
     &["hello"],
     &["dear"],
@@ -124,6 +129,18 @@ const COURTESY: [&[&str]; 34] = [
     &["un", "abrazo"],
     &["espero", "que", "estes"],
     &["sure"],
+    &["hallo"],
+    &["guten", "tag"],
+    &["guten", "morgen"],
+    &["sehr", "geehrte"],
+    &["liebe", "grusse"],
+    &["viele", "gruße"],
+    &["mit", "freundlichen"],
+    &["bonjour"],
+    &["bonsoir"],
+    &["cordialement"],
+    &["merci"],
+    &["bien", "cordialement"],
 ];
 
 /// Position credit of every sentence, 0..=1: full at the start of a part, fading; a part of many
@@ -153,6 +170,12 @@ pub fn lead(text: &Text<'_>) -> Vec<f64> {
     scores
 }
 
+/// Whether a block says something of its own: what stands around the text is summed up only where
+/// there is nothing else.
+pub fn is_prose(kind: Kind) -> bool {
+    matches!(kind, Kind::Paragraph | Kind::Item)
+}
+
 /// Factor for a sentence, above 0.
 pub fn of(text: &Text<'_>, sentence: usize) -> f64 {
     let block = text.block_of(sentence);
@@ -170,7 +193,7 @@ fn by_kind(kind: Kind) -> f64 {
         Kind::Quote => 0.25,
         Kind::Table => 0.2,
         Kind::Header => 0.12,
-        Kind::Code | Kind::Columns => 0.05,
+        Kind::Code | Kind::Columns | Kind::Link => 0.05,
         Kind::Signature => 0.03,
     }
 }

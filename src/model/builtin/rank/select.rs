@@ -75,7 +75,7 @@ pub struct Quoted {
     pub pieces: Vec<Piece>,
 }
 
-/// One borrowed stretch. White space inside may differ: a line break of the source is a space here.
+/// One borrowed stretch. White space inside may differ: a run of it in the source is one space here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
     /// First byte in the built text.
@@ -96,7 +96,7 @@ impl Quoted {
         Quoted { text: text.into(), pieces: Vec::new() }
     }
 
-    /// A byte range of a part, line breaks as spaces, at most `bytes` long.
+    /// A byte range of a part, white space as single spaces, at most `bytes` long.
     pub fn range(text: &Text<'_>, part: usize, start: usize, end: usize, bytes: usize) -> Self {
         let mut quoted = Quoted::default();
         quoted.push_range(text, part, start, end, bytes);
@@ -131,9 +131,14 @@ impl Quoted {
         let source = &text.parts[part].text[start..end];
         let kept = shorten(source, bytes);
         let output_start = self.text.len();
-        self.text.extend(kept.chars().map(|character| {
-            if matches!(character, '\n' | '\t' | '\r') { ' ' } else { character }
-        }));
+        let mut space = false;
+        for character in kept.chars() {
+            let blank = matches!(character, ' ' | '\n' | '\t' | '\r');
+            if !(blank && space) {
+                self.text.push(if blank { ' ' } else { character });
+            }
+            space = blank;
+        }
         if !kept.is_empty() {
             self.pieces.push(Piece {
                 output_start,

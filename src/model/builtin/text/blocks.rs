@@ -38,6 +38,8 @@ pub enum Kind {
     Header,
     /// A signature or another automatic ending.
     Signature,
+    /// A line that is nothing but an address of the web.
+    Link,
 }
 
 /// Who speaks in a block of a conversation.
@@ -98,10 +100,11 @@ pub fn role_of(label: &str) -> Role {
         return Role::None;
     }
     match fold(label).as_str() {
-        "user" | "usuario" | "human" | "you" | "tu" => Role::User,
-        "assistant" | "asistente" | "ai" | "bot" | "chatgpt" | "gpt" | "claude" | "model" => {
-            Role::Assistant
+        "user" | "usuario" | "human" | "you" | "tu" | "nutzer" | "benutzer" | "utilisateur" => {
+            Role::User
         }
+        "assistant" | "asistente" | "assistent" | "ai" | "bot" | "chatgpt" | "gpt" | "claude"
+        | "model" => Role::Assistant,
         "system" | "sistema" => Role::System,
         "tool" | "function" | "herramienta" => Role::Tool,
         _ => Role::None,
@@ -121,6 +124,7 @@ struct Splitter<'a> {
     in_headers: bool,
     in_quote: bool,
     in_signature: bool,
+    after_closing: bool,
     next: Option<&'a str>,
     after_blank: bool,
 }
@@ -140,6 +144,7 @@ impl<'a> Splitter<'a> {
             in_headers: true,
             in_quote: false,
             in_signature: false,
+            after_closing: false,
             next: None,
             after_blank: true,
         }
@@ -173,6 +178,16 @@ impl<'a> Splitter<'a> {
             return;
         }
         self.in_headers = false;
+        if lines::announces_forward(line) {
+            // What was forwarded is what the mail is about; it begins with headers of its own.
+            (self.in_headers, self.in_quote, self.in_signature) = (true, false, false);
+            return self.single(Kind::Signature, text);
+        }
+        // A name under the closing words of a letter is no sentence of it.
+        if self.after_closing && lines::may_sign(trimmed) {
+            return self.single(Kind::Signature, text);
+        }
+        self.after_closing = lines::closes_letter(trimmed);
         self.in_quote |= lines::announces_quote(line);
         self.in_signature |= matches!(trimmed, "--" | "-- " | "—") || is_device_signature(trimmed);
         if self.in_signature {
@@ -192,12 +207,18 @@ impl<'a> Splitter<'a> {
             let kind = if heads { Kind::Columns } else { Kind::Table };
             return self.single(kind, text);
         }
+        if lines::is_link(trimmed) {
+            return self.single(Kind::Link, text);
+        }
         if let Some(item) = lines::list_item(line) {
             self.close();
             return self.extend(Kind::Item, start + item..text.end);
         }
         if self.open.is_none() && (lines::plain_heading(line) || self.heads_what_follows(line)) {
             return self.heading(6, text);
+        }
+        if lines::is_row(trimmed) {
+            return self.single(Kind::Table, text);
         }
         if let Some(id) = lines::source_label(line) {
             return self.single(Kind::Header, start + id.start..start + id.end);
@@ -220,7 +241,11 @@ impl<'a> Splitter<'a> {
         let joins = self.open.as_ref().is_some_and(|open| {
             let before = &self.source[open.text.clone()];
             let last_line = before.rsplit('\n').next().unwrap_or(before);
+            // Two spaces end a line on purpose, in Markdown and in what `<br>` becomes.
+            let broken = self.source[open.text.end..].starts_with("  ");
             !labelled
+                && !broken
+                && !lines::opens_entry(last_line)
                 && !lines::opens_entry(line)
                 && last_line.len() >= WRAP_BYTES_MIN
                 && !last_line.trim_end().ends_with(':')
@@ -339,6 +364,10 @@ fn is_device_signature(line: &str) -> bool {
         "obtener outlook para",
         "unsubscribe",
         "darse de baja",
+        "von meinem ",
+        "gesendet von mein",
+        "envoye de mon ",
+        "se desinscrire",
     ]
     .iter()
     .any(|start| folded.starts_with(start))

@@ -12,7 +12,7 @@ const LABEL_BYTES_MAX: usize = 48;
 const PLAIN_HEADING_BYTES_MAX: usize = 80;
 
 /// What a letter begins or ends with.
-const COURTESY: [&str; 14] = [
+const COURTESY: [&str; 20] = [
     "hi",
     "hello",
     "dear",
@@ -27,9 +27,15 @@ const COURTESY: [&str; 14] = [
     "atentamente",
     "cheers",
     "kind",
+    "hallo",
+    "danke",
+    "viele gru",
+    "bonjour",
+    "merci",
+    "cordialement",
 ];
 
-const MAIL_HEADERS: [&str; 21] = [
+const MAIL_HEADERS: [&str; 31] = [
     "from",
     "to",
     "cc",
@@ -51,6 +57,16 @@ const MAIL_HEADERS: [&str; 21] = [
     "importancia",
     "adjuntos",
     "content-type",
+    "von",
+    "an",
+    "betreff",
+    "datum",
+    "gesendet",
+    "objet",
+    "envoye",
+    "oggetto",
+    "assunto",
+    "data",
 ];
 
 /// Bytes of indentation at the start of a line.
@@ -222,19 +238,101 @@ pub fn is_mail_header(label: &str) -> bool {
 /// Whether a line announces quoted mail below it.
 pub fn announces_quote(line: &str) -> bool {
     let line = line.trim();
-    let may_open = |first: char| !first.is_ascii() || "-_oOeE".contains(first);
-    if !line.starts_with(may_open) {
+    if !line.starts_with(['-', '_']) && !line.ends_with(':') {
         return false;
     }
     let folded = fold(line);
     let marker = folded.starts_with("-----original message")
         || folded.starts_with("-----mensaje original")
-        || folded.starts_with("---------- forwarded message")
+        || folded.starts_with("-----ursprungliche nachricht")
+        || folded.starts_with("-----message d'origine")
         || folded.starts_with("________________________________");
     let wrote = (folded.starts_with("on ") && folded.ends_with("wrote:"))
         || (folded.starts_with("el ")
-            && (folded.ends_with("escribio:") || folded.ends_with("escribio >:")));
+            && (folded.ends_with("escribio:") || folded.ends_with("escribio >:")))
+        || (folded.starts_with("am ") && folded.contains(" schrieb ") && folded.ends_with(':'))
+        || (folded.starts_with("le ")
+            && (folded.ends_with("a ecrit :") || folded.ends_with("a ecrit:")));
     marker || wrote
+}
+
+/// Whether a line is the closing of a letter: `Kind regards,`.
+pub fn closes_letter(line: &str) -> bool {
+    const CLOSINGS: [&str; 24] = [
+        "regards",
+        "best regards",
+        "kind regards",
+        "warm regards",
+        "best",
+        "best wishes",
+        "many thanks",
+        "thanks",
+        "cheers",
+        "sincerely",
+        "yours sincerely",
+        "saludos",
+        "un saludo",
+        "saludos cordiales",
+        "atentamente",
+        "cordialmente",
+        "un abrazo",
+        "mit freundlichen gru",
+        "viele gru",
+        "liebe gru",
+        "mfg",
+        "cordialement",
+        "bien cordialement",
+        "bien a vous",
+    ];
+    if line.len() > 40 {
+        return false;
+    }
+    let said = fold(line.trim_end_matches([',', '.', '!', ' ']));
+    CLOSINGS.iter().any(|closing| match closing.strip_suffix("gru") {
+        Some(_) => said.starts_with(closing),
+        None => said == *closing,
+    })
+}
+
+/// Whether a line under a closing may be who signs.
+pub fn may_sign(line: &str) -> bool {
+    let words = line.split_whitespace().count();
+    let starts_high = line.chars().next().is_some_and(char::is_uppercase);
+    words <= 4 && starts_high && !line.contains(':') && !line.ends_with(['?', '!', '.'])
+}
+
+/// Whether a line announces a mail that is passed on.
+pub fn announces_forward(line: &str) -> bool {
+    const LINE_BYTES_MAX: usize = 80;
+    let line = line.trim();
+    if line.len() > LINE_BYTES_MAX || !line.starts_with(['-', 'B', 'b', 'A', 'a']) {
+        return false;
+    }
+    let said = fold(line.trim_matches(['-', ' ', ':']));
+    let known = [
+        "forwarded message",
+        "begin forwarded message",
+        "weitergeleitete nachricht",
+        "anfang der weitergeleiteten nachricht",
+        "mensaje reenviado",
+        "mensaje original reenviado",
+        "message transfere",
+        "messaggio inoltrato",
+        "mensagem encaminhada",
+    ];
+    known.contains(&said.as_str())
+}
+
+/// Whether a line is a row of cells rather than a sentence: `Salary | 60k`, `By Ana | 12 May`.
+pub fn is_row(line: &str) -> bool {
+    line.contains(" | ") && !line.ends_with(['.', '!', '?', ':', ';', ','])
+}
+
+/// Whether a line is an address of the web and nothing else.
+pub fn is_link(line: &str) -> bool {
+    let line = line.trim_matches(['<', '>', '(', ')']);
+    (line.starts_with("https://") || line.starts_with("http://"))
+        && !line.contains(char::is_whitespace)
 }
 
 /// Whether an unmarked line alone in its paragraph reads as a heading.
@@ -310,6 +408,36 @@ pub fn stamped_clock(line: &str) -> Option<String> {
     valid.then(|| format!("{hour:0>2}:{minute}"))
 }
 
+/// Bytes of the time stamp and the level a log line begins with.
+pub fn entry_head(line: &str) -> usize {
+    const LEVELS: [&str; 12] = [
+        "TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "FATAL", "CRITICAL", "E",
+        "W", "I",
+    ];
+    let dated = line.len() > 10 && opens_entry(line);
+    let stamp = match dated {
+        true => line
+            .bytes()
+            .take_while(|byte| {
+                byte.is_ascii_digit()
+                    || matches!(
+                        byte,
+                        b':' | b'-' | b'/' | b'.' | b'T' | b'Z' | b' ' | b',' | b'[' | b']' | b'+'
+                    )
+            })
+            .count(),
+        false => 0,
+    };
+    let rest = &line[stamp..];
+    let word = rest.trim_start_matches(['[', ' ']);
+    let named = word.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(word.len());
+    if !LEVELS.contains(&&word[..named]) || named == word.len() {
+        return if stamp < line.len() { stamp } else { 0 };
+    }
+    let after = word[named..].trim_start_matches([']', ':', ' ', '-']);
+    if after.is_empty() { stamp } else { line.len() - after.len() }
+}
+
 /// Whether a line starts a log entry or a stamped message and so continues nothing.
 pub fn opens_entry(line: &str) -> bool {
     let text = line.trim_start();
@@ -351,6 +479,16 @@ mod tests {
     #[test]
     fn quoted_mail_and_plain_headings() {
         assert!(announces_quote("El mar, 3 mar 2026, Ana escribió:"));
+        assert!(announces_quote("Am Mo., 2. März 2026 um 17:40 Uhr schrieb T. Brandt <t@x.de>:"));
+        assert!(closes_letter("Mit freundlichen Grüßen") && closes_letter("Best,"));
+        assert!(!closes_letter("Thanks for the report") && may_sign("Katrin Vogel"));
+        assert!(announces_forward("---------- Forwarded message ---------"));
+        assert!(!announces_forward("A forwarded message arrived."));
+        let bare = |line: &'static str| &line[entry_head(line)..];
+        assert_eq!(bare("2026-02-02T04:11:39Z ERROR embed: refused"), "embed: refused");
+        assert_eq!(bare("03:04:10 INFO loaded 1200 rows"), "loaded 1200 rows");
+        assert_eq!(bare("Loaded 12 rows"), "Loaded 12 rows");
+        assert!(is_link("https://x.org/a?b=1") && !is_link("see https://x.org"));
         assert!(
             plain_heading("REQUIREMENTS")
                 && plain_heading("What we offer:")

@@ -78,10 +78,11 @@ impl<'a> Text<'a> {
     }
 
     fn add_part(&mut self, part: usize, source: &str) {
+        let language = self.language;
         for block in blocks::split(part, source) {
             let index = self.blocks.len();
             let first = self.sentences.len();
-            sentences::split(source, block.text.clone(), |range| {
+            sentences::split_in(language, source, block.text.clone(), |range| {
                 self.add_sentence(part, source, index, range)
             });
             self.blocks.push(Block { sentences: first..self.sentences.len(), ..block });

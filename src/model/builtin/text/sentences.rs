@@ -1,12 +1,14 @@
 //! Sentence boundaries inside a block, as byte ranges.
 //!
 //! Rules, no model: a full stop ends a sentence unless it follows an abbreviation, an initial or an
-//! enumerator, or the next word goes on in lower case. Question and exclamation marks end one before
+//! enumerator, or the next word goes on in lower case; in German, unless it makes a number an ordinal.
+//! Question and exclamation marks end one before
 //! white space; CJK stops always do. Overlong sentences are cut at white space, so that every later
 //! step works on bounded pieces.
 
 use std::ops::Range;
 
+use super::language::Language;
 use super::words::{char_at, fold};
 
 /// Longest sentence; longer runs are cut at white space.
@@ -17,7 +19,18 @@ n° nº num pag pags art arts vol ed eds al dept est jan feb mar apr jun jul aug
 tel ext min max aprox ee uu ej e.g i.e p.ej s.a u.s u.k d.c gen gov rep sen rev hon mt sec secs ref refs cap ";
 
 /// Calls `each` with the trimmed range of every sentence of `text[range]`.
-pub fn split(source: &str, range: Range<usize>, mut each: impl FnMut(Range<usize>)) {
+pub fn split(source: &str, range: Range<usize>, each: impl FnMut(Range<usize>)) {
+    split_in(Language::Undetermined, source, range, each);
+}
+
+/// As [`split`], knowing the language.
+pub fn split_in(
+    language: Language,
+    source: &str,
+    range: Range<usize>,
+    mut each: impl FnMut(Range<usize>),
+) {
+    let ordinals = language == Language::German;
     let mut start = range.start;
     let mut at = range.start;
     let bytes = source.as_bytes();
@@ -29,6 +42,9 @@ pub fn split(source: &str, range: Range<usize>, mut each: impl FnMut(Range<usize
         let (character, width) = char_at(source, at);
         let next = at + width;
         match boundary(source, &range, start, at, character) {
+            Some(_) if ordinals && character == '.' && ends_in_small_number(&source[start..at]) => {
+                at = next;
+            }
             Some(end) => {
                 emit(source, start..end, &mut each);
                 start = end;
@@ -89,6 +105,13 @@ fn closing(source: &str, range: &Range<usize>, from: usize) -> usize {
     from + marks.unwrap_or(rest.len())
 }
 
+/// `am 12. März`, `in der 88. Minute`: a sentence hardly ever ends in so small a number.
+fn ends_in_small_number(before: &str) -> bool {
+    let digits = before.bytes().rev().take_while(u8::is_ascii_digit).count();
+    let word = before[..before.len() - digits].chars().next_back();
+    (1..=2).contains(&digits) && word.is_none_or(char::is_whitespace)
+}
+
 /// `p. 55`, `núm. 3`: a short lower-case word before a number is an abbreviation.
 fn is_short_lower(before: &str) -> bool {
     let word = before.rsplit(char::is_whitespace).next().unwrap_or("");
@@ -140,8 +163,11 @@ fn cut_before(source: &str, from: usize, limit: usize) -> usize {
     while !source.is_char_boundary(limit) {
         limit -= 1;
     }
-    let space = source[from..limit].rfind(char::is_whitespace);
-    space.filter(|&space| space > SENTENCE_BYTES_MAX / 2).map_or(limit, |space| from + space)
+    // A clause is a better piece than so many words.
+    let late = |at: &usize| *at > SENTENCE_BYTES_MAX / 2;
+    let clause = source[from..limit].rfind("; ").map(|at| at + 1).filter(late);
+    let space = clause.or_else(|| source[from..limit].rfind(char::is_whitespace).filter(late));
+    space.map_or(limit, |space| from + space)
 }
 
 #[cfg(test)]
@@ -150,7 +176,8 @@ mod tests {
 
     fn sentences(text: &str) -> Vec<&str> {
         let mut found = Vec::new();
-        split(text, 0..text.len(), |range| found.push(&text[range]));
+        let language = Language::of([text]);
+        split_in(language, text, 0..text.len(), |range| found.push(&text[range]));
         found
     }
 
@@ -176,6 +203,8 @@ mod tests {
             ("2.1. Second thing", 1),
             ("The factor was 2.9. On cold days it fell.", 2),
             ("e.g. Apples are cheap.", 1),
+            ("Das Treffen ist am 12. März und nicht am 10. Mai. Wir sehen uns.", 2),
+            ("Das Haus ist von 1998. Die Tür ist neu und das Dach auch.", 2),
         ];
         for (text, count) in cases {
             assert_eq!(sentences(text).len(), *count, "{text}: {:?}", sentences(text));

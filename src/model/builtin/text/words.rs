@@ -41,6 +41,7 @@ pub struct Vocabulary {
     by_text: HashMap<Box<str>, u32, Fast>,
     by_stem: HashMap<Box<str>, u32, Fast>,
     stemmer: Stemmer,
+    language: Language,
     buffer: String,
 }
 
@@ -60,6 +61,7 @@ impl Vocabulary {
             by_text: HashMap::default(),
             by_stem: HashMap::default(),
             stemmer: Stemmer::create(algorithm),
+            language,
             buffer: String::new(),
         }
     }
@@ -89,7 +91,7 @@ impl Vocabulary {
 
     fn add(&mut self, lower: &str) -> u32 {
         let folded = fold(lower).into_boxed_str();
-        let counts = !stopwords::is_stop_word(&folded)
+        let counts = !stopwords::is_stop_word_in(self.language, &folded)
             && (folded.chars().nth(1).is_some() || is_cjk_word(&folded));
         let term = counts.then(|| {
             let stem = self.stemmer.stem(lower);

@@ -1,0 +1,117 @@
+//! The elements of HTML: which names there are and what each does to the text around it.
+
+/// What an element does to the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Element {
+    /// Nothing: its text runs on.
+    Inline,
+    /// `br`
+    Break,
+    /// Begins and ends a paragraph.
+    Block,
+    /// A heading of a level.
+    Heading(usize),
+    /// A list.
+    List,
+    /// An item of a list.
+    Item,
+    /// A row of a table.
+    Row,
+    /// A cell of a row.
+    Cell,
+    /// Quoted text.
+    Quotation,
+    /// Text whose lines are lines.
+    Preformatted,
+    /// A link.
+    Anchor,
+    /// Never shown.
+    Hidden,
+    /// Shown, but no text: menus and controls.
+    Navigation,
+}
+
+const INLINE: &str = " abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark meter output progress q ruby rt rp s \
+samp small span strike strong sub sup time tt u var wbr img map area picture source track audio video canvas input param embed link meta base \
+col colgroup nobr ";
+const BLOCK: &str = " address article aside body caption center dd details dialog dir div dl dt fieldset figcaption figure footer form header \
+hgroup hr html legend main p section summary table tbody tfoot thead ";
+const HIDDEN: &str =
+    " script style noscript template svg math iframe object applet frameset textarea datalist ";
+const NAVIGATION: &str = " nav menu button select option optgroup ";
+const VOID: &str = " area base col embed img input link meta param source track ";
+/// Names that mean nothing else, so that they need neither attributes nor an end.
+const ALONE: &str = " br hr wbr ";
+const OPEN: &str = " p li td tr th dd dt tbody thead tfoot h1 h2 h3 h4 h5 h6 html body div ";
+
+/// What the element of a lower-case name does.
+pub fn element(name: &str) -> Element {
+    match name {
+        "br" => Element::Break,
+        "title" => Element::Heading(1),
+        "h1" => Element::Heading(1),
+        "h2" => Element::Heading(2),
+        "h3" => Element::Heading(3),
+        "h4" => Element::Heading(4),
+        "h5" => Element::Heading(5),
+        "h6" => Element::Heading(6),
+        "ul" | "ol" => Element::List,
+        "li" => Element::Item,
+        "tr" => Element::Row,
+        "td" | "th" => Element::Cell,
+        "blockquote" => Element::Quotation,
+        "pre" => Element::Preformatted,
+        "a" => Element::Anchor,
+        _ if says(HIDDEN, name) => Element::Hidden,
+        _ if says(NAVIGATION, name) => Element::Navigation,
+        _ if says(INLINE, name) => Element::Inline,
+        _ => Element::Block,
+    }
+}
+
+/// Whether HTML, or a mail program's dialect of it, has the element.
+pub fn is_known(name: &str) -> bool {
+    let office = name.starts_with("o:") || name.starts_with("v:") || name.starts_with("w:");
+    office
+        || name.contains('-')
+        || matches!(name, "head" | "blink" | "marquee")
+        || !matches!(element(name), Element::Block)
+        || says(BLOCK, name)
+}
+
+/// Whether the name alone, without attributes or an end, is a tag.
+pub fn stands_alone(name: &str) -> bool {
+    says(ALONE, name)
+}
+
+/// Whether the element has no end tag.
+pub fn is_void(name: &str) -> bool {
+    says(VOID, name)
+}
+
+/// Whether the end tag is commonly left out.
+pub fn may_stay_open(name: &str) -> bool {
+    says(OPEN, name)
+}
+
+/// Where the last end tag of a name stands.
+pub fn last_closing(source: &str, name: &str) -> Option<usize> {
+    source.rmatch_indices("</").map(|(at, _)| at).find(|at| {
+        let body = &source[at + 2..];
+        body.get(..name.len()).is_some_and(|said| said.eq_ignore_ascii_case(name))
+            && body[name.len()..].trim_start().starts_with('>')
+    })
+}
+
+/// Whether the text closes an element of HTML somewhere.
+pub fn has_closing_tag(text: &str) -> bool {
+    text.match_indices("</").any(|(at, _)| {
+        let body = &text[at + 2..];
+        let named = body.bytes().take_while(u8::is_ascii_alphanumeric).count();
+        body[named..].starts_with('>') && is_known(&body[..named].to_ascii_lowercase())
+    })
+}
+
+fn says(list: &str, name: &str) -> bool {
+    list.split(' ').any(|one| one == name && !name.is_empty())
+}
