@@ -1269,3 +1269,51 @@ fn every_damage_is_told_by_whoever_can_tell_and_mended_by_what_is_named() {
     is_sound(&home);
     makes_nothing_again(&home, &before, &["c", "e"]);
 }
+
+/// Going in pieces leads to where going at once does, and no piece is larger than it may be.
+#[test]
+fn what_goes_in_pieces_is_what_goes_at_once() {
+    use summarizer::service::retention::{Piece, Policy, apply, look};
+
+    let home = lived_in();
+    let settings = "[retention]\nacks_after = \"1 d\"\nanswers_after = \"1 d\"\n[compaction]\n\
+                    archive_after = \"1 d\"\n";
+    std::fs::write(home.path("summarizer.toml"), settings).unwrap();
+    let acks = home.read(ACKS);
+    let config = summarizer::config::Config::load(Some(settings), &BTreeMap::new(), 1).unwrap();
+    let places = summarizer::service::home::Home::new(home.root(), &config);
+    let machine = summarizer::os::Machine::real();
+    let path = places.store();
+    let options = summarizer::log::Options::beside(&path);
+    let disk = std::sync::Arc::clone(&machine.disk);
+    let store = summarizer::log::Store::open(disk, &path, options, [0; 16], &mut |_| {}).unwrap();
+    let options = summarizer::service::daemon::Service::engine_options(&config);
+    let now = summarizer::contract::time::parse_instant("2031-01-01T00:00:00Z").unwrap().at;
+    let mut engine =
+        summarizer::service::engine::Engine::open(store, options, now, &mut |_| {}).unwrap();
+    let head = engine.log().head().0.0;
+    // Frames move as a whole: a piece must be larger than the largest of them.
+    let small = Piece { records: head * 2 / 3, answers: 1, ack_bytes: 10 };
+    let policy = Policy::of(&config).in_pieces(small);
+    let due = look(machine.disk.as_ref(), &places, &engine, policy, now).unwrap();
+    assert!(due.is_cut() && due.leaves_acks(), "{due:?}");
+    let policy = policy.in_pieces(Piece { ack_bytes: u64::MAX, ..small });
+    let (mut records, mut moved) = (0, 0);
+    for round in 0.. {
+        let due = look(machine.disk.as_ref(), &places, &engine, policy, now).unwrap();
+        let told = apply(&machine, &places, &mut engine, &due, "test", now).unwrap();
+        let went = told["frames"]["records"].as_u64().unwrap();
+        records += went;
+        moved += told["acks"]["moved"].as_u64().unwrap();
+        if !due.is_cut() {
+            break;
+        }
+        assert!(round < 100 && went > 0 && went <= small.records, "{told}");
+    }
+    assert!(records > 0 && records <= head, "{records} of {head}");
+    assert_eq!(moved as usize, acks.split(|byte| *byte == b'\n').count() - 1);
+    engine.close().unwrap();
+    home.expect(0, &["log", "verify"]);
+    home.expect(0, &["replay", "--verify"]);
+    home.expect(0, &["drain"]);
+}

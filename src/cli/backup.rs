@@ -391,9 +391,11 @@ impl BackupArgs {
         }
         let dir = self.dir.display();
         context.ui.out(format!(
-            "{} {head} events, {} files, {bytes} bytes in {dir}",
+            "{} {}, {}, {} in {dir}",
             ui::green("copied:"),
-            copied.files.len()
+            ui::count(head.0, "event"),
+            ui::count(copied.files.len(), "file"),
+            ui::count(bytes, "byte"),
         ));
         copied
             .notes

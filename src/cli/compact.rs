@@ -351,7 +351,10 @@ impl Told {
                 ui.out(format!("{path}  {}  to seq {}{note}", taken.snapshot_id, taken.to_seq));
             }
             if self.snapshots.is_empty() && self.failed.is_none() {
-                ui.talk(format!("no snapshot was due in {} events", self.events));
+                ui.talk(format!(
+                    "no snapshot was due in {}",
+                    super::ui::count(self.events, "event")
+                ));
             }
         }
         for warning in &self.warnings {
@@ -390,7 +393,8 @@ fn tell_verdict(context: &Context, run_id: &str, checked: u64, differences: &[Di
             ui.out(format!("{}  {}: {}", red("differs"), difference.file, difference.problem));
         }
         if differences.is_empty() {
-            ui.out(format!("{}  {checked} snapshots of run {run_id}", green("verified")));
+            let checked = super::ui::count(checked, "snapshot");
+            ui.out(format!("{}  {checked} of run {run_id}", green("verified")));
         }
     }
     if differences.is_empty() { Exit::Done } else { Exit::Wrong }

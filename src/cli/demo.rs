@@ -408,7 +408,8 @@ impl Shown {
         }
         let bags = self.digests["bags"].as_array().map(Vec::as_slice).unwrap_or_default();
         if let Some(title) = bags.first().and_then(|bag| bag[1].as_str()) {
-            let what = format!("{} bags with a memo each, such as {title}", bags.len());
+            let what =
+                format!("{} with a memo each, such as {title}", ui::count(bags.len(), "bag"));
             out(format!("  {:<18} {what}", "digests"));
         }
         if self.snapshots > 0 {
@@ -419,9 +420,13 @@ impl Shown {
         let made: usize = self.streams.iter().map(|(_, rows)| rows.len()).sum();
         let verdict = match self.violations {
             0 => ui::green("every hash and reference verified"),
-            count => ui::red(&format!("{count} violations")),
+            count => ui::red(&ui::count(count, "violation")),
         };
-        out(format!("{made} summaries in four streams, {} files, {verdict}", self.files));
+        out(format!(
+            "{} in four streams, {}, {verdict}",
+            ui::count(made, "summary"),
+            ui::count(self.files, "file")
+        ));
         out(String::new());
         out(ui::bold("Try next"));
         let at = path_for_shell(&home.root);

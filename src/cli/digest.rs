@@ -198,12 +198,12 @@ fn show_build(context: &Context, report: &Value) {
         context.ui.out(format!("and {} more", bags.len() - NAMED));
     }
     context.ui.out(format!(
-        "{} bags published with {} memos, {} retired, {} restored, in {} windows",
-        ui::green(&count("published").to_string()),
-        count("memos"),
+        "{} published with {}, {} retired, {} restored, in {}",
+        ui::green(&ui::count(count("published"), "bag")),
+        ui::count(count("memos"), "memo"),
         count("retired"),
         count("restored"),
-        count("windows"),
+        ui::count(count("windows"), "window"),
     ));
 }
 
@@ -228,11 +228,11 @@ fn show_list(context: &Context, answer: &Value) {
 
 fn show_preview(context: &Context, answer: &Value) {
     context.ui.out(format!(
-        "{} in {}: {} of {} summaries match",
+        "{} in {}: {} of {} match",
         ui::bold(text(&answer["selector_id"])),
         text(&answer["window"]["label"]),
         answer["matched"],
-        answer["candidates"],
+        ui::told(&answer["candidates"], "summary"),
     ));
     let rows: Vec<Vec<String>> = answer["bags"]
         .as_array()

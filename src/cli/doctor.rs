@@ -537,9 +537,19 @@ fn look_at_retention(context: &Context, held: &Held, findings: &mut Findings) {
                 ui::count(many("acks", "moved"), "ack"),
                 ui::count(many("frames", "records"), "record"),
             );
+            let in_passing = Policy::in_passing(&held.config);
+            let leaves_acks = retention::look(disk, &held.home, &held.engine, in_passing, now)
+                .is_ok_and(|due| due.leaves_acks());
             match held.config.retention_daily {
-                true => findings.fine("retention", format!("{what}; a service lets it go")),
-                false => findings.add("retention", Verdict::Notice, what, "summarizer retain"),
+                true if !leaves_acks => {
+                    findings.fine("retention", format!("{what}; a service lets it go"));
+                }
+                _ => findings.add("retention", Verdict::Notice, what, "summarizer retain"),
+            }
+            if leaves_acks {
+                findings.hint(
+                    "run/ack.jsonl is too large to be cut by a running service: stop it first",
+                );
             }
         }
         Err(error) => findings.failed("retention", &error, "summarizer retain --dry-run"),

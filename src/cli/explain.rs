@@ -117,11 +117,11 @@ fn upstream(lines: &mut Vec<String>, explained: &Value) {
     section(lines, "upstream");
     for source in list(&explained["sources"]) {
         let mut line = format!(
-            "  {}:{}  {}  {} bytes at {}",
+            "  {}:{}  {}  {} at {}",
             text(&source["file"]),
             source["line"],
             text(&source["id"]),
-            source["len"],
+            ui::told(&source["len"], "byte"),
             source["offset"]
         );
         if let Some(problem) = source["problem"].as_str() {

@@ -124,7 +124,11 @@ fn status_lines(status: &Value) -> Vec<String> {
     let queue = &status["queue"];
     line(
         "queue",
-        format!("{} lines consumed, {} bytes behind", queue["lines"], queue["lag_bytes"]),
+        format!(
+            "{} consumed, {} behind",
+            ui::told(&queue["lines"], "line"),
+            ui::told(&queue["lag_bytes"], "byte")
+        ),
     );
     let requests = &status["requests"];
     line(
@@ -163,11 +167,18 @@ fn status_lines(status: &Value) -> Vec<String> {
     }
     let digests = &status["digests"];
     if let Some(updated) = digests["updated_at"].as_str() {
-        let (bags, memos) = (&digests["bags"], &digests["memos"]);
-        line("digests", format!("{bags} bags with {memos} memos, as of {updated}"));
+        let (bags, memos) =
+            (ui::told(&digests["bags"], "bag"), ui::told(&digests["memos"], "memo"));
+        line("digests", format!("{bags} with {memos}, as of {updated}"));
     }
     if digests["retired"].as_u64().is_some_and(|retired| retired > 0) {
-        line("", format!("{} retired bags wait for `digest gc`", digests["retired"]));
+        line(
+            "",
+            format!(
+                "{} to be removed by `digest gc`",
+                ui::told(&digests["retired"], "retired bag")
+            ),
+        );
     }
     if digests["last_build"]["ok"] == false {
         let (run, record) = (&digests["last_build"]["run_id"], &digests["last_build"]["record"]);
@@ -180,9 +191,9 @@ fn status_lines(status: &Value) -> Vec<String> {
     line(
         "log",
         format!(
-            "{} events, {} bytes, head {}",
-            log["head"],
-            log["bytes"],
+            "{}, {}, head {}",
+            ui::told(&log["head"], "event"),
+            ui::told(&log["bytes"], "byte"),
             &text(&log["hash"])[..12]
         ),
     );

@@ -94,7 +94,7 @@ fn stats(context: &Context) -> Result<Exit, Failure> {
         / stats["raw_bytes"].as_f64().filter(|raw| *raw > 0.0).unwrap_or(1.0);
     context.ui.out(format!("events       {}", stats["head"]));
     context.ui.out(format!("checkpoint   {}", stats["checkpoint"]));
-    context.ui.out(format!("file         {} bytes", stats["file_bytes"]));
+    context.ui.out(format!("file         {}", ui::told(&stats["file_bytes"], "byte")));
     context.ui.out(format!(
         "frames       {} ({:.0} % of their payload)",
         stats["frames"],
@@ -123,10 +123,10 @@ fn verify(context: &Context, anchors: &[String]) -> Result<Exit, Failure> {
         context.ui.json(&report);
     } else if report["ok"] == Value::Bool(true) {
         context.ui.out(format!(
-            "{} {} records and {} bodies; head {} {}",
+            "{} {} and {}; head {} {}",
             ui::green("intact:"),
-            report["records"],
-            report["bodies"],
+            ui::told(&report["records"], "record"),
+            ui::told(&report["bodies"], "body"),
             report["head"],
             report["hash"].as_str().unwrap_or_default()
         ));
@@ -181,8 +181,11 @@ fn archive(
         context.ui.json(&report);
     } else {
         context.ui.out(format!(
-            "{} records in {} segments, {} bytes; the store has {file_bytes} bytes",
-            moved.records, moved.segments, moved.segment_bytes
+            "{} in {}, {}; the store has {}",
+            ui::count(moved.records, "record"),
+            ui::count(moved.segments, "segment"),
+            ui::count(moved.segment_bytes, "byte"),
+            ui::count(file_bytes, "byte"),
         ));
     }
     Ok(Exit::Done)

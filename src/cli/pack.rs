@@ -237,9 +237,10 @@ fn finish_build(context: &Context, dir: &RunDir<'_>, built: &Built) -> Result<Ex
         show(context, &built.findings.sorted());
         match &built.pack {
             Some(Written { summaries, claims, bytes, .. }) => {
-                context
-                    .ui
-                    .out(format!("built  {summaries} summaries, {claims} claims, {bytes} bytes"));
+                let summaries = super::ui::count(*summaries, "summary");
+                let claims = super::ui::count(*claims, "claim");
+                let bytes = super::ui::count(*bytes, "byte");
+                context.ui.out(format!("built  {summaries}, {claims}, {bytes}"));
             }
             None => {
                 context.ui.out(verdict(false, built.findings.errors(), built.findings.warnings()))

@@ -534,21 +534,23 @@ fn show(context: &Context, aside: &Path, found: &Found, recovered: &Recovered, w
         }));
         return;
     }
-    let line = |name: &str, count: u64, what: &str| {
+    let line = |noun: &str, count: u64, what: &str| {
         if count > 0 {
-            context.ui.out(format!("{count:>8} {name}{what}"));
+            let many = ui::count(count, noun);
+            let pad = " ".repeat(8_usize.saturating_sub(count.to_string().len()));
+            context.ui.out(format!("{pad}{many}{what}"));
         }
     };
     let what = found.what().map_or(String::new(), |what| format!(": {what}"));
     context.ui.out(format!("the log was {}{what}", found.word()));
-    line("records", report.records_kept, " kept as they were");
-    line("lines", report.lines, " of the queue taken in again");
-    line("summaries", report.outputs_recognized, " recognized by their acks");
-    line("summaries", report.outputs_adopted, " kept without knowing who asked");
-    line("requests", report.ended, " ended as they had");
-    line("requests", report.open, " open again");
-    line("run logs", recovered.run_logs, " taken in again");
-    line("snapshots", recovered.snapshots, " of runs as they were");
+    line("record", report.records_kept, " kept");
+    line("line", report.lines, " of the queue taken in again");
+    line("summary", report.outputs_recognized, " recognized by an ack");
+    line("summary", report.outputs_adopted, " kept without knowing who asked");
+    line("request", report.ended, " ended as before");
+    line("request", report.open, " open again");
+    line("run log", recovered.run_logs, " taken in again");
+    line("snapshot", recovered.snapshots, " of a run as before");
     if let Some(change) = &report.queue_change {
         context.ui.out(ui::yellow(change));
     }

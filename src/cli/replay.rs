@@ -139,7 +139,7 @@ fn show(context: &Context, replayed: &Replayed, verified: bool) {
         return;
     }
     let at = replayed.last_at.map_or("-".to_owned(), |at| at.to_string());
-    context.ui.out(format!("{} events, the last at {at}", state.applied));
+    context.ui.out(format!("{}, the last at {at}", ui::count(state.applied.0, "event")));
     for (status, count) in by_status.iter().filter(|(_, count)| count.as_u64() != Some(0)) {
         context.ui.out(format!("{count:>10} {status}"));
     }
@@ -223,7 +223,7 @@ impl ExportArgs {
         } else {
             for file in &written {
                 let path = file["path"].as_str().unwrap_or_default();
-                context.ui.out(format!("{path}  {} bytes", file["bytes"]));
+                context.ui.out(format!("{path}  {}", ui::told(&file["bytes"], "byte")));
             }
         }
         Ok(Exit::Done)
@@ -248,7 +248,7 @@ impl ExportArgs {
         if context.ui.json {
             context.ui.json(&json!({"published": published}));
         } else {
-            context.ui.out(format!("{published} days of streams exported"));
+            context.ui.out(format!("{} of streams exported", ui::count(published, "day")));
         }
         Ok(Exit::Done)
     }

@@ -54,7 +54,6 @@ pub struct DrainArgs {
 impl ServeArgs {
     /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
-        context.ui.talk(format!("serving {}", context.home.display()));
         super::supervise::start(context)?;
         run_service(context, "serve", Until::Stopped)?;
         context.ui.talk("stopped");
@@ -149,6 +148,10 @@ pub fn run_service(
     let watching = RunWatch::start(disk, Some(run_logs), Arc::clone(&desk)).map_err(|error| {
         Failure::new(Exit::Storage, "cannot watch the folder of run logs").because(&error)
     })?;
+    // Everything that can be wrong with it was read.
+    if command == "serve" {
+        context.ui.talk(format!("serving {}", context.home.display()));
+    }
     let ran = service.run(engine, projector, control.as_ref(), until);
     watching.finish();
     if let Some(digests) = digests {

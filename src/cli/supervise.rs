@@ -100,7 +100,10 @@ fn report(manager: &Notifier, socket: &std::path::Path) {
 fn line(status: &serde_json::Value) -> String {
     let requests = &status["requests"];
     format!(
-        "{} taken in, {} open, {} running, {} bytes behind",
-        requests["taken"], requests["open"], requests["running"], status["queue"]["lag_bytes"]
+        "{} taken in, {} open, {} running, {} behind",
+        requests["taken"],
+        requests["open"],
+        requests["running"],
+        super::ui::told(&status["queue"]["lag_bytes"], "byte")
     )
 }

@@ -109,7 +109,11 @@ impl TuneArgs {
     fn runs_to_replay(&self, context: &Context) -> Result<(Box<dyn Runs>, String), Failure> {
         if self.run_logs.is_empty() {
             let (runs, events, seed) = (self.runs as usize, self.events as usize, self.seed);
-            let what = format!("{runs} generated runs of about {events} events, seed {seed}");
+            let what = format!(
+                "{} of about {}, seed {seed}",
+                super::ui::count(runs, "generated run"),
+                super::ui::count(events, "event")
+            );
             return Ok((Box::new(Generated { seed, runs, events }), what));
         }
         let logs = self.run_logs.iter().map(|path| read(context, path));
@@ -178,6 +182,10 @@ fn write_files(context: &Context, out: &Path, report: &Report<'_>) -> Result<(),
     for (name, text) in &files {
         disk.replace(&out.join(name), text.as_bytes(), FILE_MODE).map_err(failure)?;
     }
-    context.ui.talk(format!("wrote {} files to {}", files.len(), out.display()));
+    context.ui.talk(format!(
+        "wrote {} to {}",
+        super::ui::count(files.len(), "file"),
+        out.display()
+    ));
     Ok(())
 }

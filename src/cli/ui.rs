@@ -117,12 +117,18 @@ fn width(text: &str) -> usize {
 /// A count with its noun, which gets an `s` unless there is one of it.
 pub fn count(many: impl TryInto<u64>, noun: &str) -> String {
     let many = many.try_into().unwrap_or(u64::MAX);
-    let ending = match (many, noun.ends_with("ch") || noun.ends_with('s')) {
-        (1, _) => "",
-        (_, true) => "es",
-        (_, false) => "s",
-    };
-    format!("{many} {noun}{ending}")
+    let consonant = |c: char| !"aeiou".contains(c);
+    match noun.strip_suffix('y').filter(|stem| stem.ends_with(consonant)) {
+        _ if many == 1 => format!("1 {noun}"),
+        Some(stem) => format!("{many} {stem}ies"),
+        None if noun.ends_with("ch") || noun.ends_with('s') => format!("{many} {noun}es"),
+        None => format!("{many} {noun}s"),
+    }
+}
+
+/// The same for a number of an answer.
+pub fn told(many: &serde_json::Value, noun: &str) -> String {
+    count(many.as_u64().unwrap_or(0), noun)
 }
 
 /// Bold text, where colours are wanted.

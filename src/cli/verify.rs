@@ -90,10 +90,10 @@ fn show(context: &Context, report: &Report) {
     let (files, lines, bytes) = (report.files, report.lines, report.bytes);
     let verdict = match report.violations_total {
         0 => ui::green("nothing wrong"),
-        1 => ui::red("1 violation"),
-        count => ui::red(&format!("{count} violations")),
+        count => ui::red(&ui::count(count, "violation")),
     };
-    context.ui.talk(format!("{verdict} in {files} files, {lines} lines, {bytes} bytes"));
+    let (files, lines) = (ui::count(files, "file"), ui::count(lines, "line"));
+    context.ui.talk(format!("{verdict} in {files}, {lines}, {}", ui::count(bytes, "byte")));
 }
 
 fn place(violation: &Violation) -> String {

@@ -46,6 +46,8 @@ use crate::state::event::{Event, PauseCause, RunEnd};
 use crate::state::flows::Flows;
 use crate::upstream::IndexStore;
 
+/// How long a service goes on letting go of what is old before it does anything else.
+const RETAIN_FOR: Duration = Duration::from_secs(5);
 /// Tries that may be under way for each worker thread: enough to keep the threads busy across a
 /// commit, few enough that a stop does not wait long.
 const SLOTS_PER_WORKER: usize = 64;
@@ -960,11 +962,18 @@ impl Sequencer {
         self.finish_writing()?;
         let (now, machine, home) = (self.now(), &self.service.machine, &self.service.home);
         let bring_back = self.projector.rest();
-        let due = retention::look(machine.disk.as_ref(), home, &self.engine, policy, now)?;
-        let told = retention::apply(machine, home, &mut self.engine, &due, "service", now)?;
+        let until = Instant::now() + RETAIN_FOR;
+        loop {
+            let due = retention::look(machine.disk.as_ref(), home, &self.engine, policy, now)?;
+            let told = retention::apply(machine, home, &mut self.engine, &due, "service", now)?;
+            tracing::info!(told = told.to_string(), "what is old went");
+            // What is left after that goes the next day.
+            if !due.is_cut() || Instant::now() >= until {
+                break;
+            }
+        }
         let (acks, _) = Projections::open(&machine.disk, home, self.engine.log())?;
         let _ = bring_back.send(acks);
-        tracing::info!(told = told.to_string(), "what is old went");
         Ok(())
     }
 

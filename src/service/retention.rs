@@ -8,6 +8,10 @@
 //! become old since is looked at; without that, everything is looked at again.
 //!
 //! Nobody may write to the acks meanwhile; whoever applies sees to that.
+//!
+//! A service lets go in pieces of so many records, one after the other for so long, and goes on the
+//! next day. What cannot go in pieces is the file of the acks, of which the part that stays is
+//! written again as a whole: a large one waits for the command.
 
 use std::ops::ControlFlow;
 
@@ -18,7 +22,7 @@ use super::home::Home;
 use super::projector::{ACKS, ACKS_FLOOR};
 use crate::config::{ArchiveAfter, Config};
 use crate::contract::ids::Seq;
-use crate::contract::time::Timestamp;
+use crate::contract::time::{Timestamp, parse_instant};
 use crate::log::codec::{self, Cursor};
 use crate::log::{LogError, Reader};
 use crate::os::{Disk, Machine, Open};
@@ -33,6 +37,12 @@ const LAST: &str = "retention_last";
 const ANSWERS_FLOOR: &str = "answers_floor";
 /// Frames before this record were archived.
 const FRAMES_FLOOR: &str = "frames_floor";
+/// Records of one piece, for each thing that may go.
+const PIECE_RECORDS: u64 = 250_000;
+/// Answers of one piece.
+const PIECE_ANSWERS: usize = 50_000;
+/// Bytes of the largest file of acks that a service cuts in passing.
+const PIECE_ACK_BYTES: u64 = 1 << 30;
 
 /// Why nothing went.
 #[derive(Debug, thiserror::Error)]
@@ -54,8 +64,22 @@ pub struct Policy {
     answers: ArchiveAfter,
     acks: ArchiveAfter,
     frames: ArchiveAfter,
-    /// Answers that go at once, at most: what is left goes the next time.
-    answers_max: usize,
+    piece: Piece,
+}
+
+/// As much as goes at once; what is left goes the next time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// Records looked at.
+    pub records: u64,
+    /// Answers.
+    pub answers: usize,
+    /// Bytes of the file of the acks, which is written as a whole.
+    pub ack_bytes: u64,
+}
+
+impl Piece {
+    const ALL: Piece = Piece { records: u64::MAX, answers: usize::MAX, ack_bytes: u64::MAX };
 }
 
 impl Policy {
@@ -65,13 +89,19 @@ impl Policy {
             answers: config.answers_after,
             acks: config.acks_after,
             frames: config.archive_after,
-            answers_max: usize::MAX,
+            piece: Piece::ALL,
         }
     }
 
     /// The same, with as much at once as a service may be held up by.
     pub fn in_passing(config: &Config) -> Policy {
-        Policy { answers_max: 50_000, ..Policy::of(config) }
+        let (records, answers, ack_bytes) = (PIECE_RECORDS, PIECE_ANSWERS, PIECE_ACK_BYTES);
+        Policy::of(config).in_pieces(Piece { records, answers, ack_bytes })
+    }
+
+    /// The same, a piece at a time.
+    pub fn in_pieces(self, piece: Piece) -> Policy {
+        Policy { piece, ..self }
     }
 
     /// Whether everything is kept.
@@ -93,6 +123,9 @@ pub struct Due {
     answers: Option<Answers>,
     acks: Option<Acks>,
     frames: Option<Frames>,
+    /// Some of it was left for the next piece.
+    is_cut: bool,
+    acks_too_large: bool,
 }
 
 #[derive(Debug)]
@@ -130,6 +163,16 @@ impl Due {
             && self.frames.as_ref().is_none_or(|due| due.records == 0)
     }
 
+    /// Whether there is more to let go of as soon as this went.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// Whether acks stay because their file is too large to be cut in passing.
+    pub fn leaves_acks(&self) -> bool {
+        self.acks_too_large
+    }
+
     /// What it is, for people and programs.
     pub fn to_json(&self) -> Value {
         let mut told = json!({});
@@ -159,30 +202,47 @@ pub fn look(
     now: Timestamp,
 ) -> Result<Due, RetainError> {
     let log = engine.log();
+    let piece = policy.piece;
     let mut due = Due::default();
     if let Some(before) = moment(policy.answers, now) {
-        due.answers = Some(answers(engine, before, policy.answers_max)?);
+        let (answers, is_cut) = answers(engine, before, piece)?;
+        due.answers = Some(answers);
+        due.is_cut |= is_cut;
     }
     if let Some(before) = moment(policy.acks, now) {
-        due.acks = Some(acks(disk, home, log, before)?);
+        let bytes = disk.stat(&home.acks())?.map_or(0, |stat| stat.len);
+        due.acks_too_large = bytes > piece.ack_bytes;
+        if !due.acks_too_large {
+            due.acks = Some(acks(disk, home, before)?);
+        }
     }
     if let Some(before) = moment(policy.frames, now) {
         let floor = cursor(log, FRAMES_FLOOR)?.applied;
-        let first = first_after(log, floor.next(), before)?;
+        let (first, is_cut) = first_within(log, floor.next(), before, piece.records)?;
         let records = first.0.saturating_sub(floor.next().0);
         due.frames = Some(Frames { before, first, records });
+        due.is_cut |= is_cut;
     }
     Ok(due)
 }
 
-/// Answers of requests that ended, and the bytes they take.
-fn answers(engine: &Engine, before: Timestamp, max: usize) -> Result<Answers, RetainError> {
+/// Answers of requests that ended, and the bytes they take; whether there may be more of them.
+fn answers(
+    engine: &Engine,
+    before: Timestamp,
+    piece: Piece,
+) -> Result<(Answers, bool), RetainError> {
     let log = engine.log();
     let floor = cursor(log, ANSWERS_FLOOR)?.applied;
     let mut found: Vec<(Seq, Seq)> = Vec::new();
     let mut through = floor;
+    let mut is_cut = false;
     log.scan(floor.next(), None, &mut |entry| {
-        if entry.at >= before || found.len() >= max {
+        if entry.at >= before {
+            return ControlFlow::Break(());
+        }
+        is_cut = found.len() >= piece.answers || entry.seq.0 - floor.0 > piece.records;
+        if is_cut {
             return ControlFlow::Break(());
         }
         if entry.tag == codec::MODEL_RESPONDED
@@ -197,37 +257,34 @@ fn answers(engine: &Engine, before: Timestamp, max: usize) -> Result<Answers, Re
     let mut answers = Answers { seqs: Vec::new(), bytes: 0, before, through };
     for (seq, request) in found {
         if engine.state().open_request(request).is_some() {
-            // Its turn comes; nothing after it is forgotten.
+            // Its turn comes; nothing after it is forgotten, and nothing further is gained today.
             answers.through = answers.through.min(Seq(seq.0 - 1));
+            is_cut = false;
         } else if !log.body_is_dropped(seq)? {
             answers.bytes += log.body_bytes(seq)?;
             answers.seqs.push(seq);
         }
     }
-    Ok(answers)
+    Ok((answers, is_cut))
 }
 
-fn acks(
-    disk: &dyn Disk,
-    home: &Home,
-    log: &Reader,
-    before: Timestamp,
-) -> Result<Acks, RetainError> {
-    let floor = cursor(log, ACKS_FLOOR)?.applied;
-    let last = Seq(first_after(log, floor.next(), before)?.0 - 1);
-    let mut acks = Acks { before, last, lines: 0, end: 0, file_end: 0 };
+/// Old acks at the beginning of their file. They stand in the order of the log, with its times: the
+/// first that is not old ends the old ones.
+fn acks(disk: &dyn Disk, home: &Home, before: Timestamp) -> Result<Acks, RetainError> {
+    let mut acks = Acks { before, last: Seq(0), lines: 0, end: 0, file_end: 0 };
     let path = home.acks();
     let Some(stat) = disk.stat(&path)? else { return Ok(acks) };
     acks.file_end = stat.len;
-    // They stand in the order of the log: the first that is not old ends the old ones.
     let mut lines = Lines::new(disk.open(&path, Open::Read)?, stat.len);
     while let Some((at, line)) = lines.next_line()? {
-        let seq =
-            serde_json::from_slice::<Value>(line).ok().and_then(|ack| ack["ack_seq"].as_u64());
-        if seq.is_none_or(|seq| seq > last.0) {
+        let ack = serde_json::from_slice::<Value>(line).unwrap_or_default();
+        let stamped = ack["at"].as_str().and_then(|at| parse_instant(at).ok());
+        let (Some(seq), Some(stamped)) = (ack["ack_seq"].as_u64(), stamped) else { break };
+        if stamped.at > before {
             break;
         }
         acks.lines += 1;
+        acks.last = Seq(seq);
         acks.end = (at.offset + at.len as u64 + 1).min(stat.len);
     }
     Ok(acks)
@@ -235,15 +292,28 @@ fn acks(
 
 /// The first record from one on that is stamped after a moment, or the end.
 pub fn first_after(log: &Reader, from: Seq, moment: Timestamp) -> Result<Seq, LogError> {
+    Ok(first_within(log, from, moment, u64::MAX)?.0)
+}
+
+/// The same, no further than so many records; whether that ended it.
+fn first_within(
+    log: &Reader,
+    from: Seq,
+    moment: Timestamp,
+    max: u64,
+) -> Result<(Seq, bool), LogError> {
     let mut found = log.head().0.next();
+    let mut is_cut = false;
     log.scan(from, None, &mut |entry| {
-        if entry.at > moment {
+        is_cut = entry.seq.0 - from.0 >= max;
+        if entry.at > moment || is_cut {
+            is_cut &= entry.at <= moment;
             found = entry.seq;
             return ControlFlow::Break(());
         }
         ControlFlow::Continue(())
     })?;
-    Ok(found)
+    Ok((found, is_cut))
 }
 
 /// Lets go of what is due, and says what went.
