@@ -603,6 +603,22 @@ fn a_prompty_file_asks_with_its_parameters_and_gives_the_members_of_json() {
 }
 
 #[test]
+fn a_prompty_file_may_ask_for_the_reply_as_it_is() {
+    let file = "---\nmodel:\n  api: chat\n  configuration: {type: openai}\n  response: all\n  parameters:\n    response_format: {type: json_object}\ninputs:\n  text: {type: string}\noutputs:\n  score: {}\n---\nsystem:\nGrade.\nuser:\n{{text}}";
+    let reply = json!({
+        "id": "x-1", "model": "loop-1", "usage": {"prompt_tokens": 1, "completion_tokens": 2},
+        "choices": [{"index": 0, "finish_reason": "stop", "logprobs": null,
+                     "message": {"role": "assistant", "content": "Near enough, I think."}}],
+    });
+    let server = Server::start(vec![Act::Send(200, Vec::new(), reply.to_string())]);
+    let pack = load(&[("grade.prompty", file)]);
+    let outcome = run(&pack, json!({"text": "How far?"}), &server).unwrap();
+    assert_eq!(Value::from(outcome.outputs), json!({"output": reply}));
+    assert_eq!(outcome.summary.summary_text, "Near enough, I think.");
+    assert_eq!(outcome.usage.total(), 3);
+}
+
+#[test]
 fn inputs_are_bound_checked_and_joined() {
     let pack = load(&[
         ("flow.dag.yaml", CHAT.replace(", default: How far?", "").as_str()),

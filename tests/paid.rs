@@ -234,6 +234,20 @@ fn a_budget_outlives_a_restart_and_a_reload() {
 }
 
 #[test]
+fn a_model_is_shown_its_errors_as_often_as_the_configuration_says() {
+    for (turns, answers, status) in
+        [(0, 1, "failed_permanent"), (1, 2, "completed"), (5, 2, "completed")]
+    {
+        let server = Server::start(vec![chat("{\"leverage_potential\": 7}"), good()]);
+        let home = Home::new(&config(&server, "", &format!("[retry]\nrepair_turns = {turns}\n")));
+        home.ask("one", FLOW, "An idea for a template that others could use.");
+        home.ok(&["drain"]);
+        let ack = home.last_ack("one");
+        assert_eq!((ack["status"].as_str(), server.seen().len()), (Some(status), answers), "{ack}");
+    }
+}
+
+#[test]
 fn a_fallback_answers_in_its_own_name_and_on_its_own_bill() {
     let broken = Server::start(vec![status(500, &[], "{}")]);
     let server = Server::start(vec![good()]);

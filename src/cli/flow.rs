@@ -210,6 +210,7 @@ impl RunArgs {
             params,
             timeout: Duration::from_millis(config.attempt_timeout_ms.max(1).unsigned_abs()),
             python: python_of(&config).or(self.allow_python.then(PythonSettings::default)),
+            repair_turns: config.repair_turns,
             keep_prompts: self.show_prompts,
             ..RunOptions::default()
         })

@@ -236,6 +236,10 @@ impl RequestsArgs {
         if !context.ui.json {
             let header = ["REQUEST", "STATE", "REASON", "FLOW", "REPO", "TRIES", "TAKEN"];
             context.ui.table(&header, &rows);
+            let has_trouble = |row: &Vec<String>| row[2] != "-" && row[1] != "completed";
+            if rows.iter().any(has_trouble) {
+                context.ui.talk("`summarizer show REQUEST` says why, and what to do about it");
+            }
         }
         Ok(Exit::Done)
     }

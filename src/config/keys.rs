@@ -68,6 +68,12 @@ pub const KEYS: &[Key] = &[
     key("retry.max_attempts", "5", Kind::Count, "tries before a request fails for good"),
     key("retry.base_delay", "\"2 s\"", Kind::Duration, "delay after the first failed try"),
     key("retry.max_delay", "\"10 min\"", Kind::Duration, "longest delay between tries"),
+    key(
+        "retry.repair_turns",
+        "2",
+        Kind::Count,
+        "how often a model is shown what is wrong with its answer",
+    ),
     key("export.min_interval", "\"1 s\"", Kind::Duration, "shortest time between publications"),
     key("export.max_share_of_time", "0.1", Kind::Number, "share of time spent publishing"),
     key("compaction.event_threshold", "18", Kind::Count, "counted events that trigger a snapshot"),

@@ -167,6 +167,7 @@ pub struct Config {
     pub attempts_max: u32,
     pub retry_base_delay_ms: i64,
     pub retry_delay_ms_max: i64,
+    pub repair_turns: u32,
     pub export_interval_ms: i64,
     pub export_share: f64,
     pub event_threshold: u32,
@@ -394,6 +395,10 @@ impl Values {
                 .unwrap_or(u32::MAX),
             retry_base_delay_ms: self.duration("retry.base_delay")?,
             retry_delay_ms_max: self.duration("retry.max_delay")?,
+            repair_turns: match self.count("retry.repair_turns")? {
+                turns @ 0..=10 => u32::try_from(turns).unwrap_or(0),
+                _ => return Err(self.bad("retry.repair_turns", "at most 10")),
+            },
             export_interval_ms: self.duration("export.min_interval")?,
             export_share: share,
             event_threshold: u32::try_from(self.at_least_one("compaction.event_threshold")?)
@@ -760,6 +765,7 @@ mod tests {
             "timezone = \"Mars/Olympus\"",
             "log_format = \"xml\"",
             "[retry]\nmax_attempts = 0",
+            "[retry]\nrepair_turns = 11",
             "[queue]\npartial_line_grace = \"soon\"",
             "[export]\nmax_share_of_time = 2",
             "[provider]\ndefault = \"nobody\"",

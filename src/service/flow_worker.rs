@@ -78,6 +78,7 @@ pub(super) struct Prepared {
     params: Map<String, Value>,
     provider: Arc<dyn Provider>,
     python: Option<PythonSettings>,
+    repair_turns: u32,
     clock: Arc<dyn Clock>,
     pointer: SummaryPointer,
     timeout: Duration,
@@ -168,6 +169,7 @@ impl FlowWorker {
             params,
             provider,
             python: python_of(&setup.config),
+            repair_turns: setup.config.repair_turns,
             clock: Arc::clone(&self.clock),
         };
         let identity = prepared.provider.identity();
@@ -297,6 +299,7 @@ impl Prepared {
             replies: kept.map(|kept| kept as &dyn ReplyCache),
             bill: kept.map(|kept| kept as &dyn Bill),
             python: self.python.clone(),
+            repair_turns: self.repair_turns,
             concurrency,
             ..RunOptions::default()
         };

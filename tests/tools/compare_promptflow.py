@@ -270,6 +270,9 @@ def theirs_prompty(file, lines, server):
         for line in lines:
             try:
                 answer = prompty(**line)
+                if hasattr(answer, "model_dump"):
+                    # `response: all`: the reply, without what the client adds to it.
+                    answer = {"output": answer.model_dump(exclude_unset=True)}
                 outputs.append(plain(answer if isinstance(answer, dict) else {"output": answer}))
             except Exception as error:
                 outputs.append({"failed": True, "why": first_line(error)})
