@@ -334,6 +334,21 @@ fn a_damaged_log_is_named_and_never_a_panic() {
 }
 
 #[test]
+fn every_command_has_a_page_and_every_shell_its_words() {
+    let home = ProcessHome::new();
+    let folder = home.path("man1");
+    home.expect(0, &["man", "--out", folder.to_str().unwrap()]).says(&["pages to"]);
+    for name in ["summarizer", "summarizer-submit", "summarizer-digest-build"] {
+        let page = std::fs::read_to_string(folder.join(format!("{name}.1"))).unwrap();
+        assert!(page.contains(&format!(".TH {name} 1")) && page.contains(".SH OPTIONS"), "{page}");
+    }
+    home.expect(0, &["man"]).says(&[".TH summarizer 1", "Exit codes"]);
+    for shell in ["bash", "zsh", "fish"] {
+        home.expect(0, &["completions", shell]).says(&["summarizer", "quarantine"]);
+    }
+}
+
+#[test]
 fn a_log_of_a_newer_format_is_refused_and_left_alone() {
     let home = lived_in();
     let store = home.path("run/summarizer.redb");

@@ -223,6 +223,11 @@ fn show_list(context: &Context, answer: &Value) {
             ]
         })
         .collect();
+    if rows.is_empty() {
+        return context
+            .ui
+            .talk("no bag is published; `summarizer digest build` builds what is due");
+    }
     context.ui.table(&["WINDOW", "SELECTOR", "GROUP", "SUMMARIES", "RETIRED", "BAG"], &rows);
 }
 

@@ -1,10 +1,12 @@
 //! `completions` and `man`: made from the same definitions that parse the command line.
 
-use clap::{Args, CommandFactory as _};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Command, CommandFactory as _};
 use clap_complete::Shell;
 
 use super::failure::{Exit, Failure};
-use super::{Cli, Context};
+use super::{Cli, Context, ui};
 
 /// Print a completion script
 #[derive(Debug, Args)]
@@ -13,9 +15,13 @@ pub struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Print the man page
+/// Print the man page, or write those of all commands
 #[derive(Debug, Args)]
-pub struct ManArgs {}
+pub struct ManArgs {
+    /// Write a page for each command into this folder, such as ~/.local/share/man/man1
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
 
 impl CompletionsArgs {
     /// Runs the command.
@@ -30,11 +36,49 @@ impl CompletionsArgs {
 impl ManArgs {
     /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
-        let mut page = Vec::new();
-        clap_mangen::Man::new(Cli::command()).render(&mut page).map_err(|error| {
-            Failure::new(Exit::Bug, "cannot render the man page").because(&error)
-        })?;
-        context.ui.raw(&page);
+        // Built, so that every command has the options that hold for all of them.
+        let mut command = Cli::command();
+        command.build();
+        let Some(folder) = &self.out else {
+            context.ui.raw(&page(command)?);
+            return Ok(Exit::Done);
+        };
+        let disk = context.machine.disk.as_ref();
+        let failed = |error: &std::io::Error| {
+            let what = format!("cannot write man pages to {}", folder.display());
+            Failure::new(Exit::Storage, what).because(error)
+        };
+        disk.create_dir_all(folder).map_err(|error| failed(&error))?;
+        let mut pages = Vec::new();
+        collect(command, "summarizer", folder, &mut pages)?;
+        for (path, page) in &pages {
+            disk.replace(path, page, 0o644).map_err(|error| failed(&error))?;
+        }
+        let many = ui::count(pages.len(), "page");
+        context.ui.talk(format!("wrote {many} to {}", folder.display()));
         Ok(Exit::Done)
     }
+}
+
+fn page(command: Command) -> Result<Vec<u8>, Failure> {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command)
+        .render(&mut page)
+        .map_err(|error| Failure::new(Exit::Bug, "cannot render the man page").because(&error))?;
+    Ok(page)
+}
+
+/// The pages of a command and of those below it, which are named after all that lead to them.
+fn collect(
+    command: Command,
+    name: &str,
+    folder: &Path,
+    pages: &mut Vec<(PathBuf, Vec<u8>)>,
+) -> Result<(), Failure> {
+    for below in command.get_subcommands().filter(|below| below.get_name() != "help") {
+        let name = format!("{name}-{}", below.get_name());
+        collect(below.clone().display_name(&name), &name, folder, pages)?;
+    }
+    pages.push((folder.join(format!("{name}.1")), page(command)?));
+    Ok(())
 }
