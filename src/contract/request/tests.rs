@@ -253,6 +253,7 @@ fn the_classes_of_bad_lines() {
     assert_eq!(reason(b"\"{}\""), "not_an_object");
     assert_eq!(reason(b"{}"), "schema_violation");
     assert_eq!(reason(br#"{"a":1,"a":2}"#), "duplicate_member");
+    assert_eq!(reason(br#"{"a":1,"a":1e999}"#), "malformed_json");
     assert_eq!(reason(br#"{"x":[{"y":{"b":1,"\u0062":2}}]}"#), "duplicate_member");
     let holes = format!("\0\0{good}");
     let refusal = Request::parse(holes.as_bytes()).unwrap_err();
