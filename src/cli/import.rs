@@ -218,7 +218,11 @@ fn show(context: &Context, report: &Report) -> Exit {
             context.ui.out(partition);
         }
         let (added, known) = (report.added, report.known);
-        context.ui.talk(format!("{} files: {added} added, {known} known already", report.files));
+        let files = match report.files {
+            1 => "1 file".to_owned(),
+            files => format!("{files} files"),
+        };
+        context.ui.talk(format!("{files}: {added} added, {known} known already"));
         for one in report.rejected.iter().take(REJECTED_SHOWN) {
             context.ui.complain(format!("{}:{}: left out: {}", one.file, one.number, one.why));
         }

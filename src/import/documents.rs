@@ -9,7 +9,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{ImportError, NewRecord, Rejected, Report, Target, append_chunks, files, read};
+use super::{
+    Appender, HELD_BYTES_MAX, ImportError, NewRecord, Rejected, Report, Target, files, read,
+};
 use crate::contract::hash::sha256;
 use crate::contract::stable_id::{Part, stable_id};
 use crate::upstream::markup::{html_title, html_to_text, markdown_headings, markdown_title};
@@ -28,20 +30,29 @@ pub fn import_folder(
     report: &mut Report,
     mut progress: impl FnMut(),
 ) -> Result<(), ImportError> {
-    let mut records = Vec::new();
+    let mut appender = Appender::chunks(target);
+    let (mut records, mut held, mut order) = (Vec::new(), 0, 0);
     for file in files(target.disk, folder, EXTENSIONS)? {
         let relative = file.strip_prefix(folder).ok().filter(|path| *path != Path::new(""));
         let relative = relative.unwrap_or(Path::new(file.file_name().unwrap_or_default()));
         let uri = relative.to_string_lossy().replace('\\', "/");
         report.files += 1;
         let Some(bytes) = read(target, &file, report)? else { continue };
-        match document(&uri, &bytes, records.len() as i64) {
-            Ok(chunks) => records.extend(chunks),
+        match document(&uri, &bytes, order) {
+            Ok(chunks) => {
+                (held, order) = (held + bytes.len(), order + chunks.len() as i64);
+                records.extend(chunks);
+            }
             Err(why) => report.rejected.push(Rejected { file: uri, number: 1, why }),
+        }
+        if held >= HELD_BYTES_MAX {
+            appender.take(partition, std::mem::take(&mut records), report)?;
+            held = 0;
         }
         progress();
     }
-    append_chunks(target, partition, records, report)
+    appender.take(partition, records, report)?;
+    appender.finish(report)
 }
 
 /// One piece of a document.

@@ -1,14 +1,14 @@
 //! Records of any shape to events, by naming their fields: chat exports, feeds, JSON lines.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{ImportError, NewRecord, Rejected, Report, Target, append_events, name_of, read};
+use super::stream::each_record;
+use super::{Days, ImportError, NewRecord, Rejected, Report, Target, name_of};
 use crate::contract::hash::sha256;
 use crate::contract::stable_id::{Part, stable_id};
-use crate::contract::time::{Day, Timestamp, parse_instant};
+use crate::contract::time::{Timestamp, parse_instant};
 use crate::upstream::markup::html_to_text;
 
 /// Which fields of a record mean what. Each is a list of dotted paths; the first that is there
@@ -79,7 +79,8 @@ impl Mapping {
     }
 }
 
-/// Imports one file: JSON lines, one JSON array, or an object with a list of items.
+/// Imports one file: JSON lines, one JSON array, or an object with a list of items. One record and
+/// some text is held at a time, however large the file is.
 pub fn import_file(
     target: Target<'_>,
     mapping: &Mapping,
@@ -87,42 +88,18 @@ pub fn import_file(
     report: &mut Report,
 ) -> Result<(), ImportError> {
     report.files += 1;
-    let Some(bytes) = read(target, file, report)? else { return Ok(()) };
     let name = name_of(file);
-    let mut days: BTreeMap<Day, Vec<NewRecord>> = BTreeMap::new();
-    for (number, record) in records(&bytes) {
-        match record.and_then(|record| event(mapping, &name, &record)) {
-            Ok((at, record)) => days.entry(at.day_in(target.zone)).or_default().push(record),
-            Err(why) => report.rejected.push(Rejected { file: name.clone(), number, why }),
+    let mut days = Days::new(target);
+    each_record(target.disk, file, &mut |number, record| match record
+        .and_then(|record| event(mapping, &name, &record))
+    {
+        Ok((at, record)) => days.take(at, record, report),
+        Err(why) => {
+            report.rejected.push(Rejected { file: name.clone(), number, why });
+            Ok(())
         }
-    }
-    append_events(target, days, report)
-}
-
-type Numbered = (u64, Result<Value, String>);
-
-fn records(bytes: &[u8]) -> Vec<Numbered> {
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    if let Ok(whole) = serde_json::from_slice::<Value>(bytes) {
-        let list = match whole {
-            Value::Array(list) => Some(list),
-            Value::Object(ref map) => ["items", "articles", "entries", "results"]
-                .iter()
-                .find_map(|key| map.get(*key)?.as_array().cloned()),
-            _ => None,
-        };
-        if let Some(list) = list {
-            return (1..).zip(list.into_iter().map(Ok)).collect();
-        }
-    }
-    let lines = (1..).zip(bytes.split(|byte| *byte == b'\n'));
-    lines
-        .filter(|(_, line)| !line.iter().all(u8::is_ascii_whitespace))
-        .map(|(number, line)| {
-            let record = serde_json::from_slice(line).map_err(|error| format!("not JSON: {error}"));
-            (number, record)
-        })
-        .collect()
+    })?;
+    days.finish(report)
 }
 
 fn event(mapping: &Mapping, file: &str, record: &Value) -> Result<(Timestamp, NewRecord), String> {
@@ -227,4 +204,83 @@ fn text_time(text: &str) -> Option<Timestamp> {
     };
     let number = || time(&json!(text.parse::<f64>().ok()?));
     iso().or_else(mail).or_else(number).filter(|at| at.0 >= 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::Disk;
+    use crate::os::real::HostDisk;
+
+    fn tree(disk: &dyn Disk, root: &Path) -> Vec<(String, Vec<u8>)> {
+        let mut found = Vec::new();
+        for folder in ["eventbus/daily", "eventbus/manifest"] {
+            for name in disk.list(&root.join(folder)).unwrap() {
+                let path = format!("{folder}/{name}");
+                found.push((path.clone(), disk.read(&root.join(path)).unwrap()));
+            }
+        }
+        found
+    }
+
+    /// More than is held at once, of more days than are kept open, in no order: every record is
+    /// there once, however often and in whatever shape it comes.
+    #[test]
+    fn what_is_large_is_taken_in_pieces_and_only_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let (lines, list) = (dir.path().join("f.jsonl"), dir.path().join("f.json"));
+        let root = dir.path().join("buses");
+        let disk: &dyn Disk = &HostDisk;
+        let target = Target { disk, root: &root, zone: chrono_tz::UTC, now: Timestamp(0) };
+        let rows: Vec<Value> = (0..300_i64)
+            .map(|number| {
+                let place = number * 77 % 300;
+                let at = 1_770_768_000_000 + place % 7 * 86_400_000 + place;
+                json!({"id": format!("r{place}"), "timestamp": at, "role": "user",
+                    "content": "x".repeat(100)})
+            })
+            .collect();
+        let text: String = rows.iter().map(|row| format!("{row}\n")).collect();
+        disk.replace(&lines, text.as_bytes(), 0o640).unwrap();
+        disk.replace(&list, json!({"items": rows}).to_string().as_bytes(), 0o640).unwrap();
+        let run = |file: &Path| {
+            let mut report = Report::default();
+            let done = import_file(target, &Mapping::chat_export(), file, &mut report);
+            done.map(|()| report)
+        };
+        let first = run(&lines).unwrap();
+        assert_eq!((first.added, first.known, first.partitions.len()), (300, 0, 7));
+        let before = tree(disk, &root);
+        assert_eq!(before.len(), 14, "nothing temporary is left");
+        let mut ids = std::collections::BTreeSet::new();
+        for (path, data) in before.iter().filter(|(path, _)| path.ends_with(".jsonl")) {
+            let day = path.trim_start_matches("eventbus/daily/").trim_end_matches(".jsonl");
+            let manifest = format!("eventbus/manifest/{day}.manifest.json");
+            let manifest: Value =
+                serde_json::from_slice(&disk.read(&root.join(manifest)).unwrap()).unwrap();
+            assert_eq!(manifest["integrity"]["sha256"], sha256(data).hex());
+            assert_eq!(manifest["integrity"]["bytes"], data.len());
+            let rows = data.split(|byte| *byte == b'\n').filter(|row| !row.is_empty());
+            let rows: Vec<Value> = rows.map(|row| serde_json::from_slice(row).unwrap()).collect();
+            assert_eq!(manifest["counts"]["events_by_role"]["user"], rows.len());
+            assert_eq!(manifest["integrity"]["lines"], rows.len());
+            ids.extend(rows.iter().map(|row| row["event_id"].as_str().unwrap().to_owned()));
+        }
+        assert_eq!(ids.len(), 300);
+        for file in [&lines, &list] {
+            let again = run(file).unwrap();
+            assert_eq!((again.added, again.known), (0, 300));
+            assert_eq!(again.partitions, Vec::<String>::new());
+            assert!(tree(disk, &root) == before);
+        }
+        // One that meets somebody else's day leaves nothing behind of what it had begun with.
+        let theirs = root.join("eventbus/daily/2026-03-01.jsonl");
+        disk.replace(&theirs, b"theirs\n", 0o640).unwrap();
+        let before = tree(disk, &root);
+        let more = "{\"id\":\"new\",\"timestamp\":1770768000000,\"content\":\"more\"}\n\
+                    {\"id\":\"no\",\"timestamp\":1772323200000,\"content\":\"more\"}\n";
+        disk.replace(&lines, more.as_bytes(), 0o640).unwrap();
+        assert!(matches!(run(&lines), Err(ImportError::Foreign { .. })));
+        assert!(tree(disk, &root) == before);
+    }
 }

@@ -1,21 +1,18 @@
 //! Mail to events: one `.eml` file is one message, one `.mbox` file is many.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
 use serde_json::json;
 
-use super::{ImportError, NewRecord, Rejected, Report, Target, append_events, disk_error, name_of};
+use super::{Days, ImportError, NewRecord, Rejected, Report, Target, disk_error, name_of};
 use crate::contract::hash::sha256;
 use crate::contract::stable_id::{Part, stable_id};
-use crate::contract::time::{Day, Timestamp};
+use crate::contract::time::Timestamp;
 use crate::os::{Disk, Open};
 use crate::upstream::lines::Lines;
 use crate::upstream::markup::mail_to_text;
 
-/// Text of mails that is held before it is put on the bus.
-const HELD_BYTES_MAX: usize = if cfg!(test) { 1 << 10 } else { 64 << 20 };
 /// Largest mail, with everything attached to it.
 const MAIL_BYTES_MAX: usize = 256 << 20;
 
@@ -28,25 +25,18 @@ pub fn import_file(
     let name = name_of(file);
     report.files += 1;
     let mut mailbox = Mailbox::open(target.disk, file).map_err(disk_error("read", file))?;
-    let mut days: BTreeMap<Day, Vec<NewRecord>> = BTreeMap::new();
-    let (mut number, mut held) = (0, 0);
+    let mut days = Days::new(target);
+    let mut number = 0;
     while let Some(message) = mailbox.message().map_err(disk_error("read", file))? {
         number += 1;
         match event(&name, &message) {
-            Ok((at, record)) => {
-                held += record.value["content"].as_str().map_or(0, str::len);
-                days.entry(at.day_in(target.zone)).or_default().push(record);
-            }
+            Ok((at, record)) => days.take(at, record, report)?,
             Err(why) => {
                 report.rejected.push(Rejected { file: name.clone(), number, why: why.to_owned() });
             }
         }
-        if held >= HELD_BYTES_MAX {
-            append_events(target, std::mem::take(&mut days), report)?;
-            held = 0;
-        }
     }
-    append_events(target, days, report)
+    days.finish(report)
 }
 
 /// One mail of a file.

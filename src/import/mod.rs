@@ -11,22 +11,28 @@ pub mod documents;
 pub mod fields;
 pub mod mail;
 mod partition;
+mod stream;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::contract::time::Timestamp;
+use crate::contract::time::{Day, Timestamp};
 use crate::os::Disk;
 
-pub use partition::{NewRecord, append_chunks, append_events};
+pub use partition::{Appender, NewRecord};
 
 /// The producer named in manifests of imported partitions.
 pub const PRODUCER: &str = "summarizer-import";
 /// Deepest folder that is walked.
 const FOLDER_DEPTH_MAX: usize = 32;
-/// Largest file that is imported, unless it is a mailbox, which is read mail by mail.
-pub const IMPORT_BYTES_MAX: u64 = 1 << 30;
+/// Largest document that is imported; everything else is read record by record.
+pub const DOCUMENT_BYTES_MAX: u64 = 1 << 30;
+/// Memory of an event besides its text, about.
+const RECORD_BYTES: usize = 1 << 10;
+/// Memory of what is held before it is put into a partition.
+const HELD_BYTES_MAX: usize = if cfg!(test) { 1 << 10 } else { 16 << 20 };
 
 /// An import that could not go on.
 #[derive(Debug, thiserror::Error)]
@@ -117,6 +123,48 @@ pub struct Target<'a> {
     pub now: Timestamp,
 }
 
+/// Events on their way to their days.
+struct Days<'a> {
+    zone: chrono_tz::Tz,
+    appender: Appender<'a>,
+    held: BTreeMap<Day, Vec<NewRecord>>,
+    held_bytes: usize,
+}
+
+impl<'a> Days<'a> {
+    fn new(target: Target<'a>) -> Days<'a> {
+        let (appender, held) = (Appender::events(target), BTreeMap::new());
+        Days { zone: target.zone, appender, held, held_bytes: 0 }
+    }
+
+    fn take(
+        &mut self,
+        at: Timestamp,
+        record: NewRecord,
+        report: &mut Report,
+    ) -> Result<(), ImportError> {
+        self.held_bytes += RECORD_BYTES + record.value["content"].as_str().map_or(0, str::len);
+        self.held.entry(at.day_in(self.zone)).or_default().push(record);
+        if self.held_bytes < HELD_BYTES_MAX {
+            return Ok(());
+        }
+        self.put(report)
+    }
+
+    fn put(&mut self, report: &mut Report) -> Result<(), ImportError> {
+        self.held_bytes = 0;
+        for (day, records) in std::mem::take(&mut self.held) {
+            self.appender.take(&day.to_string(), records, report)?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, report: &mut Report) -> Result<(), ImportError> {
+        self.put(report)?;
+        self.appender.finish(report)
+    }
+}
+
 /// A whole file; one that is too large is left out, and the report says so.
 fn read(
     target: Target<'_>,
@@ -124,8 +172,8 @@ fn read(
     report: &mut Report,
 ) -> Result<Option<Vec<u8>>, ImportError> {
     let stat = target.disk.stat(file).map_err(disk_error("inspect", file))?;
-    if stat.is_some_and(|stat| stat.len > IMPORT_BYTES_MAX) {
-        let why = format!("larger than {} MiB: split it", IMPORT_BYTES_MAX >> 20);
+    if stat.is_some_and(|stat| stat.len > DOCUMENT_BYTES_MAX) {
+        let why = format!("larger than {} MiB: split it", DOCUMENT_BYTES_MAX >> 20);
         report.rejected.push(Rejected { file: name_of(file), number: 1, why });
         return Ok(None);
     }

@@ -1,0 +1,319 @@
+//! The records of a file, one at a time: JSON lines, one JSON array, or an object with a list of
+//! items.
+//!
+//! Contract: memory holds one record and never the file. What a file is, is found by reading it
+//! once: one JSON value with a list is a list, and everything else is lines, so that a list that is
+//! damaged is told of line by line.
+
+use std::fmt;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::de::{
+    DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
+use serde_json::Value;
+
+use super::{ImportError, disk_error};
+use crate::os::{Disk, DiskFile, Open};
+use crate::upstream::lines::{BUS_LINE_BYTES_MAX, Lines};
+
+/// Members of an object that may hold its records; the first of them counts.
+const LISTS: [&str; 4] = ["items", "articles", "entries", "results"];
+const MARK: &[u8] = b"\xef\xbb\xbf";
+const READ_BYTES: usize = 256 << 10;
+
+/// Takes a record, or why there is none, with its number, counted from 1.
+pub(super) type Take<'t> = dyn FnMut(u64, Result<Value, String>) -> Result<(), ImportError> + 't;
+
+/// Hands over the records of a file in order.
+pub(super) fn each_record(
+    disk: &dyn Disk,
+    file: &Path,
+    take: &mut Take<'_>,
+) -> Result<(), ImportError> {
+    let opened = disk.open(file, Open::Read).map_err(disk_error("open", file))?;
+    let read = |error| disk_error("read", file)(error);
+    let start = start_of(opened.as_ref()).map_err(read)?;
+    let shape = shape_of(&opened, start).map_err(read)?;
+    if matches!(shape, Shape::Lines) {
+        return each_line(&opened, file, take);
+    }
+    let (mut number, mut failure) = (0, None);
+    let walked = walk(&opened, start, shape, &mut |record| {
+        number += 1;
+        take(number, Ok(record)).map_err(|error| failure = Some(error)).is_ok()
+    });
+    match (failure, walked) {
+        (Some(failure), _) => Err(failure),
+        (None, Err(error)) if error.is_io() => Err(read(error.into())),
+        // It was whole a moment ago.
+        (None, Err(error)) => take(number + 1, Err(format!("not JSON any more: {error}"))),
+        (None, Ok(_)) => Ok(()),
+    }
+}
+
+fn each_line(
+    opened: &Arc<dyn DiskFile>,
+    file: &Path,
+    take: &mut Take<'_>,
+) -> Result<(), ImportError> {
+    let stat = opened.stat().map_err(disk_error("inspect", file))?;
+    let mut lines = Lines::new(Arc::clone(opened), stat.len);
+    while let Some((at, line)) = lines.next_line().map_err(disk_error("read", file))? {
+        let line = if at.offset == 0 { line.strip_prefix(MARK).unwrap_or(line) } else { line };
+        if line.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        let record = serde_json::from_slice(line).map_err(|error| match line.len() {
+            len if len >= BUS_LINE_BYTES_MAX => format!("longer than {} MiB", len >> 20),
+            _ => format!("not JSON: {error}"),
+        });
+        take(at.line, record)?;
+    }
+    Ok(())
+}
+
+/// Where the text begins.
+fn start_of(file: &dyn DiskFile) -> io::Result<u64> {
+    let mut first = [0; MARK.len()];
+    let mut filled = 0;
+    while filled < first.len() {
+        match file.read_at(&mut first[filled..], filled as u64)? {
+            0 => break,
+            count => filled += count,
+        }
+    }
+    Ok(if first == MARK { MARK.len() as u64 } else { 0 })
+}
+
+/// Where the records of a file are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// In a list that is the whole file.
+    List,
+    /// In this member of the object that is the whole file.
+    Member(usize),
+    /// One a line.
+    Lines,
+}
+
+/// Looks at the whole file, keeping nothing.
+fn shape_of(file: &Arc<dyn DiskFile>, start: u64) -> io::Result<Shape> {
+    match walk(file, start, Shape::Lines, &mut |_| true) {
+        Ok(shape) => Ok(shape),
+        Err(error) if error.is_io() => Err(error.into()),
+        Err(_) => Ok(Shape::Lines),
+    }
+}
+
+/// Reads one JSON value to its end and hands over the records where they are said to be. Gives
+/// where they could be.
+fn walk(
+    file: &Arc<dyn DiskFile>,
+    start: u64,
+    wanted: Shape,
+    take: &mut dyn FnMut(Value) -> bool,
+) -> serde_json::Result<Shape> {
+    let reader = BufReader::with_capacity(READ_BYTES, From { file: Arc::clone(file), at: start });
+    let mut deserializer = serde_json::Deserializer::from_reader(reader);
+    let shape = Whole { wanted, take }.deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok(shape)
+}
+
+struct From {
+    file: Arc<dyn DiskFile>,
+    at: u64,
+}
+
+impl Read for From {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read_at(buffer, self.at)?;
+        self.at += count as u64;
+        Ok(count)
+    }
+}
+
+/// Visits what may hold nothing but other things.
+macro_rules! nothing_else {
+    ($value:expr) => {
+        fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+            Ok($value)
+        }
+        fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+            Ok($value)
+        }
+        fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+            Ok($value)
+        }
+        fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+            Ok($value)
+        }
+        fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
+            Ok($value)
+        }
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok($value)
+        }
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a JSON value")
+        }
+    };
+}
+
+/// A whole file.
+struct Whole<'t> {
+    wanted: Shape,
+    take: &'t mut dyn FnMut(Value) -> bool,
+}
+
+impl<'de> DeserializeSeed<'de> for Whole<'_> {
+    type Value = Shape;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Shape, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Whole<'_> {
+    type Value = Shape;
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Shape, A::Error> {
+        List { wanted: self.wanted == Shape::List, take: self.take }.visit_seq(list)?;
+        Ok(Shape::List)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Shape, A::Error> {
+        let mut first: Option<usize> = None;
+        while let Some(key) = map.next_key::<String>()? {
+            let Some(number) = LISTS.iter().position(|name| *name == key) else {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            let wanted = self.wanted == Shape::Member(number);
+            if map.next_value_seed(List { wanted, take: &mut *self.take })? {
+                first = Some(first.map_or(number, |first| first.min(number)));
+            }
+        }
+        Ok(first.map_or(Shape::Lines, Shape::Member))
+    }
+
+    nothing_else!(Shape::Lines);
+}
+
+/// A list of records, where it is one.
+struct List<'t> {
+    wanted: bool,
+    take: &'t mut dyn FnMut(Value) -> bool,
+}
+
+impl<'de> DeserializeSeed<'de> for List<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for List<'_> {
+    type Value = bool;
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<bool, A::Error> {
+        while let Some(record) = list.next_element::<Value>()? {
+            if self.wanted && !(self.take)(record) {
+                return Err(A::Error::custom("stopped"));
+            }
+        }
+        Ok(true)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<bool, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(false)
+    }
+
+    nothing_else!(false);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::real::HostDisk;
+    use serde_json::json;
+
+    /// The numbers of the records, and the records or `None` for what is none.
+    fn records(text: &[u8]) -> Vec<(u64, Option<Value>)> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let disk: &dyn Disk = &HostDisk;
+        disk.replace(&path, text, 0o640).unwrap();
+        let mut found = Vec::new();
+        each_record(disk, &path, &mut |number, record| {
+            found.push((number, record.ok()));
+            Ok(())
+        })
+        .unwrap();
+        found
+    }
+
+    fn all(values: &[Value]) -> Vec<(u64, Option<Value>)> {
+        (1..).zip(values.iter().cloned().map(Some)).collect()
+    }
+
+    #[test]
+    fn lines_lists_and_members_are_told_apart() {
+        let (a, b) = (json!({"a": 1}), json!({"b": [2]}));
+        let both = all(&[a.clone(), b.clone()]);
+        assert_eq!(records(b"{\"a\":1}\n{\"b\":[2]}\n"), both);
+        assert_eq!(records(b"\xef\xbb\xbf{\"a\":1}\r\n\r\n{\"b\":[2]}"), {
+            vec![(1, Some(a.clone())), (3, Some(b.clone()))]
+        });
+        assert_eq!(records(b" [ {\"a\":1},\n{\"b\":[2]}\n]\n"), both);
+        assert_eq!(records(b"\xef\xbb\xbf[{\"a\":1},{\"b\":[2]}]"), both);
+        assert_eq!(records(b"{\"x\":[9],\"entries\":[{\"a\":1},{\"b\":[2]}]}"), both);
+        // The first name that holds a list counts, wherever it stands.
+        let two = br#"{"results":[{"a":1},{"b":[2]}],"items":{"no":"list"},"entries":3}"#;
+        assert_eq!(records(two), both);
+        let two = br#"{"results":[{"no":1}],"items":[{"a":1},{"b":[2]}]}"#;
+        assert_eq!(records(two), both);
+        // One record that is the only line of its file.
+        assert_eq!(records(b"{\n\"a\":\n1}"), [(1, None), (2, None), (3, None)]);
+        assert_eq!(records(b"{\"a\":1}"), all(std::slice::from_ref(&a)));
+        assert_eq!(records(b""), []);
+        assert_eq!(records(b"[]"), []);
+        assert_eq!(records(b"7"), all(&[json!(7)]));
+        // Lines that have lists are lines, when there are several.
+        let rows = [json!({"items": [1]}), json!({"items": [2]})];
+        assert_eq!(records(b"{\"items\":[1]}\n{\"items\":[2]}"), all(&rows));
+        assert_eq!(records(b"[1]\n[2]"), all(&[json!([1]), json!([2])]));
+    }
+
+    #[test]
+    fn what_is_damaged_is_told_of_line_by_line() {
+        assert_eq!(records(b"[{\"a\":1},\n{\"b\""), [(1, None), (2, None)]);
+        assert_eq!(records(b"{\"a\":1}\nno\n"), [(1, Some(json!({"a": 1}))), (2, None)]);
+        assert_eq!(records(b"\xff\n{\"a\":1}"), [(1, None), (2, Some(json!({"a": 1})))]);
+        let deep = "[".repeat(300) + &"]".repeat(300);
+        assert_eq!(records(deep.as_bytes()), [(1, None)]);
+    }
+
+    #[test]
+    fn who_takes_may_stop_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let disk: &dyn Disk = &HostDisk;
+        for text in ["[1,2,3]", "1\n2\n3"] {
+            disk.replace(&path, text.as_bytes(), 0o640).unwrap();
+            let mut seen = 0;
+            let stopped = each_record(disk, &path, &mut |number, _| {
+                seen = number;
+                let path = String::new();
+                if number == 2 { Err(ImportError::Nothing { path }) } else { Ok(()) }
+            });
+            assert!(matches!(stopped, Err(ImportError::Nothing { .. })));
+            assert_eq!(seen, 2);
+        }
+    }
+}
