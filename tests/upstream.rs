@@ -42,6 +42,18 @@ fn get(
     resolve(upstream, input, kind, &Options::default())
 }
 
+/// The texts of an input, in order.
+fn texts(upstream: &Upstream, resolved: &Resolved) -> Vec<String> {
+    let mut texts = Vec::new();
+    resolved.each_text(upstream, &mut |_, text| texts.push(text.to_owned())).unwrap();
+    texts
+}
+
+/// The text of an event.
+fn text_of(upstream: &Upstream, input: &InputSpec) -> String {
+    texts(upstream, &get(upstream, input, SummaryKind::EventSummary).unwrap()).remove(0)
+}
+
 fn temp_home() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     home(dir.path());
@@ -54,9 +66,10 @@ fn events_come_in_time_order_whatever_was_asked() {
     let upstream = open(home.path());
     let input = ids(Bus::EventBus, &["evt_4", "evt_1", "evt_3", "evt_2"]);
     let resolved = get(&upstream, &input, SummaryKind::EventSummary).unwrap();
-    assert_eq!(resolved.source_ids, ["evt_1", "evt_2", "evt_3", "evt_4"]);
-    assert_eq!(resolved.sources[0].text, "Before midnight.\nTwo lines.");
-    assert_eq!(resolved.sources[2].text, "After midnight: caf\u{e9}.");
+    assert_eq!(resolved.source_ids(), ["evt_1", "evt_2", "evt_3", "evt_4"]);
+    let texts = texts(&upstream, &resolved);
+    assert_eq!(texts[0], "Before midnight.\nTwo lines.");
+    assert_eq!(texts[2], "After midnight: caf\u{e9}.");
     assert_eq!((resolved.used, resolved.skip_reasons["empty_content"]), (3, 1));
     assert_eq!(resolved.selection["counts"], json!({"sources": 4, "used": 3, "skipped": 1}));
     assert_eq!(resolved.selection["selection_type"], "event_slice");
@@ -65,12 +78,13 @@ fn events_come_in_time_order_whatever_was_asked() {
     let array: Vec<Value> = resolved
         .sources
         .iter()
-        .map(|source| json!({"id": source.id, "text": source.text}))
+        .zip(&texts)
+        .map(|(source, text)| json!({"id": source.id, "text": text}))
         .collect();
     assert_eq!(resolved.source_text_hash, jcs_hash(&json!(array)));
     assert_eq!(resolved.upstream.len(), 2);
-    let third = &resolved.sources[2];
-    assert_eq!((&*third.file, third.line), ("eventbus/daily/2026-02-11.jsonl", 2));
+    let third = resolved.sources.get(2).unwrap();
+    assert_eq!((third.file, third.line), ("eventbus/daily/2026-02-11.jsonl", 2));
 
     let other = ids(Bus::EventBus, &["evt_2", "evt_3", "evt_1", "evt_4", "evt_4"]);
     let again = get(&upstream, &other, SummaryKind::EventSummary).unwrap();
@@ -88,8 +102,9 @@ fn a_single_event_without_text_is_a_skip_and_says_so() {
     assert_eq!(resolved.selection["selection_type"], "single_event");
     let options = Options { title_as_text: true, ..Options::default() };
     let input = ids(Bus::EventBus, &["evt_2"]);
-    let titled = resolve(&open(home.path()), &input, SummaryKind::EventSummary, &options).unwrap();
-    assert_eq!((titled.skip, titled.sources[0].text.as_str()), (None, "A talk"));
+    let upstream = open(home.path());
+    let titled = resolve(&upstream, &input, SummaryKind::EventSummary, &options).unwrap();
+    assert_eq!((titled.skip, texts(&upstream, &titled)), (None, vec!["A talk".to_owned()]));
     assert_eq!(titled.selection["title_as_text"], true);
 }
 
@@ -99,16 +114,16 @@ fn sessions_find_their_events_across_midnight() {
     let upstream = open(home.path());
     let one =
         get(&upstream, &ids(Bus::SessionBus, &["ses_1"]), SummaryKind::SessionSummary).unwrap();
-    assert_eq!(one.event_ids, ["evt_1", "evt_2", "evt_3"]);
+    assert_eq!(one.event_ids(), ["evt_1", "evt_2", "evt_3"]);
     assert_eq!(one.selection["selection_type"], "session_full");
     assert_eq!(one.common.title.as_deref(), Some("Session title"));
     assert_eq!(one.day().unwrap().to_string(), "2026-02-10");
 
     let both = ids(Bus::SessionBus, &["ses_0", "ses_1"]);
     let both = get(&upstream, &both, SummaryKind::SessionSummary).unwrap();
-    assert_eq!(both.source_ids, ["ses_1"]);
-    assert_eq!(both.primary_ids, ["ses_1", "ses_0"]);
-    assert_eq!(both.event_ids, ["evt_1", "evt_2", "evt_3", "evt_4"]);
+    assert_eq!(both.source_ids(), ["ses_1"]);
+    assert_eq!(both.primary_ids(), ["ses_1", "ses_0"]);
+    assert_eq!(both.event_ids(), ["evt_1", "evt_2", "evt_3", "evt_4"]);
     assert_eq!(both.selection["selection_type"], "session_slice");
     assert_eq!(both.selection["session_ids"], json!(["ses_1", "ses_0"]));
 }
@@ -127,7 +142,7 @@ fn the_short_session_manifest_name_is_read_too() {
     let resolved =
         get(&open(home.path()), &ids(Bus::SessionBus, &["ses_1"]), SummaryKind::SessionSummary)
             .unwrap();
-    assert_eq!(resolved.event_ids, ["evt_1"]);
+    assert_eq!(resolved.event_ids(), ["evt_1"]);
 }
 
 #[test]
@@ -138,11 +153,8 @@ fn documents_and_chunks_are_found_by_either_id() {
         get(&upstream, &ids(Bus::ChunkBus, list), SummaryKind::DocumentSummary).unwrap()
     };
     let whole = document(&["doc_a"]);
-    assert_eq!(
-        (whole.stream, &whole.source_ids[..]),
-        (Stream::Documents, &["doc_a".to_owned()][..])
-    );
-    assert_eq!(whole.chunk_ids, ["chk_a1", "chk_a2"]);
+    assert_eq!((whole.stream, &whole.source_ids()[..]), (Stream::Documents, &["doc_a"][..]));
+    assert_eq!(whole.chunk_ids(), ["chk_a1", "chk_a2"]);
     assert_eq!(whole.selection["selection_type"], "document_full");
     assert_eq!(whole.selection["chunk_order"], json!(["chunk_index"]));
     assert_eq!(whole.days, []);
@@ -155,15 +167,12 @@ fn documents_and_chunks_are_found_by_either_id() {
         get(&upstream, &ids(Bus::ChunkBus, list), SummaryKind::ChunkSetSummary).unwrap()
     };
     let subset = set(&["doc_a"]);
-    assert_eq!(subset.source_ids, ["chk_a1", "chk_a2"]);
+    assert_eq!(subset.source_ids(), ["chk_a1", "chk_a2"]);
     assert_eq!(subset.selection["selection_type"], "document_subset");
     let across = set(&["chk_b1", "chk_a2"]);
     assert_eq!(
-        (&across.source_ids[..], &across.document_ids[..]),
-        (
-            &["chk_a2".to_owned(), "chk_b1".to_owned()][..],
-            &["doc_a".to_owned(), "doc_b".to_owned()][..]
-        )
+        (&across.source_ids()[..], &across.document_ids[..]),
+        (&["chk_a2", "chk_b1"][..], &["doc_a".to_owned(), "doc_b".to_owned()][..])
     );
     assert_eq!(across.selection["selection_type"], "chunk_set");
 }
@@ -175,7 +184,7 @@ fn a_document_published_again_is_read_from_its_last_partition() {
     let resolved =
         get(&open(home.path()), &ids(Bus::ChunkBus, &["doc_a"]), SummaryKind::DocumentSummary)
             .unwrap();
-    assert_eq!(resolved.chunk_ids, ["chk_new"]);
+    assert_eq!(resolved.chunk_ids(), ["chk_new"]);
 }
 
 #[test]
@@ -184,7 +193,7 @@ fn plain_files_are_their_own_documents() {
     let resolved =
         get(&open(home.path()), &ids(Bus::Other, &["notes/a.md"]), SummaryKind::DocumentSummary)
             .unwrap();
-    assert_eq!(resolved.source_ids, ["other:notes/a.md"]);
+    assert_eq!(resolved.source_ids(), ["other:notes/a.md"]);
     assert_eq!(resolved.selection["anchor"], "other");
     assert_eq!(resolved.common.title.as_deref(), Some("Note"));
     assert_eq!(resolved.upstream[0].manifest_sha256, None);
@@ -199,7 +208,7 @@ fn thin_events_take_the_text_of_their_chunks() {
     let resolved =
         get(&open(home.path()), &ids(Bus::EventBus, &["evt_thin"]), SummaryKind::EventSummary)
             .unwrap();
-    assert_eq!(resolved.sources[0].text, "A one.\n\nB one.");
+    assert_eq!(texts(&open(home.path()), &resolved), ["A one.\n\nB one."]);
     assert_eq!(resolved.upstream.len(), 2);
 }
 
@@ -421,38 +430,35 @@ fn a_day_that_is_repaired_or_grows_is_seen_without_a_restart() {
     let evt_5 = ids(Bus::EventBus, &["evt_5"]);
     assert!(get(&upstream, &evt_5, SummaryKind::EventSummary).is_err());
     events_day(home.path(), "2026-02-11", &[event("evt_5", MIDNIGHT, "New.")]);
-    assert_eq!(get(&upstream, &evt_5, SummaryKind::EventSummary).unwrap().sources[0].text, "New.");
+    assert_eq!(text_of(&upstream, &evt_5), "New.");
     write(home.path(), "eventbus/daily/2026-02-11.jsonl", "junk");
     assert!(get(&upstream, &evt_5, SummaryKind::EventSummary).is_err());
     events_day(home.path(), "2026-02-11", &[event("evt_5", MIDNIGHT, "Newer.")]);
-    assert_eq!(
-        get(&upstream, &evt_5, SummaryKind::EventSummary).unwrap().sources[0].text,
-        "Newer."
-    );
+    assert_eq!(text_of(&upstream, &evt_5), "Newer.");
 
     // The cache is only ever a shortcut: a damaged one is rebuilt.
     drop(upstream);
-    assert_eq!(get(&open(), &evt_5, SummaryKind::EventSummary).unwrap().sources[0].text, "Newer.");
+    assert_eq!(text_of(&open(), &evt_5), "Newer.");
     std::fs::write(&cache, "damaged").unwrap();
-    assert_eq!(get(&open(), &evt_5, SummaryKind::EventSummary).unwrap().sources[0].text, "Newer.");
+    assert_eq!(text_of(&open(), &evt_5), "Newer.");
 }
 
 #[test]
 fn sessions_with_unknown_events_and_chunks_without_checksums_stop() {
     let home = temp_home();
-    sessions_day(
-        home.path(),
-        "2026-02-12",
-        false,
-        &[session("ses_x", "2026-02-12", MIDNIGHT, &["evt_none"])],
-    );
-    let error =
-        get(&open(home.path()), &ids(Bus::SessionBus, &["ses_x"]), SummaryKind::SessionSummary)
-            .unwrap_err();
-    assert_eq!(
-        (error.subtype.as_str(), error.class),
-        ("SESSIONS_REFERENCE_UNKNOWN_EVENT_ID", ErrorClass::IntegrityMismatch)
-    );
+    // Cut from a day that lacks the event, and from a day that nobody published.
+    let mut broken =
+        ["ses_x", "ses_y"].map(|id| session(id, "2026-02-12", MIDNIGHT, &["evt_none"]));
+    broken[0]["source"]["input_manifest_day"] = "2026-02-11".into();
+    sessions_day(home.path(), "2026-02-12", false, &broken);
+    for (id, told) in [
+        ("ses_x", ("SESSIONS_REFERENCE_UNKNOWN_EVENT_ID", ErrorClass::IntegrityMismatch)),
+        ("ses_y", ("MISSING_EVENTBUS_RANGE", ErrorClass::InputMissing)),
+    ] {
+        let input = ids(Bus::SessionBus, &[id]);
+        let error = get(&open(home.path()), &input, SummaryKind::SessionSummary).unwrap_err();
+        assert_eq!((error.subtype.as_str(), error.class), told);
+    }
     let mut bare = chunk("chk_x", "doc_x", 0, "x");
     bare["provenance"].as_object_mut().unwrap().remove("source_checksum");
     chunks(home.path(), "bare", &[bare]);
@@ -492,7 +498,7 @@ fn the_ladder_of_selection_manifests() {
     write(root, "selection_manifests/good.json", good.to_string());
 
     let resolved = run("selection_manifests/good.json", &hash).unwrap();
-    assert_eq!(resolved.source_ids, ["evt_4", "evt_1"], "the listed order is kept");
+    assert_eq!(resolved.source_ids(), ["evt_4", "evt_1"], "the listed order is kept");
     assert_eq!(resolved.selection["selection_hash"], hash.as_str());
     let bare = hash.trim_start_matches("sha256:").to_uppercase();
     assert!(run("selection_manifests/good.json", &bare).is_ok());
@@ -505,7 +511,7 @@ fn the_ladder_of_selection_manifests() {
     write(root, "selection_manifests/time.json", by_time.to_string());
     let hash_by_time = by_time["selection_hash"].as_str().unwrap();
     assert_eq!(
-        run("selection_manifests/time.json", hash_by_time).unwrap().source_ids,
+        run("selection_manifests/time.json", hash_by_time).unwrap().source_ids(),
         ["evt_1", "evt_4"]
     );
 
@@ -568,8 +574,8 @@ fn queries_are_bounded_and_exact() {
     };
     let range =
         json!({"day_from": "2026-02-01", "day_to": "2026-02-28", "where": {"role": "user"}});
-    assert_eq!(query(range).unwrap().source_ids, ["evt_1", "evt_2", "evt_3", "evt_4"]);
-    assert_eq!(query(json!({"day": "2026-02-11"})).unwrap().source_ids, ["evt_3", "evt_4"]);
+    assert_eq!(query(range).unwrap().source_ids(), ["evt_1", "evt_2", "evt_3", "evt_4"]);
+    assert_eq!(query(json!({"day": "2026-02-11"})).unwrap().source_ids(), ["evt_3", "evt_4"]);
     let none = query(json!({"day": "2026-02-11", "where": {"role": "tool"}})).unwrap();
     assert_eq!(none.skip, Some(ReasonCode::SkippedEmptySelection));
     let reason = |value| query(value).unwrap_err().reason_code;
@@ -593,7 +599,7 @@ fn the_hash_recomputes_from_ids_alone() {
         (Bus::Other, vec!["notes/a.md"], SummaryKind::DocumentSummary),
     ] {
         let resolved = get(&upstream, &ids(bus, &list), kind).unwrap();
-        let texts: Vec<&str> = resolved.sources.iter().map(|source| source.id.as_str()).collect();
+        let texts = resolved.sources.ids();
         let bus = recompute::bus_of(resolved.stream, bus == Bus::Other);
         let hash = recompute::source_text_hash(&upstream, bus, &texts, false).unwrap();
         assert_eq!(hash, resolved.source_text_hash, "{kind}");
@@ -624,9 +630,49 @@ fn an_independent_program_computes_the_same_hash() {
     let output = std::process::Command::new("python3")
         .arg(script)
         .arg(home.path())
-        .args(&resolved.source_ids)
+        .args(resolved.source_ids())
         .output()
         .expect("python3 is needed for this test");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), resolved.source_text_hash.hex());
+}
+
+/// More text than is held: it is read again for whoever wants it, and what changed meanwhile is
+/// noticed.
+#[test]
+fn texts_that_are_not_held_are_read_again_as_they_were() {
+    let home = temp_home();
+    let text = |number: u32| format!("{number}: {}", "word ".repeat(1_000).trim_end());
+    let count = 1_200;
+    for (day, first) in [("2026-02-12", 0), ("2026-02-13", count / 2)] {
+        // Their order in the file is not that of their times.
+        let events: Vec<Value> = (first..first + count / 2)
+            .map(|number| {
+                let at = MIDNIGHT + i64::from(number ^ 5);
+                event(&format!("evt_big{}", number ^ 5), at, &text(number ^ 5))
+            })
+            .collect();
+        events_day(home.path(), day, &events);
+    }
+    let upstream = open(home.path());
+    let names: Vec<String> = (0..count).rev().map(|number| format!("evt_big{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let resolved = get(&upstream, &ids(Bus::EventBus, &names), SummaryKind::EventSummary).unwrap();
+    let expected: Vec<String> = (0..count).map(text).collect();
+    assert!(expected.iter().map(String::len).sum::<usize>() > 5 << 20);
+    assert!(texts(&upstream, &resolved) == expected);
+    let array: Vec<Value> = (0..count)
+        .map(|number| json!({"id": format!("evt_big{number}"), "text": text(number)}))
+        .collect();
+    assert_eq!(resolved.source_text_hash, jcs_hash(&json!(array)));
+    assert_eq!(resolved.chars, expected.iter().map(|text| text.len() as u64).sum::<u64>());
+    assert_eq!(resolved.common.start_ms, Some(MIDNIGHT));
+    let again =
+        recompute::source_text_hash(&upstream, Bus::EventBus, &resolved.source_ids(), false);
+    assert_eq!(again.unwrap(), resolved.source_text_hash);
+
+    events_day(home.path(), "2026-02-13", &[event("evt_big1199", MIDNIGHT, "Another.")]);
+    let error = resolved.each_text(&upstream, &mut |_, _| {}).unwrap_err();
+    assert_eq!(error.subtype, "UPSTREAM_CHANGED_WHILE_READ");
+    assert_eq!(error.reason, ReasonCode::Unavailable);
 }

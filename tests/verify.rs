@@ -29,7 +29,7 @@ use summarizer::os::real::HostDisk;
 use summarizer::upstream::{
     InputSpec, MemoryIndex, Options as Reading, Resolved, Upstream, resolve,
 };
-use summarizer::verify::{Options, Report, rules, verify_summary_partition, verify_tree};
+use summarizer::verify::{Options, Report, rules, verify_tree};
 
 const DAY: &str = "2026-02-11";
 const EXTRA: &str = "2026-02-12";
@@ -39,13 +39,17 @@ fn day() -> Day {
     DAY.parse().unwrap()
 }
 
+fn owned(ids: Vec<&str>) -> Vec<String> {
+    ids.into_iter().map(str::to_owned).collect()
+}
+
 fn item(resolved: &Resolved) -> SummaryItem {
     let prompt_hash = sha256("prompt").hex();
     let id = summary_id(&SummaryIdentity {
         stream: resolved.stream,
         kind: resolved.kind,
         subkind: "brief",
-        primary_ids: &resolved.primary_ids,
+        primary_ids: &resolved.primary_ids(),
         source_text_hash: &resolved.source_text_hash,
         prompt_hash: &prompt_hash,
         provider: "builtin",
@@ -58,10 +62,10 @@ fn item(resolved: &Resolved) -> SummaryItem {
         stream: resolved.stream,
         day: day(),
         summary_id: id,
-        source_ids: resolved.source_ids.clone(),
-        event_ids: resolved.event_ids.clone(),
+        source_ids: owned(resolved.source_ids()),
+        event_ids: owned(resolved.event_ids()),
         document_ids: resolved.document_ids.clone(),
-        chunk_ids: resolved.chunk_ids.clone(),
+        chunk_ids: owned(resolved.chunk_ids()),
         selection: resolved.selection.clone(),
         model: ModelIdentity {
             provider: "builtin".into(),
@@ -112,7 +116,6 @@ fn sound(root: &Path) {
     let mut publisher =
         Publisher::open(Arc::new(HostDisk), root, "summaries", Fallback::DataThenManifest).unwrap();
     let mut publication = publisher.begin().unwrap();
-    let mut keys = Vec::new();
     for stream in Stream::ALL {
         let key = PartitionKey { stream: *stream, day: day() };
         let mine: Vec<&Resolved> = resolved.iter().filter(|one| one.stream == *stream).collect();
@@ -149,19 +152,8 @@ fn sound(root: &Path) {
             render(key, lines.values().map(|line| line.as_bytes()), &facts).unwrap();
         publication.put(&key.data_file(), &data).unwrap();
         publication.put(&key.manifest_file(), &manifest).unwrap();
-        keys.push(key);
     }
-    let gate = |tree: &Path| {
-        for key in keys {
-            let report =
-                verify_summary_partition(&HostDisk, tree, key).map_err(|e| e.to_string())?;
-            if report.violations_total > 0 {
-                return Err(format!("{:?}", report.violations));
-            }
-        }
-        Ok::<(), String>(())
-    };
-    publication.commit(gate).unwrap();
+    publication.commit(|_| Ok::<(), String>(())).unwrap();
     runs(root);
     let chosen = json!({"bus": "event_bus", "items": [{"id": "evt_1"}], "ordering": "as_listed"});
     let manifest = json!({

@@ -158,7 +158,7 @@ fn items(resolved: &crate::upstream::Resolved) -> Vec<(String, String)> {
         _ => resolved
             .sources
             .iter()
-            .map(|source| (source.id.clone(), source.partition.to_string()))
+            .map(|source| (source.id.to_owned(), source.partition.to_owned()))
             .collect(),
     }
 }

@@ -98,10 +98,10 @@ impl Found {
         let mut facts = self.to_json();
         let mut places = Vec::new();
         let mut bytes = 0;
-        for source in &resolved.sources {
+        for source in resolved.sources.iter() {
             let place = json!({
-                "id": source.id, "file": *source.file, "line": source.line,
-                "offset": source.offset, "len": source.len, "text_bytes": source.text.len(),
+                "id": source.id, "file": source.file, "line": source.line,
+                "offset": source.offset, "len": source.len, "text_bytes": source.text_bytes,
             });
             bytes += place.to_string().len();
             if bytes > PLACES_BYTES_MAX {

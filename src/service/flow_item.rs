@@ -40,10 +40,10 @@ pub(super) fn line(
         stream: resolved.stream,
         day: prepared.found.day,
         summary_id,
-        source_ids: resolved.source_ids.clone(),
-        event_ids: resolved.event_ids.clone(),
+        source_ids: owned(resolved.source_ids()),
+        event_ids: owned(resolved.event_ids()),
         document_ids: resolved.document_ids.clone(),
-        chunk_ids: resolved.chunk_ids.clone(),
+        chunk_ids: owned(resolved.chunk_ids()),
         selection: resolved.selection.clone(),
         model: ModelIdentity {
             provider: made.model.provider.clone(),
@@ -71,6 +71,10 @@ pub(super) fn line(
         return Err(format!("at `{}`: {}", first.pointer, first.message));
     }
     Ok(crate::contract::json::jcs(&value).into_bytes())
+}
+
+fn owned(ids: Vec<&str>) -> Vec<String> {
+    ids.into_iter().map(str::to_owned).collect()
 }
 
 fn outputs(prepared: &Prepared, made: &FlowOutcome) -> Map<String, Value> {
@@ -103,11 +107,12 @@ fn outputs(prepared: &Prepared, made: &FlowOutcome) -> Map<String, Value> {
 /// An evidence pointer, for a quote that stands in a source.
 fn pointer(prepared: &Prepared, evidence: &EvidenceRef) -> Option<Value> {
     let (id, start, end) = (evidence.source_id.as_ref()?, evidence.start?, evidence.end?);
-    let source = prepared.resolved.sources.iter().find(|source| source.id == *id)?;
+    let place = prepared.texts.iter().position(|source| source.id == *id)?;
+    let (source, text) = (prepared.resolved.sources.get(place)?, &prepared.texts[place].text);
     let span = Span { start: start as u64, end: end as u64, unit: SpanUnit::Utf8Byte };
-    let namespace = namespace(source);
+    let namespace = namespace(&source);
     // The words as the source has them: whoever follows the pointer compares bytes.
-    let words = source.text.get(start..end)?;
+    let words = text.get(start..end)?;
     let quote = sha256(words);
     Some(json!({
         "evidence_id": evidence_id(&namespace, id, span, Some(quote)),
@@ -120,8 +125,8 @@ fn pointer(prepared: &Prepared, evidence: &EvidenceRef) -> Option<Value> {
     }))
 }
 
-fn namespace(source: &Source) -> String {
-    match &source.index_id {
+fn namespace(source: &Source<'_>) -> String {
+    match source.index_id {
         Some(index) => format!("idx:{index}"),
         None => format!("corp:{}", source.bus),
     }

@@ -68,7 +68,10 @@ struct Setup {
 /// Everything known of a try before anybody is asked.
 pub(super) struct Prepared {
     pub request: Request,
+    /// The input, without its texts.
     pub resolved: Resolved,
+    /// The texts of its sources, in their order.
+    pub texts: Vec<SourceText>,
     pub found: Found,
     pub pack: Arc<LoadedPack>,
     pub prompt_hash: String,
@@ -139,12 +142,13 @@ impl FlowWorker {
         let wanted_day = wanted_day(&request, &found)?;
         let input = input_of(&request.input);
         let kind = request.work.kind;
-        let resolved = upstream::resolve(&self.upstream, &input, kind, &self.resolving)
+        let mut resolved = upstream::resolve(&self.upstream, &input, kind, &self.resolving)
             .map_err(|error| unresolved(error, &found))?;
         found.resolved(&resolved, wanted_day.unwrap_or(resolved.day().unwrap_or(created)));
         if let Some(reason) = self.skip(&setup, &request, &resolved) {
             return Err(Outcome::Skipped { reason, facts: found.to_json().to_string() });
         }
+        let texts = self.texts(&mut resolved, &found)?;
         let pack = self.pack(&setup.registry, &request, &found)?;
         self.tell(desk, &pack);
         let provider = provider_of(&setup, &request, &found)?;
@@ -162,6 +166,7 @@ impl FlowWorker {
             timeout: job.timeout,
             request,
             resolved,
+            texts,
             found,
             pack,
             prompt_hash,
@@ -176,6 +181,17 @@ impl FlowWorker {
         prepared.pointer.summary_id =
             prepared.summary_id(&identity.provider, flow_item::model_name(&identity));
         Ok(prepared)
+    }
+
+    /// Takes the texts over: there is one copy of them.
+    fn texts(&self, resolved: &mut Resolved, found: &Found) -> Result<Vec<SourceText>, Outcome> {
+        let mut texts = Vec::with_capacity(resolved.sources.len());
+        let read = resolved.each_text(&self.upstream, &mut |source, text| {
+            texts.push(SourceText { id: source.id.to_owned(), text: text.to_owned() });
+        });
+        read.map_err(|defect| unresolved(defect.into(), found))?;
+        resolved.drop_texts();
+        Ok(texts)
     }
 
     /// The log keeps the pack a flow is first used with.
@@ -196,8 +212,7 @@ impl FlowWorker {
             return Some(ReasonCode::SkippedByPolicy);
         }
         let least = flow_sections(&setup.config, request).map(|section| section.min_chars).max()?;
-        let chars: usize = resolved.sources.iter().map(|one| one.text.chars().count()).sum();
-        ((chars as u64) < least).then_some(ReasonCode::SkippedBelowMinChars)
+        (resolved.chars < least).then_some(ReasonCode::SkippedBelowMinChars)
     }
 
     fn pack(
@@ -277,7 +292,7 @@ impl Prepared {
             stream: self.resolved.stream,
             kind: self.request.work.kind,
             subkind: &self.request.work.subkind,
-            primary_ids: &self.resolved.primary_ids,
+            primary_ids: &self.resolved.primary_ids(),
             source_text_hash: &self.resolved.source_text_hash,
             prompt_hash: &self.prompt_hash,
             provider,
@@ -287,12 +302,6 @@ impl Prepared {
 
     /// Runs the flow and makes the item.
     fn make(&self, kept: Option<&Kept<'_>>, concurrency: usize) -> Outcome {
-        let sources: Vec<SourceText> = self
-            .resolved
-            .sources
-            .iter()
-            .map(|source| SourceText { id: source.id.clone(), text: source.text.clone() })
-            .collect();
         let options = RunOptions {
             params: self.params.clone(),
             timeout: self.timeout,
@@ -304,7 +313,7 @@ impl Prepared {
             ..RunOptions::default()
         };
         let provider = Deadline::new(self.provider.as_ref(), self.clock.as_ref(), self.timeout);
-        let ran = flow::run(&self.pack, Map::new(), &sources, &provider, &options);
+        let ran = flow::run(&self.pack, Map::new(), &self.texts, &provider, &options);
         let made = match ran {
             Ok(made) => made,
             Err(error) => {

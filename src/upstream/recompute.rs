@@ -6,6 +6,7 @@ use super::index::Section;
 use super::lines::read_range;
 use super::other;
 use super::record::{ChunkRecord, EventRecord};
+use super::source::Source;
 use super::sources::{Gathered, found};
 use super::text::{SourceTextHasher, normalize};
 use super::view::Upstream;
@@ -30,17 +31,17 @@ pub fn source_text_hash(
     title_as_text: bool,
 ) -> Result<Digest, Defect> {
     let mut gathered = Gathered::default();
-    let sources = match bus {
+    match bus {
         Bus::EventBus => gathered.events(upstream, ids, &[], title_as_text)?,
         Bus::Other => gathered.other(upstream, ids)?,
         Bus::ChunkBus | Bus::SessionBus => {
             let hits = found(upstream, Family::Chunks, Section::Records, ids, &[])?;
-            let chunks = gathered.chunks(upstream, &hits)?;
-            chunks.into_iter().map(|chunk| chunk.source).collect()
+            drop(gathered.chunks(upstream, &hits)?);
         }
-    };
+    }
     let mut hasher = SourceTextHasher::new();
-    sources.iter().for_each(|source| hasher.push(&source.id, &source.text));
+    let mut push = |source: Source<'_>, text: &str| hasher.push(source.id, text);
+    gathered.sources.each_text(upstream, title_as_text, &mut push)?;
     Ok(hasher.finish())
 }
 

@@ -432,12 +432,6 @@ pub struct EventRecord<'a> {
     /// Source time in milliseconds.
     pub timestamp_ms: i64,
     #[serde(borrow)]
-    role: Option<&'a RawValue>,
-    #[serde(borrow)]
-    event_kind: Option<&'a RawValue>,
-    #[serde(borrow)]
-    event_subkind: Option<&'a RawValue>,
-    #[serde(borrow)]
     title: Option<&'a RawValue>,
     #[serde(borrow)]
     conversation_id: Option<&'a RawValue>,
@@ -496,17 +490,6 @@ impl<'a> EventRecord<'a> {
             ids.extend(refs.filter_map(|one| one.get("chunk_id")?.as_str().map(str::to_owned)));
         }
         ids
-    }
-
-    /// How prompts name the speaker: the role, else kind and subkind.
-    pub fn label(&self) -> Option<String> {
-        string(self.role).or_else(|| {
-            let kind = string(self.event_kind)?;
-            Some(match string(self.event_subkind) {
-                Some(subkind) => format!("{kind}/{subkind}"),
-                None => kind,
-            })
-        })
     }
 
     /// The title, as given.
@@ -634,7 +617,6 @@ mod tests {
         );
         let record = EventRecord::parse(line.as_bytes()).unwrap();
         assert_eq!(record.chunk_pointers(), ["c3"]);
-        assert_eq!(record.label().as_deref(), Some("k/s"));
     }
 
     #[test]

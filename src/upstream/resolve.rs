@@ -6,8 +6,8 @@
 //! Sources without text stay in their place and are counted as skipped. `primary_ids` is what the
 //! summary id is made of.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,8 @@ use super::index::Section;
 use super::query::Query;
 use super::record::ChunkOrder;
 use super::selection::{self, Ordering, Roots, Selection};
-use super::sources::{Gathered, Session, by_time, found, order_chunks};
+use super::source::{Source, Sources};
+use super::sources::{Gathered, Session, chunk_order, found};
 use super::text::{NORMALIZATION_NAME, NORMALIZATION_VERSION, SourceTextHasher};
 use super::view::{CHANGED_WHILE_READ, Hit, Upstream};
 use crate::contract::hash::Digest;
@@ -29,8 +30,6 @@ use crate::contract::vocabulary::{
 
 /// Most ids one request may name.
 pub const RESOLVE_IDS_MAX: usize = 200_000;
-/// Most text one request may bring together.
-pub const RESOLVE_TEXT_BYTES_MAX: usize = 256 << 20;
 
 /// Times a request starts over when upstream changes under it, before it is put off.
 const RACES_MAX: usize = 4;
@@ -68,41 +67,6 @@ pub struct Options {
     pub title_as_text: bool,
     /// Where selection manifests may lie.
     pub roots: Roots,
-}
-
-/// One piece of text with its place upstream.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
-    /// The id, byte for byte.
-    pub id: String,
-    /// The normalized text, possibly empty.
-    pub text: String,
-    /// The bus it came from.
-    pub bus: Bus,
-    /// The file, relative to the bus home.
-    pub file: Arc<str>,
-    /// 1-based line in the file.
-    pub line: u64,
-    /// First byte of the line.
-    pub offset: u64,
-    /// Bytes of the line.
-    pub len: u64,
-    /// The partition.
-    pub partition: Arc<str>,
-    /// How prompts name the speaker.
-    pub label: Option<String>,
-    /// Its title upstream.
-    pub title: Option<String>,
-    /// Its conversation.
-    pub conversation_id: Option<String>,
-    /// Its document.
-    pub document_id: Option<String>,
-    /// Its time.
-    pub time_ms: Option<i64>,
-    /// The index upstream says it is in.
-    pub index_id: Option<String>,
-    /// What upstream says about showing it.
-    pub publish: Option<bool>,
 }
 
 /// A partition or file that was read.
@@ -169,21 +133,13 @@ pub struct Resolved {
     /// The stream the summary goes to.
     pub stream: Stream,
     /// The text, in order.
-    pub sources: Vec<Source>,
-    /// What the summary id is made of.
-    pub primary_ids: Vec<String>,
-    /// `source_ids` of the summary.
-    pub source_ids: Vec<String>,
+    pub sources: Sources,
     /// All sessions, in order.
     pub session_ids: Vec<String>,
     /// The partition of each of them.
     pub session_partitions: Vec<String>,
-    /// All events, in order.
-    pub event_ids: Vec<String>,
     /// All documents, in order.
     pub document_ids: Vec<String>,
-    /// All chunks, in order.
-    pub chunk_ids: Vec<String>,
     /// The `selection` object of the summary.
     pub selection: Value,
     /// The anchor of what was summarized.
@@ -194,6 +150,8 @@ pub struct Resolved {
     pub selection_manifest: Option<Selection>,
     /// Upstream days of the primary sources, sorted; empty when none is dated.
     pub days: Vec<Day>,
+    /// Characters of all texts.
+    pub chars: u64,
     /// Sources that have text.
     pub used: u64,
     /// Sources left out of the summary, by reason.
@@ -213,6 +171,64 @@ impl Resolved {
     pub fn day(&self) -> Option<Day> {
         self.days.last().copied()
     }
+
+    /// What the summary id is made of.
+    pub fn primary_ids(&self) -> Vec<&str> {
+        match self.bus {
+            Bus::SessionBus => borrowed(&self.session_ids),
+            Bus::ChunkBus if self.stream == Stream::Documents => borrowed(&self.document_ids),
+            _ => self.sources.ids(),
+        }
+    }
+
+    /// `source_ids` of the summary.
+    pub fn source_ids(&self) -> Vec<&str> {
+        let mut ids = self.primary_ids();
+        if self.bus == Bus::SessionBus {
+            ids.truncate(1);
+        }
+        ids
+    }
+
+    /// All events of its sessions, in order.
+    pub fn event_ids(&self) -> Vec<&str> {
+        if self.bus == Bus::SessionBus { self.sources.ids() } else { Vec::new() }
+    }
+
+    /// All chunks, in order.
+    pub fn chunk_ids(&self) -> Vec<&str> {
+        if self.bus == Bus::ChunkBus { self.sources.ids() } else { Vec::new() }
+    }
+
+    /// Hands over every source with its text, in order. Where the texts are many they are read
+    /// again, and it is an error when they are not what was hashed any more.
+    pub fn each_text(
+        &self,
+        upstream: &Upstream,
+        take: &mut dyn FnMut(Source<'_>, &str),
+    ) -> Result<(), Defect> {
+        let mut hasher = SourceTextHasher::new();
+        let title = self.selection["title_as_text"] == true;
+        self.sources.each_text(upstream, title, &mut |source, text| {
+            hasher.push(source.id, text);
+            take(source, text);
+        })?;
+        if hasher.finish() == self.source_text_hash {
+            return Ok(());
+        }
+        let error = std::io::Error::other("its texts changed meanwhile");
+        let storage = Defect::storage("read", self.bus.as_str(), &error);
+        Err(Defect { subtype: CHANGED_WHILE_READ.to_owned(), ..storage })
+    }
+
+    /// Forgets the texts that are held: they can be read again.
+    pub fn drop_texts(&mut self) {
+        self.sources.drop_texts();
+    }
+}
+
+fn borrowed(ids: &[String]) -> Vec<&str> {
+    ids.iter().map(String::as_str).collect()
 }
 
 /// Resolves the input of a request.
@@ -248,21 +264,21 @@ fn resolve_once(
 }
 
 /// The ids of a request before anything was looked up.
-struct Located {
+struct Located<'a> {
     bus: Bus,
-    ids: Vec<String>,
+    ids: Cow<'a, [String]>,
     prefer: Vec<String>,
     ordering: Ordering,
     selection: Option<Selection>,
     warnings: Warnings,
 }
 
-fn locate(
+fn locate<'a>(
     upstream: &Upstream,
-    input: &InputSpec,
+    input: &'a InputSpec,
     kind: SummaryKind,
     options: &Options,
-) -> Result<Located, ResolveError> {
+) -> Result<Located<'a>, ResolveError> {
     let plain = |bus, ids| Located {
         bus,
         ids,
@@ -272,19 +288,19 @@ fn locate(
         warnings: Warnings::default(),
     };
     let mut located = match input {
-        InputSpec::Ids { bus, ids } => plain(*bus, ids.clone()),
+        InputSpec::Ids { bus, ids } => plain(*bus, Cow::Borrowed(ids)),
         InputSpec::Query { bus, query } => {
             // A misfit is told before a scan is paid for.
             if !kind.fits(*bus) {
                 return Err(kind_bus_mismatch(kind, *bus));
             }
-            plain(*bus, Query::parse(*bus, query)?.run(upstream, *bus)?)
+            plain(*bus, Query::parse(*bus, query)?.run(upstream, *bus)?.into())
         }
         InputSpec::SelectionManifest { path, hash } => {
             let bus = default_bus(kind);
-            let selection = selection::load(upstream, &options.roots, path, hash, bus)?;
-            let mut located = plain(selection.bus, selection.ids.clone());
-            located.prefer = selection.partitions.clone();
+            let mut selection = selection::load(upstream, &options.roots, path, hash, bus)?;
+            let mut located = plain(selection.bus, std::mem::take(&mut selection.ids).into());
+            located.prefer = std::mem::take(&mut selection.partitions);
             located.ordering = selection.ordering;
             if selection.foreign {
                 located.warnings = located.warnings.with(Warning::ForeignSelectionManifest);
@@ -303,19 +319,21 @@ fn locate(
 }
 
 /// Keeps the first of each id; tells whether there were others.
-fn once(ids: &mut Vec<String>) -> bool {
+fn once(ids: &mut Cow<'_, [String]>) -> bool {
     let mut order: Vec<u32> = (0..).take(ids.len()).collect();
     order.sort_unstable_by_key(|at| (&ids[*at as usize], *at));
-    let mut repeated = vec![false; ids.len()];
-    for pair in order.windows(2) {
-        repeated[pair[1] as usize] = ids[pair[0] as usize] == ids[pair[1] as usize];
+    let same = |pair: &[u32]| ids[pair[0] as usize] == ids[pair[1] as usize];
+    let mut repeated: Vec<u32> = order.windows(2).filter(|pair| same(pair)).map(|p| p[1]).collect();
+    if repeated.is_empty() {
+        return false;
     }
+    repeated.sort_unstable();
     let mut at = 0;
-    ids.retain(|_| {
+    ids.to_mut().retain(|_| {
         at += 1;
-        !repeated[at - 1]
+        repeated.binary_search(&(at - 1)).is_err()
     });
-    repeated.contains(&true)
+    true
 }
 
 fn default_bus(kind: SummaryKind) -> Bus {
@@ -331,7 +349,7 @@ struct Work<'a> {
     upstream: &'a Upstream,
     kind: SummaryKind,
     options: &'a Options,
-    located: Located,
+    located: Located<'a>,
     gathered: Gathered,
 }
 
@@ -339,12 +357,8 @@ struct Work<'a> {
 #[derive(Default)]
 struct Shape {
     selection_type: &'static str,
-    primary_ids: Vec<String>,
-    source_ids: Vec<String>,
     session_ids: Vec<String>,
-    event_ids: Vec<String>,
     document_ids: Vec<String>,
-    chunk_ids: Vec<String>,
     partitions: Vec<String>,
     extra: Vec<(&'static str, Value)>,
     common: Common,
@@ -364,32 +378,26 @@ impl Work<'_> {
     }
 
     fn events(&mut self) -> Result<Shape, Defect> {
-        let ids: Vec<&str> = self.located.ids.iter().map(String::as_str).collect();
-        let prefer = self.located.prefer.clone();
+        let ids = borrowed(&self.located.ids);
         let title = self.options.title_as_text;
-        let mut sources = self.gathered.events(self.upstream, &ids, &prefer, title)?;
+        self.gathered.events(self.upstream, &ids, &self.located.prefer, title)?;
+        let sources = &mut self.gathered.sources;
         match self.located.ordering {
-            Ordering::ByTime => by_time(&mut sources),
-            Ordering::ById => sources.sort_by(|a, b| a.id.cmp(&b.id)),
+            Ordering::ByTime => sources.rows_mut(0).by_time(),
+            Ordering::ById => sources.rows_mut(0).by_id(),
             Ordering::AsListed => {}
         }
-        let ids: Vec<String> = sources.iter().map(|source| source.id.clone()).collect();
-        let shape = Shape {
-            selection_type: if ids.len() == 1 { "single_event" } else { "event_slice" },
-            primary_ids: ids.clone(),
-            source_ids: ids,
-            partitions: partitions_of(&sources),
-            common: common(&sources),
+        Ok(Shape {
+            selection_type: if sources.len() == 1 { "single_event" } else { "event_slice" },
+            partitions: partitions_of(sources),
+            common: common(sources),
             ..Shape::default()
-        };
-        self.gathered.sources = sources;
-        Ok(shape)
+        })
     }
 
     fn sessions(&mut self) -> Result<Shape, Defect> {
-        let ids: Vec<&str> = self.located.ids.iter().map(String::as_str).collect();
-        let prefer = self.located.prefer.clone();
-        let mut sessions = self.gathered.sessions(self.upstream, &ids, &prefer)?;
+        let ids = borrowed(&self.located.ids);
+        let mut sessions = self.gathered.sessions(self.upstream, &ids, &self.located.prefer)?;
         match self.located.ordering {
             Ordering::ByTime => {
                 sessions.sort_by(|a, b| (a.start_ms, &a.id).cmp(&(b.start_ms, &b.id)))
@@ -397,77 +405,61 @@ impl Work<'_> {
             Ordering::ById => sessions.sort_by(|a, b| a.id.cmp(&b.id)),
             Ordering::AsListed => {}
         }
-        let mut sources: Vec<Source> = Vec::new();
         let mut seen = std::collections::HashSet::new();
+        let title = self.options.title_as_text;
         for session in &sessions {
-            let title = self.options.title_as_text;
-            let events = self.gathered.session_events(self.upstream, session, title)?;
-            sources.extend(events.into_iter().filter(|event| seen.insert(event.id.clone())));
+            self.gathered.session_events(self.upstream, session, title, &mut seen)?;
         }
+        let common = common_of_sessions(&sessions, &self.gathered.sources);
         let session_ids: Vec<String> = sessions.iter().map(|session| session.id.clone()).collect();
         let several = session_ids.len() > 1;
-        let shape = Shape {
+        Ok(Shape {
             selection_type: if several { "session_slice" } else { "session_full" },
-            primary_ids: session_ids.clone(),
-            source_ids: session_ids.iter().take(1).cloned().collect(),
-            event_ids: sources.iter().map(|source| source.id.clone()).collect(),
-            partitions: sessions.iter().map(|session| session.partition.clone()).collect(),
+            partitions: sessions.into_iter().map(|session| session.partition).collect(),
             extra: vec![("session_ids", json!(session_ids))],
-            common: common_of_sessions(&sessions, &sources),
+            common,
             session_ids,
             ..Shape::default()
-        };
-        self.gathered.sources = sources;
-        Ok(shape)
+        })
     }
 
     fn documents(&mut self) -> Result<Shape, Defect> {
         let hits = self.chunk_hits(Section::Documents)?;
-        let (chosen, rules) = self.read_chunks(&hits)?;
-        let document_ids = distinct(chosen.iter().filter_map(|one| one.document_id.as_deref()));
-        let ids: Vec<&str> = document_ids.iter().map(String::as_str).collect();
+        let rules = self.read_chunks(hits)?;
+        let chosen = &self.gathered.sources;
+        let document_ids = distinct(chosen.iter().filter_map(|one| one.document_id));
+        let ids = borrowed(&document_ids);
         let whole = found(self.upstream, Family::Chunks, Section::Documents, &ids, &[])?;
         let total: usize = whole.iter().map(|hit| hit.places.len()).sum();
-        let chunk_ids: Vec<String> = chosen.iter().map(|one| one.id.clone()).collect();
-        let full = total == chunk_ids.len();
-        let shape = Shape {
+        let full = total == chosen.len();
+        Ok(Shape {
             selection_type: if full { "document_full" } else { "document_slice" },
-            primary_ids: document_ids.clone(),
-            source_ids: document_ids.clone(),
-            partitions: partitions_of(&chosen),
+            partitions: partitions_of(chosen),
             extra: vec![("chunk_order", json!(rules)), ("chunks_total", json!(total))],
-            common: common(&chosen),
+            common: common(chosen),
             document_ids,
-            chunk_ids,
             ..Shape::default()
-        };
-        self.gathered.sources = chosen;
-        Ok(shape)
+        })
     }
 
     fn chunk_set(&mut self) -> Result<Shape, Defect> {
         let hits = self.chunk_hits(Section::Records)?;
-        let (chosen, rules) = self.read_chunks(&hits)?;
-        let document_ids = distinct(chosen.iter().filter_map(|one| one.document_id.as_deref()));
-        let chunk_ids: Vec<String> = chosen.iter().map(|one| one.id.clone()).collect();
+        let rules = self.read_chunks(hits)?;
+        let chosen = &self.gathered.sources;
+        let document_ids = distinct(chosen.iter().filter_map(|one| one.document_id));
         let selection_type = match (&self.located.selection, document_ids.len()) {
             (Some(_), _) => "selection_manifest",
             (None, 1) => "document_subset",
             (None, _) => "chunk_set",
         };
-        let shape = Shape {
+        Ok(Shape {
             selection_type,
-            primary_ids: chunk_ids.clone(),
-            source_ids: chunk_ids.clone(),
-            partitions: partitions_of(&chosen),
+            partitions: partitions_of(chosen),
             extra: vec![("chunk_order", json!(rules))],
-            common: common(&chosen),
+            common: common(chosen),
             document_ids,
-            chunk_ids,
             ..Shape::default()
-        };
-        self.gathered.sources = chosen;
-        Ok(shape)
+        })
     }
 
     /// Every id as document or chunk, whichever the kind of summary prefers.
@@ -476,7 +468,7 @@ impl Work<'_> {
             Section::Records => Section::Documents,
             Section::Documents => Section::Records,
         };
-        let ids: Vec<&str> = self.located.ids.iter().map(String::as_str).collect();
+        let ids = borrowed(&self.located.ids);
         let prefer = &self.located.prefer;
         let mut hits = self.upstream.find(Family::Chunks, first, &ids, prefer)?;
         let open: Vec<usize> = (0..hits.len()).filter(|index| hits[*index].is_none()).collect();
@@ -490,62 +482,50 @@ impl Work<'_> {
         Ok(hits.into_iter().flatten().collect())
     }
 
-    fn read_chunks(&mut self, hits: &[Hit]) -> Result<(Vec<Source>, Vec<&'static str>), Defect> {
-        let mut chunks = self.gathered.chunks(self.upstream, hits)?;
-        let mut seen = std::collections::HashSet::new();
-        chunks.retain(|chunk| seen.insert(chunk.source.id.clone()));
-        let listed: Vec<String> = chunks.iter().map(|chunk| chunk.source.id.clone()).collect();
-        let rules: std::collections::BTreeSet<ChunkOrder> =
-            order_chunks(&mut chunks).into_iter().collect();
-        let mut sources: Vec<Source> = chunks.into_iter().map(|chunk| chunk.source).collect();
+    fn read_chunks(&mut self, hits: Vec<Hit>) -> Result<Vec<&'static str>, Defect> {
+        let positions = self.gathered.chunks(self.upstream, &hits)?;
+        let sources = &mut self.gathered.sources;
+        let (order, rules) = chunk_order(sources, &positions);
         match self.located.ordering {
-            Ordering::ByTime => {}
-            Ordering::ById => sources.sort_by(|a, b| a.id.cmp(&b.id)),
-            Ordering::AsListed => {
-                // Documents expand in their own order; what was listed chunk by chunk stays so.
-                let whole = hits.iter().any(|hit| hit.places.len() > 1);
-                if !whole {
-                    let rank: BTreeMap<&String, usize> =
-                        listed.iter().enumerate().map(|(rank, id)| (id, rank)).collect();
-                    sources.sort_by_key(|source| rank.get(&source.id).copied());
-                }
+            // Documents expand in their own order; what was listed chunk by chunk stays so.
+            Ordering::AsListed if hits.iter().all(|hit| hit.places.len() == 1) => {}
+            Ordering::ById => sources.rows_mut(0).by_id(),
+            Ordering::ByTime | Ordering::AsListed => {
+                let mut places = vec![0; order.len()];
+                order.iter().enumerate().for_each(|(place, at)| places[*at] = place);
+                sources.rows_mut(0).to(places);
             }
         }
-        Ok((sources, rules.into_iter().map(ChunkOrder::as_str).collect()))
+        let rules: std::collections::BTreeSet<ChunkOrder> = rules.into_iter().collect();
+        Ok(rules.into_iter().map(ChunkOrder::as_str).collect())
     }
 
     fn other(&mut self) -> Result<Shape, Defect> {
-        let mut ids = self.located.ids.clone();
+        let mut ids = borrowed(&self.located.ids);
         if self.located.ordering != Ordering::AsListed {
-            ids.sort();
+            ids.sort_unstable();
         }
-        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-        let sources = self.gathered.other(self.upstream, &ids)?;
-        let ids: Vec<String> = sources.iter().map(|source| source.id.clone()).collect();
-        let shape = Shape {
+        self.gathered.other(self.upstream, &ids)?;
+        let sources = &self.gathered.sources;
+        Ok(Shape {
             selection_type: "document_full",
-            primary_ids: ids.clone(),
-            source_ids: ids.clone(),
-            document_ids: ids,
+            document_ids: sources.ids().into_iter().map(str::to_owned).collect(),
             extra: vec![("anchor", json!("other"))],
-            common: common(&sources),
+            common: common(sources),
             ..Shape::default()
-        };
-        self.gathered.sources = sources;
-        Ok(shape)
+        })
     }
 
     fn finish(&mut self, stream: Stream, shape: Shape) -> Result<Resolved, Defect> {
         let sources = std::mem::take(&mut self.gathered.sources);
-        let bytes: usize = sources.iter().map(|source| source.text.len()).sum();
-        if bytes > RESOLVE_TEXT_BYTES_MAX {
-            return Err(too_much(format!("{bytes} bytes of text")));
-        }
-        let mut hasher = SourceTextHasher::new();
-        sources.iter().for_each(|source| hasher.push(&source.id, &source.text));
+        let (mut hasher, mut chars) = (SourceTextHasher::new(), 0);
+        sources.each_text(self.upstream, self.options.title_as_text, &mut |source, text| {
+            hasher.push(source.id, text);
+            chars += text.chars().count() as u64;
+        })?;
         let hash = hasher.finish();
 
-        let used = sources.iter().filter(|source| !source.text.is_empty()).count() as u64;
+        let used = sources.iter().filter(|source| source.text_bytes > 0).count() as u64;
         let skipped = sources.len() as u64 - used;
         let mut skip_reasons = BTreeMap::new();
         if skipped > 0 {
@@ -570,20 +550,17 @@ impl Work<'_> {
             stream,
             selection: self.selection(&shape, hash, sources.len() as u64, used, &skip_reasons),
             sources,
-            primary_ids: shape.primary_ids,
-            source_ids: shape.source_ids,
             session_partitions: match shape.session_ids.is_empty() {
                 true => Vec::new(),
                 false => shape.partitions,
             },
             session_ids: shape.session_ids,
-            event_ids: shape.event_ids,
             document_ids: shape.document_ids,
-            chunk_ids: shape.chunk_ids,
             source_text_hash: hash,
             upstream,
-            selection_manifest: self.located.selection.clone(),
+            selection_manifest: self.located.selection.take(),
             days,
+            chars,
             used,
             skip_reasons,
             skip,
@@ -624,9 +601,9 @@ impl Work<'_> {
 }
 
 /// The partitions of sources, each once.
-fn partitions_of(sources: &[Source]) -> Vec<String> {
+fn partitions_of(sources: &Sources) -> Vec<String> {
     let names: std::collections::BTreeSet<&str> =
-        sources.iter().map(|source| &*source.partition).collect();
+        sources.iter().map(|source| source.partition).collect();
     names.into_iter().map(str::to_owned).collect()
 }
 
@@ -635,11 +612,11 @@ fn distinct<'a>(ids: impl Iterator<Item = &'a str>) -> Vec<String> {
     ids.filter(|id| seen.insert(*id)).map(str::to_owned).collect()
 }
 
-fn common(sources: &[Source]) -> Common {
+fn common(sources: &Sources) -> Common {
     let times = || sources.iter().filter_map(|source| source.time_ms);
     Common {
-        title: sources.iter().find_map(|source| source.title.clone()),
-        conversation_id: only(sources.iter().map(|source| source.conversation_id.as_deref())),
+        title: sources.iter().find_map(|source| source.title).map(str::to_owned),
+        conversation_id: only(sources.iter().map(|source| source.conversation_id)),
         project: None,
         labels: Vec::new(),
         publish: publish::together(sources.iter().map(|source| source.publish)),
@@ -648,7 +625,7 @@ fn common(sources: &[Source]) -> Common {
     }
 }
 
-fn common_of_sessions(sessions: &[Session], sources: &[Source]) -> Common {
+fn common_of_sessions(sessions: &[Session], sources: &Sources) -> Common {
     let events = common(sources);
     // 0 stands for an unknown time.
     let known = |ms: i64| (ms > 0).then_some(ms);
@@ -686,7 +663,7 @@ fn kind_bus_mismatch(kind: SummaryKind, bus: Bus) -> ResolveError {
     }
 }
 
-fn too_much(what: String) -> Defect {
+pub(super) fn too_much(what: String) -> Defect {
     Defect::integrity(
         "INPUT_TOO_LARGE",
         "",

@@ -1,15 +1,16 @@
 //! Ids become sources: the records behind them, read by byte range, with their normalized text.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::defect::Defect;
 use super::family::Family;
-use super::index::{RecordAt, Section};
+use super::index::{IdKey, RecordAt, Section};
 use super::other;
 use super::partition::bad_record;
 use super::record::{ChunkOrder, ChunkRecord, EventRecord, SessionRecord};
-use super::resolve::{Source, UpstreamRef};
+use super::resolve::UpstreamRef;
+use super::source::{Source, SourceFile, Sources};
 use super::text::normalize;
 use super::view::{Hit, Partition, Upstream};
 use crate::contract::hash::Digest;
@@ -21,7 +22,7 @@ use crate::os::DiskFile;
 /// Everything that was read for one request.
 #[derive(Default)]
 pub(super) struct Gathered {
-    pub sources: Vec<Source>,
+    pub sources: Sources,
     pub upstream: BTreeMap<String, UpstreamRef>,
     /// Warnings for the run record.
     pub notes: Vec<String>,
@@ -49,14 +50,7 @@ const OPEN_MAX: usize = 64;
 /// Reads records; whoever reads many does it partition by partition, so that each is opened once.
 struct Reader<'a> {
     upstream: &'a Upstream,
-    open: BTreeMap<String, Opened>,
-}
-
-/// A data file, and its names as its sources share them.
-struct Opened {
-    file: Arc<dyn DiskFile>,
-    path: Arc<str>,
-    partition: Arc<str>,
+    open: BTreeMap<String, Arc<dyn DiskFile>>,
 }
 
 impl<'a> Reader<'a> {
@@ -65,58 +59,108 @@ impl<'a> Reader<'a> {
     }
 
     fn read(&mut self, partition: &Partition, at: RecordAt) -> Result<Vec<u8>, Defect> {
-        let file = Arc::clone(&self.opened(partition)?.file);
-        self.upstream.read(file.as_ref(), partition, at)
+        let path = &partition.manifest.data_path;
+        if let Some(file) = self.open.get(path) {
+            return self.upstream.read(file.as_ref(), partition, at);
+        }
+        if self.open.len() >= OPEN_MAX {
+            self.open.clear();
+        }
+        let file = self.upstream.open(partition)?;
+        let line = self.upstream.read(file.as_ref(), partition, at)?;
+        self.open.insert(path.clone(), file);
+        Ok(line)
     }
+}
 
-    /// A source without anything but its place.
-    fn source(&mut self, partition: &Partition, at: RecordAt) -> Result<Source, Defect> {
-        let opened = self.opened(partition)?;
-        Ok(Source {
-            id: String::new(),
-            text: String::new(),
-            bus: partition.manifest.family.bus(),
-            file: Arc::clone(&opened.path),
-            line: u64::from(at.line),
-            offset: at.offset,
-            len: u64::from(at.len),
-            partition: Arc::clone(&opened.partition),
-            label: None,
-            title: None,
-            conversation_id: None,
-            document_id: None,
-            time_ms: None,
-            index_id: None,
-            publish: None,
+/// A source of a partition, without what only its record knows.
+fn blank<'a>(id: &'a str, at: RecordAt) -> Source<'a> {
+    Source {
+        id,
+        text_bytes: 0,
+        // These three are those of its file.
+        bus: Bus::Other,
+        file: "",
+        partition: "",
+        line: u64::from(at.line),
+        offset: at.offset,
+        len: u64::from(at.len),
+        title: None,
+        conversation_id: None,
+        document_id: None,
+        time_ms: None,
+        index_id: None,
+        publish: None,
+    }
+}
+
+impl Sources {
+    fn file_of(&mut self, partition: &Partition) -> u32 {
+        let manifest = &partition.manifest;
+        self.file(&manifest.data_path, || SourceFile {
+            bus: manifest.family.bus(),
+            path: manifest.data_path.as_str().into(),
+            name: manifest.partition.as_str().into(),
+            partition: Some(partition.clone()),
         })
     }
 
-    fn opened(&mut self, partition: &Partition) -> Result<&Opened, Defect> {
-        let path = &partition.manifest.data_path;
-        if !self.open.contains_key(path) {
-            if self.open.len() >= OPEN_MAX {
-                self.open.clear();
+    /// Hands over every source with its text, in order, one text in memory at a time unless all
+    /// are held.
+    pub(super) fn each_text(
+        &self,
+        upstream: &Upstream,
+        title_allowed: bool,
+        take: &mut dyn FnMut(Source<'_>, &str),
+    ) -> Result<(), Defect> {
+        let mut reader = Reader::new(upstream);
+        for (source, text) in self.texts() {
+            match text {
+                Ok(text) => take(source, text),
+                Err(file) => {
+                    let text = text_again(&mut reader, &source, file, title_allowed)?;
+                    take(source, &text);
+                }
             }
-            let opened = Opened {
-                file: self.upstream.open(partition)?,
-                path: path.as_str().into(),
-                partition: partition.manifest.partition.as_str().into(),
-            };
-            self.open.insert(path.clone(), opened);
         }
-        Ok(&self.open[path])
+        Ok(())
+    }
+}
+
+/// A text that was read before and is not held.
+fn text_again(
+    reader: &mut Reader<'_>,
+    source: &Source<'_>,
+    file: &SourceFile,
+    title_allowed: bool,
+) -> Result<String, Defect> {
+    let upstream = reader.upstream;
+    let Some(partition) = &file.partition else {
+        let id = source.id.strip_prefix("other:").unwrap_or(source.id);
+        let read = other::read(upstream.disk(), upstream.root(), id)?;
+        return Ok(normalize(&read.text).into_owned());
+    };
+    let at = RecordAt { offset: source.offset, len: source.len as u32, line: source.line as u32 };
+    let line = reader.read(partition, at)?;
+    if partition.manifest.family == Family::Chunks {
+        return Ok(normalize(&chunk(partition, at, &line)?.text.0).into_owned());
+    }
+    let event = event(partition, at, &line)?;
+    match event.own_text(title_allowed) {
+        Some(text) => Ok(text),
+        None => Ok(Gathered::default().pointed_text(upstream, &event)?.0),
     }
 }
 
 impl Gathered {
-    /// Events by id, in the order of the ids.
+    /// Puts events by id after what is there, in the order of the ids.
     pub fn events(
         &mut self,
         upstream: &Upstream,
         ids: &[&str],
         prefer: &[String],
         title_allowed: bool,
-    ) -> Result<Vec<Source>, Defect> {
+    ) -> Result<(), Defect> {
         let hits = found(upstream, Family::Events, Section::Records, ids, prefer)?;
         let mut reader = Reader::new(upstream);
         // As they lie on disk, whatever the order of the ids.
@@ -125,30 +169,31 @@ impl Gathered {
             let hit = &hits[*index];
             (&hit.partition.manifest.data_path, hit.places[0].offset)
         });
-        let mut sources = Vec::with_capacity(ids.len());
-        for index in order {
-            let hit = &hits[index];
+        let first = self.sources.len();
+        for index in &order {
+            let hit = &hits[*index];
             let at = hit.places[0];
             let line = reader.read(&hit.partition, at)?;
-            let event = EventRecord::parse(&line)
-                .map_err(|error| bad_record(&hit.partition.manifest, u64::from(at.line), error))?;
+            let event = event(&hit.partition, at, &line)?;
             let (text, pointed) = match event.own_text(title_allowed) {
                 Some(text) => (text, None),
                 None => self.pointed_text(upstream, &event)?,
             };
-            let mut source = reader.source(&hit.partition, at)?;
-            source.publish = publish::together([event.publish(), pointed]);
-            source.id = event.event_id.0.clone().into_owned();
-            source.text = text;
-            source.label = event.label();
-            source.title = event.title();
-            source.conversation_id = event.conversation_id();
-            source.time_ms = Some(event.timestamp_ms);
-            sources.push((index, source));
+            let (title, conversation) = (event.title(), event.conversation_id());
+            let source = Source {
+                title: title.as_deref(),
+                conversation_id: conversation.as_deref(),
+                time_ms: Some(event.timestamp_ms),
+                publish: publish::together([event.publish(), pointed]),
+                ..blank(&event.event_id.0, at)
+            };
+            let file = self.sources.file_of(&hit.partition);
+            self.sources.push(file, &source, &text)?;
             self.note(&hit.partition);
         }
-        sources.sort_unstable_by_key(|(index, _)| *index);
-        Ok(sources.into_iter().map(|(_, source)| source).collect())
+        drop(hits);
+        self.sources.rows_mut(first).to(order);
+        Ok(())
     }
 
     /// The text of the chunks an event points to, one blank line between them, and what they say
@@ -227,87 +272,97 @@ impl Gathered {
         }
     }
 
-    /// The events of one session, by time then id. They are looked for first around its day, on
-    /// both sides of midnight.
+    /// Puts the events of one session after what is there, by time then id, those that are there
+    /// already left out. They are looked for first around its day, on both sides of midnight.
     pub fn session_events(
         &mut self,
         upstream: &Upstream,
         session: &Session,
         title_allowed: bool,
-    ) -> Result<Vec<Source>, Defect> {
+        seen: &mut HashSet<IdKey>,
+    ) -> Result<(), Defect> {
         let mut ids: Vec<&str> = session.event_ids.iter().map(String::as_str).collect();
         ids.sort_unstable();
         ids.dedup();
         let prefer = days_around(session);
+        let first = self.sources.len();
         let events = self.events(upstream, &ids, &prefer, title_allowed);
-        let mut events = events.map_err(|defect| dangling(session, defect))?;
-        by_time(&mut events);
-        Ok(events)
+        events.map_err(|defect| dangling(upstream, session, defect))?;
+        self.sources.retain_from(first, |id| seen.insert(IdKey::of(id)));
+        self.sources.rows_mut(first).by_time();
+        Ok(())
     }
 
-    /// Chunks by their own ids, in the order of the ids.
-    pub fn chunks(&mut self, upstream: &Upstream, hits: &[Hit]) -> Result<Vec<Chunk>, Defect> {
+    /// Puts chunks after what is there, in the order of the places, each once, and gives the
+    /// positions they state.
+    pub fn chunks(
+        &mut self,
+        upstream: &Upstream,
+        hits: &[Hit],
+    ) -> Result<Vec<[Option<i64>; 3]>, Defect> {
         let mut reader = Reader::new(upstream);
-        let mut chunks = Vec::new();
+        let mut positions = Vec::new();
+        let mut seen = HashSet::new();
         for hit in hits {
             for at in &hit.places {
                 let line = reader.read(&hit.partition, *at)?;
                 let record = chunk(&hit.partition, *at, &line)?;
-                let mut source = reader.source(&hit.partition, *at)?;
-                source.id = record.chunk_id.0.clone().into_owned();
-                source.text = normalize(&record.text.0).into_owned();
-                source.title = record.title().map(str::to_owned);
-                source.document_id = Some(record.document_id.0.clone().into_owned());
-                source.index_id = record.index_id().map(str::to_owned);
-                source.publish = record.publish();
-                chunks.push(Chunk { positions: record.positions(), source });
+                if !seen.insert(IdKey::of(&record.chunk_id.0)) {
+                    continue;
+                }
+                let source = Source {
+                    title: record.title(),
+                    document_id: Some(&record.document_id.0),
+                    index_id: record.index_id(),
+                    publish: record.publish(),
+                    ..blank(&record.chunk_id.0, *at)
+                };
+                let file = self.sources.file_of(&hit.partition);
+                self.sources.push(file, &source, &normalize(&record.text.0))?;
+                positions.push(record.positions());
             }
             self.note(&hit.partition);
         }
-        Ok(chunks)
+        Ok(positions)
     }
 
-    /// Files of the bus `other`, by path.
-    pub fn other(&mut self, upstream: &Upstream, ids: &[&str]) -> Result<Vec<Source>, Defect> {
-        let mut sources = Vec::with_capacity(ids.len());
+    /// Puts files of the bus `other`, by path.
+    pub fn other(&mut self, upstream: &Upstream, ids: &[&str]) -> Result<(), Defect> {
         let partition: Arc<str> = "other".into();
         for id in ids {
             let id = id.strip_prefix("other:").unwrap_or(id);
-            let file = other::read(upstream.disk(), upstream.root(), id)?;
+            let read = other::read(upstream.disk(), upstream.root(), id)?;
             let source_id = format!("other:{id}");
             self.upstream.insert(
-                file.path.clone(),
+                read.path.clone(),
                 UpstreamRef {
                     bus: Bus::Other,
                     partition: "other".to_owned(),
                     manifest_path: None,
                     manifest_sha256: None,
-                    data_path: file.path.clone(),
-                    data_sha256: file.sha256,
-                    data_bytes: file.bytes,
+                    data_path: read.path.clone(),
+                    data_sha256: read.sha256,
+                    data_bytes: read.bytes,
                     schema_version: None,
                     appended: false,
                 },
             );
-            sources.push(Source {
-                text: normalize(&file.text).into_owned(),
-                title: file.title,
-                document_id: Some(source_id.clone()),
-                id: source_id,
+            let file = self.sources.file(&read.path, || SourceFile {
                 bus: Bus::Other,
-                file: file.path.into(),
-                line: 1,
-                offset: 0,
-                len: file.bytes,
-                partition: Arc::clone(&partition),
-                label: None,
-                conversation_id: None,
-                time_ms: None,
-                index_id: None,
-                publish: file.publish,
+                path: read.path.as_str().into(),
+                name: Arc::clone(&partition),
+                partition: None,
             });
+            let source = Source {
+                title: read.title.as_deref(),
+                document_id: Some(&source_id),
+                publish: read.publish,
+                len: read.bytes,
+                ..blank(&source_id, RecordAt { offset: 0, len: 0, line: 1 })
+            };
+            self.sources.push(file, &source, &normalize(&read.text))?;
         }
-        Ok(sources)
+        Ok(())
     }
 
     fn note(&mut self, partition: &Partition) {
@@ -332,31 +387,27 @@ impl Gathered {
     }
 }
 
-/// A chunk with what is needed to put it in order.
-pub(super) struct Chunk {
-    pub source: Source,
-    positions: [Option<i64>; 3],
-}
-
-/// Puts chunks in canonical order: by document, position and id. A document uses the first rule
-/// that gives all its chunks a position. Returns the rules used, in order of documents.
-pub(super) fn order_chunks(chunks: &mut [Chunk]) -> Vec<ChunkOrder> {
-    let document = |chunk: &Chunk| chunk.source.document_id.clone().unwrap_or_default();
-    chunks.sort_by_cached_key(|chunk| (document(chunk), chunk.source.line));
+/// The canonical order of chunks: by document, position and id. A document uses the first rule
+/// that gives all its chunks a position. Gives which chunk comes when, and the rules used, in
+/// order of documents.
+pub(super) fn chunk_order(
+    chunks: &Sources,
+    positions: &[[Option<i64>; 3]],
+) -> (Vec<usize>, Vec<ChunkOrder>) {
+    let document = |at: usize| chunks.get(at).and_then(|chunk| chunk.document_id);
+    let line = |at: usize| chunks.get(at).map(|chunk| chunk.line);
+    let id = |at: usize| chunks.get(at).map(|chunk| chunk.id);
+    let mut order: Vec<usize> = (0..chunks.len()).collect();
+    order.sort_by_key(|at| (document(*at), line(*at)));
     let mut rules = Vec::new();
-    for group in chunks.chunk_by_mut(|a, b| a.source.document_id == b.source.document_id) {
-        let stated = (0..3).find(|rule| group.iter().all(|one| one.positions[*rule].is_some()));
+    for group in order.chunk_by_mut(|a, b| document(*a) == document(*b)) {
+        let stated = (0..3).find(|rule| group.iter().all(|at| positions[*at][*rule].is_some()));
         if let Some(rule) = stated {
-            group.sort_by_cached_key(|one| (one.positions[rule], one.source.id.clone()));
+            group.sort_by_key(|at| (positions[*at][rule], id(*at)));
         }
         rules.push(stated.map_or(ChunkOrder::FileOrder, |rule| ChunkOrder::STATED[rule]));
     }
-    rules
-}
-
-/// Sources by time, then id.
-pub(super) fn by_time(sources: &mut [Source]) {
-    sources.sort_by(|a, b| (a.time_ms, &a.id).cmp(&(b.time_ms, &b.id)));
+    (order, rules)
 }
 
 /// Finds every id or says why not.
@@ -368,11 +419,19 @@ pub(super) fn found(
     prefer: &[String],
 ) -> Result<Vec<Hit>, Defect> {
     let hits = upstream.find(family, section, ids, prefer)?;
-    let mut all = Vec::with_capacity(ids.len());
-    for (hit, id) in hits.into_iter().zip(ids) {
-        all.push(hit.ok_or_else(|| upstream.explain_absence(family, id))?);
+    match hits.iter().position(Option::is_none) {
+        Some(absent) => Err(upstream.explain_absence(family, ids[absent])),
+        None => Ok(hits.into_iter().flatten().collect()),
     }
-    Ok(all)
+}
+
+fn event<'a>(
+    partition: &Partition,
+    at: RecordAt,
+    line: &'a [u8],
+) -> Result<EventRecord<'a>, Defect> {
+    EventRecord::parse(line)
+        .map_err(|error| bad_record(&partition.manifest, u64::from(at.line), error))
 }
 
 fn chunk<'a>(
@@ -396,9 +455,17 @@ fn days_around(session: &Session) -> Vec<String> {
 }
 
 /// A session that names an event nobody has is a broken session, not an unknown request id.
-fn dangling(session: &Session, defect: Defect) -> Defect {
+fn dangling(upstream: &Upstream, session: &Session, defect: Defect) -> Defect {
     if defect.reason != ReasonCode::UnknownSourceId {
         return defect;
+    }
+    if let Some(day) = &session.input_day
+        && upstream.partitions(Family::Events).is_ok_and(|days| !days.contains(day))
+    {
+        let (path, manifest) = (Family::Events.data_path(day), Family::Events.manifest_path(day));
+        let reason = ReasonCode::MissingUpstreamManifest;
+        let name = format!("the event day of session {}", session.id);
+        return Defect::missing("MISSING_EVENTBUS_RANGE", &name, &path, &manifest, reason);
     }
     let message = format!("session {}: {}", session.id, defect.message);
     let path = Family::Sessions.manifest_path(&session.partition);

@@ -219,17 +219,6 @@ pub fn read_files(
     Ok(found)
 }
 
-/// Checks one partition of a `summaries` tree that need not be the live one.
-pub fn verify_summary_partition(
-    disk: &dyn Disk,
-    summaries: &Path,
-    key: PartitionKey,
-) -> io::Result<Report> {
-    let mut report = Report::default();
-    summaries::check(disk, summaries, key, None, &Helpers::nobody(), &mut report)?;
-    Ok(report)
-}
-
 fn check<'t>(tree: &'t Tree<'t>, task: &Task, helpers: &Helpers<'t>) -> io::Result<Report> {
     let mut report = Report::default();
     match task {

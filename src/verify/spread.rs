@@ -43,11 +43,6 @@ impl<'t> Helpers<'t> {
         drop(give);
         take.iter().for_each(|job| job());
     }
-
-    /// Nobody but the caller.
-    pub fn nobody() -> Helpers<'t> {
-        Helpers::of(1)
-    }
 }
 
 /// Some lines of a file.

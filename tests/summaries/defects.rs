@@ -20,10 +20,49 @@ const fn meets(reason: &'static str, class: &'static str, subtype: &'static str)
     Meets { reason, class, subtype }
 }
 
+const REJECTED: &str = "rejected_invalid_input";
 const MISMATCH: &str = "manifest_mismatch";
 const MISSING: &str = "INPUT_MISSING";
 const SCHEMA: &str = "SCHEMA_MISMATCH";
 const INTEGRITY: &str = "INTEGRITY_MISMATCH";
+
+/// Every code that the contracts of the upstream buses give to a defect of an input, the class it
+/// belongs to, and the code it is told as: one defect has one code here, whoever reads the file.
+/// Nothing of a cluster is ever read.
+const CODES: &[(&str, &str, &str)] = &[
+    ("MISSING_DAILY_FILE", MISSING, "MISSING_DAILY_FILE"),
+    ("MISSING_EVENTBUS_DAILY_FILE", MISSING, "MISSING_DAILY_FILE"),
+    ("MISSING_EVENTBUS_MANIFEST", MISSING, "MISSING_EVENTBUS_MANIFEST"),
+    ("MISSING_EVENTBUS_RANGE", MISSING, "MISSING_EVENTBUS_RANGE"),
+    ("missing sessions file", MISSING, "MISSING_SESSIONS_FILE"),
+    ("missing sessions manifest", MISSING, "MISSING_SESSIONS_MANIFEST"),
+    ("missing chunk file", MISSING, "MISSING_CHUNKS_FILE"),
+    ("missing chunk manifest", MISSING, "MISSING_CHUNK_MANIFEST"),
+    ("MALFORMED_JSONL", SCHEMA, "MALFORMED_JSONL"),
+    ("EVENTBUS_MALFORMED_JSONL", SCHEMA, "MALFORMED_JSONL"),
+    ("EVENTBUS_SCHEMA_MISMATCH", SCHEMA, "EVENTBUS_SCHEMA_MISMATCH"),
+    ("UPSTREAM_INCOMPLETE_REQUIRED_FIELDS", SCHEMA, "EVENTBUS_SCHEMA_MISMATCH"),
+    ("TIMESTAMP_OUT_OF_RANGE", SCHEMA, "TIMESTAMP_OUT_OF_RANGE"),
+    ("SCHEMA_VERSION_UNSUPPORTED", SCHEMA, "SCHEMA_VERSION_UNSUPPORTED"),
+    ("SESSIONS_MALFORMED_JSONL", SCHEMA, "SESSIONS_MALFORMED_JSONL"),
+    ("SESSIONS_SCHEMA_MISMATCH", SCHEMA, "SESSIONS_SCHEMA_MISMATCH"),
+    ("SCHEMA_INVALID:json_parse", SCHEMA, "SCHEMA_INVALID:json_parse"),
+    ("SCHEMA_INVALID:required_field_missing", SCHEMA, "SCHEMA_INVALID:required_field_missing"),
+    (
+        "PROVENANCE_INVALID:missing_source_checksum",
+        SCHEMA,
+        "PROVENANCE_INVALID:missing_source_checksum",
+    ),
+    ("parquet only", SCHEMA, "UNSUPPORTED_FORMAT"),
+    ("DUPLICATE_EVENT_ID", INTEGRITY, "DUPLICATE_EVENT_ID"),
+    ("MANIFEST_MISMATCH", INTEGRITY, "MANIFEST_MISMATCH"),
+    ("EVENTBUS_MANIFEST_MISMATCH", INTEGRITY, "MANIFEST_MISMATCH"),
+    ("SESSIONS_DUPLICATE_SESSION_ID", INTEGRITY, "SESSIONS_DUPLICATE_SESSION_ID"),
+    ("SESSIONS_REFERENCE_UNKNOWN_EVENT_ID", INTEGRITY, "SESSIONS_REFERENCE_UNKNOWN_EVENT_ID"),
+    ("SESSIONS_MANIFEST_MISMATCH", INTEGRITY, "SESSIONS_MANIFEST_MISMATCH"),
+    ("INTEGRITY_VIOLATION:duplicate_ids", INTEGRITY, "INTEGRITY_VIOLATION:duplicate_ids"),
+    ("INTEGRITY_VIOLATION:manifest_mismatch", INTEGRITY, "INTEGRITY_VIOLATION:manifest_mismatch"),
+];
 
 /// What the details of a class must say.
 fn required(class: &str) -> &'static [&'static str] {
@@ -55,6 +94,17 @@ fn check_details(error: &Value) {
     }
 }
 
+/// Whether the details name the partition, in the member that says where it is.
+fn names(error: &Value, partition: &str) -> bool {
+    let member = match error["class"].as_str().unwrap() {
+        MISSING => "expected_path",
+        SCHEMA => "sample_evidence",
+        INTEGRITY => "manifest_path",
+        class => panic!("{class} is no class of an input"),
+    };
+    error["details"][member].as_str().unwrap().contains(partition)
+}
+
 /// What the last event of a request says went wrong.
 fn error_of(home: &ProcessHome, id: &str) -> Value {
     let shown = home.expect(0, &["--json", "show", id]).json();
@@ -84,8 +134,11 @@ fn seal(buses: &Path, data: &str, manifest: &str, text: &str) {
     std::fs::write(&path, value.to_string()).unwrap();
 }
 
-/// Event days that break in one way each; the id that needs the day, and what it meets.
-fn broken_events(buses: &Path) -> Vec<(String, Meets)> {
+/// A broken partition: the id that needs it, what it meets, and the partition that is to blame.
+type Case = (String, Meets, String);
+
+/// Event days that break in one way each.
+fn broken_events(buses: &Path) -> Vec<Case> {
     type Damage = Box<dyn Fn(&Path, &str, &str, Vec<Value>)>;
     let edit = |what: &'static str, with: &'static str| -> Damage {
         Box::new(move |buses, _, manifest, _| flip(&buses.join(manifest), what, with))
@@ -177,12 +230,12 @@ fn broken_events(buses: &Path) -> Vec<(String, Meets)> {
         bus_support::events_day(buses, &day, &events);
         let data = format!("eventbus/daily/{day}.jsonl");
         damage(buses, &data, &format!("eventbus/manifest/{day}.manifest.json"), events);
-        (id, meets)
+        (id, meets, day)
     });
     ends.collect()
 }
 
-fn broken_sessions(buses: &Path) -> Vec<(String, Meets)> {
+fn broken_sessions(buses: &Path) -> Vec<Case> {
     let (mut cases, mut day) = (Vec::new(), 0);
     let mut case = |damage: &dyn Fn(&str, &str, Value), meets: Meets| {
         day += 1;
@@ -191,7 +244,9 @@ fn broken_sessions(buses: &Path) -> Vec<(String, Meets)> {
         bus_support::sessions_day(buses, &name, false, std::slice::from_ref(&session));
         let data = format!("sessions/daily/{name}.sessions.jsonl");
         damage(&data, &format!("sessions/manifest/{name}.sessions.manifest.json"), session);
-        cases.push((id, meets));
+        // The session is whole where the day that holds its events is not.
+        let blamed = if meets.subtype == "MANIFEST_MISMATCH" { EDITED.to_owned() } else { name };
+        cases.push((id, meets, blamed));
     };
     let text = |sessions: &[Value]| bus_support::jsonl(sessions);
     let with = |mut session: Value, member: &str, value: Value| {
@@ -245,12 +300,20 @@ fn broken_sessions(buses: &Path) -> Vec<(String, Meets)> {
     );
     case(
         &|data, manifest, session| {
-            let lost = with(session, "event_ids", json!(["evt_none"]));
+            let mut lost = with(session, "event_ids", json!(["evt_none"]));
+            lost["source"]["input_manifest_day"] = "2026-02-11".into();
             seal(buses, data, manifest, &text(&[lost]));
         },
         meets("unknown_source_id", INTEGRITY, "SESSIONS_REFERENCE_UNKNOWN_EVENT_ID"),
     );
-    // The session is whole; the day that holds its events is not.
+    // Nothing was ever published of the day that it was cut from.
+    case(
+        &|data, manifest, session| {
+            let lost = with(session, "event_ids", json!(["evt_none"]));
+            seal(buses, data, manifest, &text(&[lost]));
+        },
+        meets("missing_upstream_manifest", MISSING, "MISSING_EVENTBUS_RANGE"),
+    );
     case(
         &|data, manifest, session| {
             let broken = with(session, "event_ids", json!(["evt_day1"]));
@@ -272,14 +335,14 @@ fn broken_sessions(buses: &Path) -> Vec<(String, Meets)> {
     cases
 }
 
-fn broken_chunks(buses: &Path) -> Vec<(String, Meets)> {
+fn broken_chunks(buses: &Path) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut case = |name: &str, damage: &dyn Fn(&str, &str, Value), meets: Meets| {
         let chunk = bus_support::chunk(&format!("chk_{name}"), &format!("doc_{name}"), 0, "Words.");
         bus_support::chunks(buses, name, std::slice::from_ref(&chunk));
         let data = format!("chunks/canonical/{name}.jsonl");
         damage(&data, &format!("chunks/manifest/{name}.manifest.json"), chunk);
-        cases.push((format!("chk_{name}"), meets));
+        cases.push((format!("chk_{name}"), meets, name.to_owned()));
     };
     let without = |mut chunk: Value, pointer: &str, member: &str| {
         chunk.pointer_mut(pointer).unwrap().as_object_mut().unwrap().remove(member);
@@ -349,30 +412,59 @@ fn broken_chunks(buses: &Path) -> Vec<(String, Meets)> {
     cases
 }
 
+/// The day whose data was edited.
+const EDITED: &str = "2026-03-02";
+
+/// Takes the data of a partition away and asks for what only it held, beside something else. Gives
+/// what that met. Nobody can say which ids a file held that is gone: hence a home of its own.
+fn gone(kind: &str, bus: &str, file: &str, id: &str) -> Value {
+    let home = home();
+    let buses = home.path("buses");
+    bus_support::events_day(&buses, "2026-05-01", &[bus_support::event("evt_fine", 1, "Fine.")]);
+    std::fs::remove_file(buses.join(file)).unwrap();
+    let fine = ask("fine", "event_summary", "event_bus", &["evt_fine"]);
+    home.append(&lines(&[ask("gone", kind, bus, &[id]), fine]));
+    home.expect(0, &["drain"]);
+    made(&home, "fine");
+    let ack = last_ack(&home, "gone");
+    assert_eq!((&ack["status"], &ack["reason_code"]), (&json!(REJECTED), &json!(MISMATCH)));
+    let (records, _) = run_records(&home);
+    let error = error_of(&home, "gone");
+    check_details(&error);
+    assert!(names(&error, file), "{error}");
+    let mut listed = records[0]["errors"][0].clone();
+    assert_eq!(listed["details"].as_object_mut().unwrap().remove("occurrences"), Some(1.into()));
+    assert_eq!(listed["details"], error["details"]);
+    json!([listed["type"], listed["subtype"]])
+}
+
 #[test]
 fn every_defect_upstream_ends_what_needs_it_and_nothing_else() {
     let home = home();
     let buses = home.path("buses");
     let of = |kind: &'static str, bus: &'static str| {
-        move |(id, meets): (String, Meets)| (ask(&id, kind, bus, &[&id]), meets)
+        move |(id, meets, place): Case| (ask(&id, kind, bus, &[&id]), meets, place)
     };
-    let mut cases: Vec<(Value, Meets)> = Vec::new();
+    let mut cases: Vec<(Value, Meets, String)> = Vec::new();
     cases.extend(broken_events(&buses).into_iter().map(of("event_summary", "event_bus")));
     cases.extend(broken_sessions(&buses).into_iter().map(of("session_summary", "session_bus")));
     cases.extend(broken_chunks(&buses).into_iter().map(of("chunk_set_summary", "chunk_bus")));
-    let mut asked: Vec<Value> = cases.iter().map(|(asked, _)| asked.clone()).collect();
+    let mut asked: Vec<Value> = cases.iter().map(|(asked, ..)| asked.clone()).collect();
     asked.extend(of_every_stream());
     home.append(&lines(&asked));
     home.expect(0, &["drain"]);
-    for (asked, meets) in &cases {
+    let mut met = Vec::new();
+    for (asked, meets, place) in &cases {
         let id = asked["request_id"].as_str().unwrap();
         let ack = last_ack(&home, id);
-        assert_eq!(ack["status"], "rejected_invalid_input", "{ack}");
+        assert_eq!(ack["status"], REJECTED, "{ack}");
         assert_eq!(ack["reason_code"], meets.reason, "{ack}");
         let error = error_of(&home, id);
         let told = (error["class"].as_str(), error["subtype"].as_str());
         assert_eq!(told, (Some(meets.class), Some(meets.subtype)), "{id}: {ack}");
         check_details(&error);
+        assert!(names(&error, place), "{id}: {place} is not named: {error}");
+        met.push(json!([meets.class, meets.subtype]));
     }
     for asked in of_every_stream() {
         assert_eq!(last_ack(&home, asked["request_id"].as_str().unwrap())["status"], "completed");
@@ -380,7 +472,7 @@ fn every_defect_upstream_ends_what_needs_it_and_nothing_else() {
     // The record of the run lists each kind of error, with what its class requires.
     let (records, _) = run_records(&home);
     let known = list(&records[0]["errors"]);
-    for (_, meets) in &cases {
+    for (_, meets, _) in &cases {
         let of_kind =
             |error: &&Value| error["type"] == meets.class && error["subtype"] == meets.subtype;
         let error = known.iter().find(of_kind);
@@ -391,10 +483,24 @@ fn every_defect_upstream_ends_what_needs_it_and_nothing_else() {
     // `verify` finds the same trees wrong, file by file.
     let report = home.expect(1, &["verify", "--json"]).json();
     let violations = list(&report["violations"]);
-    for (asked, meets) in cases.iter().filter(|(_, meets)| meets.subtype != "UNSUPPORTED_FORMAT") {
+    let others = ["UNSUPPORTED_FORMAT", "MISSING_EVENTBUS_RANGE"];
+    for (asked, meets, _) in cases.iter().filter(|(_, meets, _)| !others.contains(&meets.subtype)) {
         let wrong = violations.iter().any(|one| one["class"] == meets.class);
         assert!(wrong, "{asked}");
     }
+    for (kind, bus, file, id) in [
+        ("event_summary", "event_bus", "eventbus/daily/2026-02-11.jsonl", "evt_4"),
+        ("session_summary", "session_bus", "sessions/daily/2026-02-10.sessions.jsonl", "ses_0"),
+        ("document_summary", "chunk_bus", "chunks/canonical/books.jsonl", "doc_b"),
+    ] {
+        met.push(gone(kind, bus, file, id));
+    }
+    for (code, class, subtype) in CODES {
+        assert!(met.contains(&json!([class, subtype])), "nothing met {code}");
+    }
+    let known = |one: &Value| CODES.iter().any(|(_, class, code)| *one == json!([class, code]));
+    let others: Vec<&Value> = met.iter().filter(|one| !known(one)).collect();
+    assert_eq!(others, [&json!([SCHEMA, "PROVENANCE_INVALID:missing_source"])]);
 }
 
 /// Where the data itself is gone nobody can say which ids it held: whoever is nowhere else may have

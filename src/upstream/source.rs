@@ -1,0 +1,323 @@
+//! The sources of one request, in order: what each is called and where it lies.
+//!
+//! Contract: a hundred bytes a source, and their texts only while those are few. The texts of many
+//! are read again from where they lie, one after the other, by whoever needs them: upstream is on
+//! disk already. A file that is not the one that was verified any more is noticed.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::defect::Defect;
+use super::resolve::too_much;
+use super::view::Partition;
+use crate::contract::vocabulary::Bus;
+
+/// Texts of one request that stay in memory.
+const HELD_BYTES_MAX: usize = if cfg!(test) { 64 } else { 4 << 20 };
+/// Most text one request may bring together.
+pub const RESOLVE_TEXT_BYTES_MAX: usize = 256 << 20;
+/// Most bytes of ids and titles.
+const WORDS_BYTES_MAX: usize = 256 << 20;
+
+/// One source and its place upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Source<'a> {
+    /// The id, byte for byte.
+    pub id: &'a str,
+    /// Bytes of its normalized text; 0 where it has none.
+    pub text_bytes: u64,
+    /// The bus it came from.
+    pub bus: Bus,
+    /// The file, relative to the bus home.
+    pub file: &'a str,
+    /// The partition.
+    pub partition: &'a str,
+    /// 1-based line in the file.
+    pub line: u64,
+    /// First byte of the line.
+    pub offset: u64,
+    /// Bytes of the line.
+    pub len: u64,
+    /// Its title upstream.
+    pub title: Option<&'a str>,
+    /// Its conversation.
+    pub conversation_id: Option<&'a str>,
+    /// Its document.
+    pub document_id: Option<&'a str>,
+    /// Its time.
+    pub time_ms: Option<i64>,
+    /// The index upstream says it is in.
+    pub index_id: Option<&'a str>,
+    /// What upstream says about showing it.
+    pub publish: Option<bool>,
+}
+
+/// A file that sources lie in.
+#[derive(Clone)]
+pub(super) struct SourceFile {
+    pub bus: Bus,
+    pub path: Arc<str>,
+    pub name: Arc<str>,
+    /// None for a plain file.
+    pub partition: Option<Partition>,
+}
+
+/// Some bytes of a longer string.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Slice {
+    start: u32,
+    len: u32,
+}
+
+impl Slice {
+    const NONE: Slice = Slice { start: u32::MAX, len: 0 };
+
+    fn of(self, words: &str) -> Option<&str> {
+        let start = self.start as usize;
+        (self != Slice::NONE).then(|| &words[start..start + self.len as usize])
+    }
+}
+
+/// A source in the table.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Row {
+    id: Slice,
+    title: Slice,
+    conversation: Slice,
+    document: Slice,
+    index: Slice,
+    text_start: u32,
+    text_bytes: u32,
+    file: u32,
+    line: u32,
+    offset: u64,
+    len: u64,
+    time_ms: Option<i64>,
+    publish: Option<bool>,
+}
+
+/// Sources in order.
+#[derive(Clone, Default)]
+pub struct Sources {
+    rows: Vec<Row>,
+    words: String,
+    files: Vec<SourceFile>,
+    texts: Texts,
+    text_bytes: usize,
+    /// The words of the row that was put last, which the next often shares.
+    last: [Option<Slice>; 4],
+}
+
+/// All texts, or none.
+#[derive(Clone, PartialEq, Eq)]
+enum Texts {
+    Held(String),
+    Upstream,
+}
+
+impl Default for Texts {
+    fn default() -> Texts {
+        Texts::Held(String::new())
+    }
+}
+
+impl Sources {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// True when there is none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// All, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Source<'_>> {
+        self.rows.iter().map(|row| self.source(row))
+    }
+
+    /// The one at a place.
+    pub fn get(&self, place: usize) -> Option<Source<'_>> {
+        self.rows.get(place).map(|row| self.source(row))
+    }
+
+    /// Their ids, in order.
+    pub fn ids(&self) -> Vec<&str> {
+        self.rows.iter().map(|row| self.id(row)).collect()
+    }
+
+    /// Forgets the texts, if any are held.
+    pub(super) fn drop_texts(&mut self) {
+        self.texts = Texts::Upstream;
+    }
+
+    /// The rows, to be put in another order.
+    pub(super) fn rows_mut(&mut self, from: usize) -> Order<'_> {
+        Order { words: &self.words, rows: &mut self.rows[from..] }
+    }
+
+    /// Keeps of the rows from one on those that are wanted.
+    pub(super) fn retain_from(&mut self, from: usize, mut wanted: impl FnMut(&str) -> bool) {
+        let words = &self.words;
+        let mut kept = from;
+        for at in from..self.rows.len() {
+            if wanted(self.rows[at].id.of(words).unwrap_or_default()) {
+                self.rows.swap(kept, at);
+                kept += 1;
+            }
+        }
+        self.rows.truncate(kept);
+    }
+
+    /// The text of each, where they are held, and the file and place of each where they are not.
+    pub(super) fn texts(&self) -> impl Iterator<Item = (Source<'_>, Result<&str, &SourceFile>)> {
+        self.rows.iter().map(|row| {
+            let text = match &self.texts {
+                Texts::Held(texts) => {
+                    let start = row.text_start as usize;
+                    Ok(&texts[start..start + row.text_bytes as usize])
+                }
+                Texts::Upstream => Err(&self.files[row.file as usize]),
+            };
+            (self.source(row), text)
+        })
+    }
+
+    /// The number of a file, which is the one that was put last or another.
+    pub(super) fn file(&mut self, path: &str, make: impl FnOnce() -> SourceFile) -> u32 {
+        let known = self.files.iter().rposition(|file| *file.path == *path);
+        let at = known.unwrap_or_else(|| {
+            self.files.push(make());
+            self.files.len() - 1
+        });
+        at as u32
+    }
+
+    /// Puts a source at the end. Its file is the one with this number.
+    pub(super) fn push(
+        &mut self,
+        file: u32,
+        source: &Source<'_>,
+        text: &str,
+    ) -> Result<(), Defect> {
+        self.text_bytes += text.len();
+        if self.text_bytes > RESOLVE_TEXT_BYTES_MAX {
+            return Err(too_much(format!("{} bytes of text", self.text_bytes)));
+        }
+        let mut text_start = 0;
+        if let Texts::Held(texts) = &mut self.texts {
+            if texts.len() + text.len() > HELD_BYTES_MAX {
+                self.texts = Texts::Upstream;
+            } else {
+                text_start = texts.len() as u32;
+                texts.push_str(text);
+            }
+        }
+        let row = Row {
+            id: self.word(source.id)?,
+            title: self.shared(0, source.title)?,
+            conversation: self.shared(1, source.conversation_id)?,
+            document: self.shared(2, source.document_id)?,
+            index: self.shared(3, source.index_id)?,
+            text_start,
+            text_bytes: text.len() as u32,
+            file,
+            line: u32::try_from(source.line).unwrap_or(u32::MAX),
+            offset: source.offset,
+            len: source.len,
+            time_ms: source.time_ms,
+            publish: source.publish,
+        };
+        self.rows.push(row);
+        Ok(())
+    }
+
+    fn word(&mut self, word: &str) -> Result<Slice, Defect> {
+        let (start, len) = (self.words.len(), word.len());
+        if start + len > WORDS_BYTES_MAX {
+            return Err(too_much(format!("{} bytes of ids and titles", start + len)));
+        }
+        self.words.push_str(word);
+        Ok(Slice { start: start as u32, len: len as u32 })
+    }
+
+    fn shared(&mut self, place: usize, word: Option<&str>) -> Result<Slice, Defect> {
+        let Some(word) = word else { return Ok(Slice::NONE) };
+        if let Some(last) = self.last[place]
+            && last.of(&self.words) == Some(word)
+        {
+            return Ok(last);
+        }
+        let slice = self.word(word)?;
+        self.last[place] = Some(slice);
+        Ok(slice)
+    }
+
+    fn id(&self, row: &Row) -> &str {
+        row.id.of(&self.words).unwrap_or_default()
+    }
+
+    fn source(&self, row: &Row) -> Source<'_> {
+        let file = &self.files[row.file as usize];
+        Source {
+            id: self.id(row),
+            text_bytes: u64::from(row.text_bytes),
+            bus: file.bus,
+            file: &file.path,
+            partition: &file.name,
+            line: u64::from(row.line),
+            offset: row.offset,
+            len: row.len,
+            title: row.title.of(&self.words),
+            conversation_id: row.conversation.of(&self.words),
+            document_id: row.document.of(&self.words),
+            time_ms: row.time_ms,
+            index_id: row.index.of(&self.words),
+            publish: row.publish,
+        }
+    }
+}
+
+impl fmt::Debug for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl PartialEq for Sources {
+    fn eq(&self, other: &Sources) -> bool {
+        self.len() == other.len() && self.iter().eq(other.iter())
+    }
+}
+
+/// Rows whose order is changed.
+pub(super) struct Order<'a> {
+    words: &'a str,
+    rows: &'a mut [Row],
+}
+
+impl Order<'_> {
+    /// By time, then id.
+    pub fn by_time(self) {
+        let id = |row: &Row| row.id.of(self.words);
+        self.rows.sort_unstable_by(|a, b| (a.time_ms, id(a)).cmp(&(b.time_ms, id(b))));
+    }
+
+    /// By id.
+    pub fn by_id(self) {
+        let id = |row: &Row| row.id.of(self.words);
+        self.rows.sort_unstable_by(|a, b| id(a).cmp(&id(b)));
+    }
+
+    /// Each row to the place that stands where it is.
+    pub fn to(self, mut places: Vec<usize>) {
+        for at in 0..places.len() {
+            while places[at] != at {
+                let to = places[at];
+                self.rows.swap(at, to);
+                places.swap(at, to);
+            }
+        }
+    }
+}
