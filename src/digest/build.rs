@@ -599,6 +599,7 @@ impl Build<'_> {
         self.digests.publish(None, Some(&staging))?;
         self.reach("index_update");
         self.account.promoted = true;
+        self.account.indexes = self.digests.index_hashes()?;
         self.end(library)?;
         self.digests.disk().remove_dir_all(&staging).map_err(disk_error("remove", &staging))?;
         Ok(())
@@ -740,6 +741,7 @@ pub fn close_crashed(
         account.bags =
             own.map(|one| (one.facts.path(), one.facts.bag_meta_sha256.clone())).collect();
         account.promoted = true;
+        account.indexes = digests.index_hashes()?;
         None
     } else {
         account.reach("staging", open.at);

@@ -145,6 +145,12 @@ impl Digests {
         Ok(self.index.insert(publisher))
     }
 
+    /// The hashes of the indexes as they follow from what was read, by name.
+    pub fn index_hashes(&self) -> Result<BTreeMap<&'static str, String>, DigestError> {
+        let files = index::render(&self.catalog)?;
+        Ok(files.into_iter().map(|(name, bytes)| (name, sha256(bytes).hex())).collect())
+    }
+
     /// What the log says, as far as it was read.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog

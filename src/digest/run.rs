@@ -61,6 +61,8 @@ pub struct Account {
     pub bags: Vec<(String, String)>,
     /// Whether bags and indexes are in place.
     pub promoted: bool,
+    /// The hashes of the indexes that are in place, by name.
+    pub indexes: BTreeMap<&'static str, String>,
 }
 
 impl Account {
@@ -80,6 +82,7 @@ impl Account {
             reached: Vec::new(),
             bags: Vec::new(),
             promoted: false,
+            indexes: BTreeMap::new(),
         }
     }
 
@@ -195,7 +198,7 @@ impl Account {
             artifact_family: INDEX_FAMILY.to_owned(),
             path: format!("{INDEX_DIR}/{name}"),
             manifest_path: None,
-            data_hash: None,
+            data_hash: self.indexes.get(name).cloned(),
             schema_version: Some((*version).to_owned()),
             promotion_status: if self.promoted {
                 Promotion::Promoted

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
+use summarizer::contract::hash::sha256;
 use summarizer::contract::schema;
 use summarizer::digest::build::BuildError;
 use summarizer::digest::publish::DigestError;
@@ -78,6 +79,14 @@ fn a_build_satisfies_the_contract() {
     assert!(
         record["outputs"].as_array().unwrap().iter().all(|o| o["promotion_status"] == "promoted")
     );
+    let indexes = record["outputs"].as_array().unwrap().iter();
+    let indexes: Vec<&Value> =
+        indexes.filter(|one| one["path"].as_str().unwrap().starts_with("index/")).collect();
+    assert_eq!(indexes.len(), 5);
+    for one in indexes {
+        let bytes = std::fs::read(world.buses.join(one["path"].as_str().unwrap())).unwrap();
+        assert_eq!(one["data_hash"], sha256(bytes).hex(), "{one}");
+    }
     assert!(!world.buses.join(".staging").join(&report.run_id).exists());
 }
 
