@@ -84,12 +84,27 @@ const VALUES: [u8; 256] = {
     values
 };
 
+/// The two digits of a byte.
+const PAIRS: [[u8; 2]; 256] = {
+    let mut pairs = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let digits = b"0123456789abcdef";
+        pairs[byte] = [digits[byte >> 4], digits[byte & 15]];
+        byte += 1;
+    }
+    pairs
+};
+
 /// Appends lowercase hex to `text`.
 pub fn push_hex(text: &mut String, bytes: &[u8]) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    for byte in bytes {
-        text.push(DIGITS[usize::from(byte >> 4)] as char);
-        text.push(DIGITS[usize::from(byte & 15)] as char);
+    let mut digits = [0_u8; 64];
+    for some in bytes.chunks(32) {
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(some) {
+            pair.copy_from_slice(&PAIRS[usize::from(*byte)]);
+        }
+        // Digits are ASCII.
+        text.push_str(std::str::from_utf8(&digits[..some.len() * 2]).unwrap_or_default());
     }
 }
 

@@ -4,7 +4,7 @@
 
 use unicode_normalization::UnicodeNormalization as _;
 
-use super::hash::{Digest, sha256};
+use super::hash::{Digest, push_hex, sha256};
 
 /// One ingredient of an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +63,8 @@ fn push_number(text: &mut String, number: usize) {
 
 /// Whether normalizing changes nothing, for sure.
 fn is_plain(text: &str) -> bool {
-    text.bytes().all(|byte| byte.is_ascii_graphic())
+    // To the end in any case: many bytes at once are cheaper than the first that is not.
+    text.bytes().fold(true, |plain, byte| plain & byte.is_ascii_graphic())
 }
 
 fn normalize(text: &str) -> String {
@@ -89,7 +90,11 @@ pub fn digest(parts: &[Part<'_>]) -> Digest {
 
 /// `<prefix>_` and the first 32 hex digits.
 pub fn stable_id(prefix: &str, parts: &[Part<'_>]) -> String {
-    format!("{prefix}_{}", &digest(parts).hex()[..32])
+    let mut id = String::with_capacity(prefix.len() + 33);
+    id.push_str(prefix);
+    id.push('_');
+    push_hex(&mut id, &digest(parts).head());
+    id
 }
 
 /// The hash of an ordered list of ids, each taken byte for byte.

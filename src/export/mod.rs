@@ -6,10 +6,12 @@
 //!
 //! [`append_only`] keeps the two growing files (acks, quarantine) true across crashes; [`ack`] and
 //! [`quarantine`] say which line an event becomes. [`item`], [`summary_bus`] and [`run_record`]
-//! render bus files, purely; [`run_book`] folds events into run records; [`publish`] shows a whole consistent tree at every instant.
+//! render bus files, purely; [`run_book`] folds events into run records; [`publish`] shows a whole
+//! consistent tree at every instant; [`fingerprint`] tells that a file holds what was meant.
 
 pub mod ack;
 pub mod append_only;
+pub mod fingerprint;
 pub mod item;
 pub mod outcome_facts;
 pub mod publish;

@@ -10,6 +10,7 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
+use super::fingerprint::Fingerprint;
 use super::item::{ItemFacts, LineFacts, SourceCounts};
 use crate::contract::hash::{Digest, Hasher};
 use crate::contract::json::{jcs_hash, to_file};
@@ -256,11 +257,26 @@ impl Block {
     }
 }
 
+/// A partition that was written.
+pub struct Written<W> {
+    /// Where its lines went.
+    pub sink: W,
+    /// Bytes of the lines.
+    pub bytes: u64,
+    /// Their hash, as the manifest says.
+    pub sha256: Digest,
+    /// What they come to when they are read again.
+    pub fingerprint: Fingerprint,
+    /// The manifest.
+    pub manifest: Vec<u8>,
+}
+
 /// Writes the lines of one partition and ends with its manifest.
 pub struct PartitionWriter<W: Write> {
     key: PartitionKey,
     sink: W,
     hasher: Hasher,
+    fingerprint: Fingerprint,
     bytes: u64,
     tally: Tally,
 }
@@ -268,7 +284,8 @@ pub struct PartitionWriter<W: Write> {
 impl<W: Write> PartitionWriter<W> {
     /// A partition without lines.
     pub fn new(key: PartitionKey, sink: W) -> PartitionWriter<W> {
-        PartitionWriter { key, sink, hasher: Hasher::new(), bytes: 0, tally: Tally::default() }
+        let (hasher, fingerprint) = (Hasher::new(), Fingerprint::default());
+        PartitionWriter { key, sink, hasher, fingerprint, bytes: 0, tally: Tally::default() }
     }
 
     /// Appends a line, given without its terminator.
@@ -289,16 +306,19 @@ impl<W: Write> PartitionWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> Result<(), RenderError> {
         self.sink.write_all(bytes)?;
         self.hasher.update(bytes);
+        self.fingerprint.update(bytes);
         self.bytes += bytes.len() as u64;
         Ok(())
     }
 
-    /// Ends the partition: the sink and the manifest's bytes.
-    pub fn finish(self, facts: &PartitionFacts) -> Result<(W, Vec<u8>), RenderError> {
+    /// Ends the partition.
+    pub fn finish(self, facts: &PartitionFacts) -> Result<Written<W>, RenderError> {
         self.reconcile(facts)?;
-        let manifest = self.manifest(facts);
-        let text = to_file(&manifest).map_err(RenderError::NotAnItem)?;
-        Ok((self.sink, text.into_bytes()))
+        let sha256 = self.hasher.finish();
+        let manifest = self.manifest(facts, sha256);
+        let manifest = to_file(&manifest).map_err(RenderError::NotAnItem)?.into_bytes();
+        let PartitionWriter { sink, bytes, fingerprint, .. } = self;
+        Ok(Written { sink, bytes, sha256, fingerprint, manifest })
     }
 
     fn reconcile(&self, facts: &PartitionFacts) -> Result<(), RenderError> {
@@ -324,10 +344,10 @@ impl<W: Write> PartitionWriter<W> {
         Ok(())
     }
 
-    fn manifest(&self, facts: &PartitionFacts) -> Value {
+    fn manifest(&self, facts: &PartitionFacts, sha256: Digest) -> Value {
         let (stream, counts, stamp) = (self.key.stream, facts.counts, &facts.stamp);
         let data_path = format!("{SUMMARIES_DIR}/{}", self.key.data_file());
-        let hash = self.hasher.finish().hex();
+        let hash = sha256.hex();
         let time = |ms: Option<i64>| ms.map(|ms| Timestamp(ms).to_string());
         let inputs = sorted(&facts.inputs);
         let mut manifest = json!({
@@ -468,7 +488,8 @@ pub fn render<'a>(
     for line in lines {
         writer.push(line)?;
     }
-    writer.finish(facts)
+    let written = writer.finish(facts)?;
+    Ok((written.sink, written.manifest))
 }
 
 /// The hash that stands for a manifest where plain files were read: over their path-sorted list.

@@ -17,6 +17,7 @@ mod shelf;
 mod thread;
 
 use std::collections::BTreeMap;
+use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -27,18 +28,18 @@ use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
+use crate::export::fingerprint::Fingerprint;
 use crate::export::outcome_facts::OutcomeFacts;
 use crate::export::publish::{Fallback, PublishError, Publisher};
 use crate::export::run_book::Promoted;
 use crate::export::run_record::Promotion;
 use crate::export::summary_bus::{
-    PartitionFacts, PartitionKey, PartitionWriter, RenderError, SUMMARIES_DIR, Stamp,
+    PartitionFacts, PartitionKey, PartitionWriter, RenderError, SUMMARIES_DIR, Stamp, Written,
 };
 use crate::log::codec;
 use crate::log::{LogError, ReadError, Reader};
 use crate::os::{Disk, Open};
 use crate::state::event::Event;
-use crate::upstream::lines::Lines;
 use crate::verify::spread::Helpers;
 use crate::verify::{Gate, Report};
 use book::Book;
@@ -51,6 +52,9 @@ pub use thread::{Pace, Publishing, SummariesThread, Trouble};
 
 /// Records read since the shelf was visited after which it is visited again.
 const RECORDS_MAX: u64 = if cfg!(test) { 100 } else { 1 << 18 };
+
+/// Bytes that are read back at once.
+const READ_BYTES: usize = 256 << 10;
 
 /// Threads that read and check the lines of a large day.
 const THREADS: usize = 2;
@@ -71,7 +75,7 @@ pub enum SummariesError {
     Publish(#[from] PublishError),
     /// The published files could not be looked at or written.
     #[error("write the published files")]
-    Disk(#[from] std::io::Error),
+    Disk(#[from] io::Error),
     /// A run record or a row that is no JSON.
     #[error("render a run record")]
     Record(#[from] serde_json::Error),
@@ -419,45 +423,71 @@ fn stage<'t>(
     for (gate, key, facts) in days {
         let mut writer = PartitionWriter::new(*key, publication.create(&key.data_file())?);
         press(log, gate, &helpers, book.items(key), &mut writer)?;
-        let (data, manifest) = writer.finish(facts)?;
-        publication.finish(data)?;
+        let Written { sink, bytes, sha256, fingerprint, manifest } = writer.finish(facts)?;
+        publication.finish(sink)?;
         publication.put(&key.manifest_file(), &manifest)?;
-        staged.push((gate, *key, facts.counts.produced, manifest));
+        let lines = facts.counts.produced;
+        staged.push((gate, *key, Staged { lines, bytes, sha256, fingerprint, manifest }));
     }
     drop(helpers);
     let mut hashes = Vec::with_capacity(staged.len());
     publication.commit(|tree| {
-        for (gate, key, lines, manifest) in &staged {
-            hashes.push((*key, check(disk.as_ref(), tree, gate, *key, *lines, manifest)?));
+        for (gate, key, staged) in &staged {
+            check(disk.as_ref(), tree, gate, *key, staged)?;
+            hashes.push((*key, staged.sha256));
         }
         Ok::<(), String>(())
     })?;
     Ok(hashes)
 }
 
+/// What was written for a day of a stream.
+struct Staged {
+    lines: u64,
+    bytes: u64,
+    sha256: Digest,
+    fingerprint: Fingerprint,
+    manifest: Vec<u8>,
+}
+
 /// What is about to be shown is what was written, and what was written adds up. Every line was
-/// checked on its way into the file. Gives the hash of the data.
+/// checked, and all were hashed, on their way into the file.
 fn check(
     disk: &dyn Disk,
     tree: &Path,
     gate: &Gate,
     key: PartitionKey,
-    lines: u64,
-    manifest: &[u8],
-) -> Result<Digest, String> {
+    staged: &Staged,
+) -> Result<(), String> {
     let unread = |error| format!("read back {}: {error}", key.data_file());
     let written = disk.read(&tree.join(key.manifest_file())).map_err(unread)?;
-    if written != manifest {
+    if written != staged.manifest {
         return Err(format!("{} is not what was written", key.manifest_file()));
     }
-    let data = disk.open(&tree.join(key.data_file()), Open::Read).and_then(|file| {
-        let len = file.stat()?.len;
-        Lines::new(file, len).finish()
-    });
-    let data = data.map_err(unread)?;
+    let found = read_back(disk, &tree.join(key.data_file())).map_err(unread)?;
+    if found.finish() != staged.fingerprint.finish() {
+        return Err(format!("{} is not what was written", key.data_file()));
+    }
     let mut report = Report::default();
-    gate.manifest(manifest, lines, data, &mut report);
-    report.violations.first().map_or(Ok(data.1), |first| Err(told(first)))
+    gate.manifest(&staged.manifest, staged.lines, (staged.bytes, staged.sha256), &mut report);
+    report.violations.first().map_or(Ok(()), |first| Err(told(first)))
+}
+
+fn read_back(disk: &dyn Disk, path: &Path) -> io::Result<Fingerprint> {
+    let file = disk.open(path, Open::Read)?;
+    let len = file.stat()?.len;
+    let mut buffer = vec![0; usize::try_from(len).unwrap_or(READ_BYTES).min(READ_BYTES)];
+    let (mut found, mut at) = (Fingerprint::default(), 0);
+    while at < len {
+        match file.read_at(&mut buffer, at)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => {
+                found.update(&buffer[..count]);
+                at += count as u64;
+            }
+        }
+    }
+    Ok(found)
 }
 
 #[cfg(test)]

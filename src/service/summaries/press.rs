@@ -20,7 +20,7 @@ use crate::verify::spread::{Helpers, in_order};
 use crate::verify::{Gate, Report, Violation};
 
 /// Lines of a piece.
-const LINES: usize = if cfg!(test) { 3 } else { 128 };
+const LINES: usize = if cfg!(test) { 3 } else { 256 };
 
 /// Some items of a day: the number of the first line, and the events that hold them.
 struct Piece {
