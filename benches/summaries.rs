@@ -5,7 +5,8 @@
 //! - publish: the same day written once through the log, every line checked, every file synced
 //!   before the swap; then again after one new item, and after one in each of three other days.
 //! - disk: the same files written plainly with as many syncs, before and after, which is what the
-//!   disk gives; processor time is that of all threads.
+//!   disk gives; processor time is that of all threads. What one
+//!   core gives is what `taskset -c 0` in front of it shows.
 //! - export: everything written again into an empty folder, from the log alone.
 //! - verify: the published tree checked again, on one core and on all, without upstream.
 //! - end to end: short events through the queue, the embedded summarizer and the publisher, until
