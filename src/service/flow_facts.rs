@@ -93,25 +93,36 @@ impl Found {
         Value::Object(facts)
     }
 
-    /// With the place of every source, so that a span leads back to a file and a line.
-    pub fn to_json_with_sources(&self, resolved: &Resolved) -> Value {
-        let mut facts = self.to_json();
-        let mut places = Vec::new();
-        let mut bytes = 0;
+    /// As text, with the place of every source, so that a span leads back to a file and a line.
+    pub fn with_sources(&self, resolved: &Resolved) -> String {
+        // Written as they come: a tree of very many places takes ten times their text.
+        let (mut places, mut listed) = (String::new(), 0);
         for source in resolved.sources.iter() {
             let place = json!({
                 "id": source.id, "file": source.file, "line": source.line,
                 "offset": source.offset, "len": source.len, "text_bytes": source.text_bytes,
             });
-            bytes += place.to_string().len();
-            if bytes > PLACES_BYTES_MAX {
-                facts["sources_omitted"] = json!(resolved.sources.len() - places.len());
+            let place = place.to_string();
+            if places.len() + place.len() > PLACES_BYTES_MAX {
                 break;
             }
-            places.push(place);
+            if listed > 0 {
+                places.push(',');
+            }
+            places.push_str(&place);
+            listed += 1;
         }
-        facts["sources"] = Value::Array(places);
-        facts
+        let mut facts = self.to_json();
+        if listed < resolved.sources.len() {
+            facts["sources_omitted"] = json!(resolved.sources.len() - listed);
+        }
+        let mut text = facts.to_string();
+        // There are members before it: the stream and the day.
+        text.truncate(text.len() - 1);
+        text.push_str(",\"sources\":[");
+        text.push_str(&places);
+        text.push_str("]}");
+        text
     }
 
     /// With an error of the shared taxonomy.

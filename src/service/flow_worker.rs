@@ -272,7 +272,7 @@ impl Worker for FlowWorker {
         let resolved = Outcome::Resolved {
             summary: prepared.pointer.clone(),
             warnings: prepared.resolved.warnings,
-            facts: prepared.found.to_json_with_sources(&prepared.resolved).to_string(),
+            facts: prepared.found.with_sources(&prepared.resolved),
         };
         if prepared.provider.is_free() {
             return Begun::Done(vec![resolved, prepared.make(None, 1)]);

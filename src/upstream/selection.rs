@@ -136,13 +136,13 @@ fn own(upstream: &Upstream, path: &str, value: &Value, recorded: &str) -> Result
         Some("by_id") => Ordering::ById,
         _ => Ordering::AsListed,
     };
+    let mut partitions = std::collections::BTreeSet::new();
     for item in selection["items"].as_array().into_iter().flatten() {
         items.ids.extend(item["id"].as_str().map(str::to_owned));
         let hint = item["partition"].as_str().or_else(|| item["day"].as_str());
-        items.partitions.extend(hint.map(str::to_owned));
+        partitions.extend(hint);
     }
-    items.partitions.sort();
-    items.partitions.dedup();
+    items.partitions = partitions.into_iter().map(str::to_owned).collect();
     check_upstream(upstream, path, value)?;
     Ok(items)
 }
