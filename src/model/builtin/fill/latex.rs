@@ -80,8 +80,10 @@ fn description(body: &str) -> String {
 /// LaTeX to Markdown.
 pub fn convert(source: &str) -> String {
     let mut writer = Writer::default();
+    // Without a single command it is no LaTeX, and `100% sure` is no comment.
+    let commanded = source.contains('\\');
     for line in source.lines() {
-        writer.line(strip_comment(line));
+        writer.line(if commanded { strip_comment(line) } else { line });
     }
     writer.finish()
 }
@@ -391,6 +393,12 @@ fn with_argument(name: &str, argument: &str, depth: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_percent_sign_is_a_comment_in_latex_only() {
+        assert_eq!(convert("We are 100% sure.").trim(), "We are 100% sure.");
+        assert_eq!(convert("\\emph{Sure}. % really?").trim(), "*Sure*.");
+    }
 
     #[test]
     fn sections_lists_citations_and_mathematics() {

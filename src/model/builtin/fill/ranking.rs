@@ -116,14 +116,15 @@ fn summary(candidates: &[Candidate]) -> Filled {
 fn judge(
     scene: &Scene<'_, '_>,
     focus: &Focus,
-    known: &BTreeSet<String>,
+    known: &BTreeMap<String, String>,
     today: Option<NaiveDate>,
 ) -> Candidate {
     let title = title_of(scene, focus);
     let own = words(
         &focus.sentences.iter().map(|&at| scene.text.sentence(at)).collect::<Vec<_>>().join(" "),
     );
-    let shared: Vec<&String> = own.intersection(known).collect();
+    let shared: Vec<&String> =
+        own.iter().filter(|(stem, _)| known.contains_key(*stem)).map(|(_, word)| word).collect();
     let mut score = 40;
     let mut reasons = Vec::new();
     if !known.is_empty() {
@@ -196,7 +197,7 @@ fn duplicates(scene: &Scene<'_, '_>, foci: &[Focus]) -> Vec<Vec<String>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for (at, focus) in foci.iter().enumerate() {
-        let title = words(&title_of(scene, focus)).into_iter().collect::<Vec<_>>().join(" ");
+        let title = words(&title_of(scene, focus)).into_keys().collect::<Vec<_>>().join(" ");
         let keys = [(!title.is_empty()).then(|| format!("title {title}")), link_of(scene, focus)];
         let keys: Vec<String> = keys.into_iter().flatten().collect();
         let known = keys.iter().find_map(|key| seen.get(key).copied());
@@ -227,16 +228,14 @@ fn link_of(scene: &Scene<'_, '_>, focus: &Focus) -> Option<String> {
     (!link.is_empty()).then(|| format!("link {link}"))
 }
 
-fn words(text: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
+/// Content words as they are written, by what they are compared by.
+fn words(text: &str) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
     for_each_token(text, |start, end| {
         let word = fold(&text[start..end]);
         if word.len() > 2 && !stopwords::is_stop_word(&word) {
-            found.insert(if word.len() > 4 {
-                word.trim_end_matches('s').to_string()
-            } else {
-                word
-            });
+            let stem = if word.len() > 4 { word.trim_end_matches('s') } else { &word };
+            found.entry(stem.to_string()).or_insert_with(|| text[start..end].to_lowercase());
         }
     });
     found
