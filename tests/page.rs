@@ -38,8 +38,8 @@ impl Served {
                         [compaction]\nevent_threshold = 6\n";
         std::fs::write(home.path("summarizer.toml"), settings).unwrap();
         let text = "The import failed twice on Monday because the disk was full. Ana moved the \
-                    archive to the new volume, and <b>every import</b> has finished since. Next \
-                    week we delete the old volume. The café orders new cups on Friday.";
+                    archive to the new volume, and <b>every import</b> of a Vec<Mail> has finished \
+                    since. Next week we delete the old volume. The café orders new cups on Friday.";
         let mut requests = vec![request(EVIL, DISABLED, json!({}))];
         for (index, id) in ["import-report", "kitchen-mail", "release-notes"].iter().enumerate() {
             home.note(&format!("{id}.txt"), &format!("{text} This is note number {index}."));
@@ -571,7 +571,7 @@ fn a_real_browser_shows_every_view_and_runs_nothing_else() {
         (
             "digest",
             &digest,
-            &["Timeline", "<strong>", "&lt;b&gt;every import&lt;/b&gt;", "href=\"#/summary/sum_"],
+            &["Timeline", "<strong>", "every import of a Vec&lt;Mail&gt;", "href=\"#/summary/sum_"],
         ),
         ("compaction", "#/compaction", &["6 counted events", "run_demo_01", "checks passed"]),
         (

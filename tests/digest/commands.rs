@@ -309,7 +309,7 @@ fn status_doctor_and_replay_know_digests() {
         assert!(differs.contains(what), "{what}\n{differs}");
     }
     let sick = run(&home, 1, &["doctor", "--deep"]);
-    assert!(sick.contains("summarizer export --repair"), "{sick}");
+    assert!(sick.contains("export --repair"), "{sick}");
     // Orphans are shown before they go, and go only when that is said.
     let plan = json(&home, &["digest", "gc", "--orphans"]);
     assert_eq!(plan["orphans"], serde_json::json!(["digests/L2/cohort/bag_of_another_log"]));
