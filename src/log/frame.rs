@@ -327,15 +327,26 @@ impl Unpacker {
 
     /// Decodes a body; `None` for one that retention dropped.
     pub fn body(&mut self, seq: Seq, stored: &[u8]) -> Result<Option<Vec<u8>>, LogError> {
+        let mut body = Vec::new();
+        Ok(self.body_into(seq, stored, &mut body)?.then_some(body))
+    }
+
+    /// The same into a buffer that may be used again; false for one that retention dropped.
+    pub fn body_into(
+        &mut self,
+        seq: Seq,
+        stored: &[u8],
+        body: &mut Vec<u8>,
+    ) -> Result<bool, LogError> {
         if stored.first() == Some(&DROPPED) && stored == dropped_body(seq) {
-            return Ok(None);
+            return Ok(false);
         }
-        self.try_body(seq, stored)
-            .map(Some)
+        self.try_body(seq, stored, body)
+            .map(|()| true)
             .map_err(|what| LogError::Damaged { seq, what: format!("body: {what}") })
     }
 
-    fn try_body(&mut self, seq: Seq, stored: &[u8]) -> Result<Vec<u8>, String> {
+    fn try_body(&mut self, seq: Seq, stored: &[u8], body: &mut Vec<u8>) -> Result<(), String> {
         if stored.len() < BODY_HEADER {
             return Err("too short".into());
         }
@@ -349,9 +360,7 @@ impl Unpacker {
         if len > BODY_MAX {
             return Err("too long".into());
         }
-        let mut body = Vec::new();
-        self.unpack(stored[1], &stored[BODY_HEADER..], len, &mut body)?;
-        Ok(body)
+        self.unpack(stored[1], &stored[BODY_HEADER..], len, body)
     }
 }
 

@@ -235,12 +235,15 @@ impl Reader {
         let table =
             guarded(doing, || self.shared.begin_read()?.open_table(BODIES).map_err(engine(doing)))?;
         let mut unpacker = Unpacker::new()?;
+        let mut body = Vec::new();
         for seq in seqs {
-            let body = guarded(doing, || match table.get(seq.0).map_err(engine(doing))? {
-                Some(stored) => unpacker.body(seq, stored.value()),
-                None => Ok(None),
+            let found = guarded(doing, || match table.get(seq.0).map_err(engine(doing))? {
+                Some(stored) => unpacker.body_into(seq, stored.value(), &mut body),
+                None => Ok(false),
             })?;
-            let Some(body) = body else { return Ok(Some(seq)) };
+            if !found {
+                return Ok(Some(seq));
+            }
             if f(&body).is_break() {
                 break;
             }
