@@ -380,6 +380,11 @@ fn place(value: &Jinja, length: usize) -> Result<i64, Error> {
     Ok(if at < 0 { at.saturating_add(length) } else { at })
 }
 
+/// Whether a value is this very object.
+fn is_same<T: Object + 'static>(object: &Arc<T>, value: &Jinja) -> bool {
+    value.downcast_object::<T>().is_some_and(|other| Arc::ptr_eq(&other, object))
+}
+
 impl Object for List {
     fn repr(self: &Arc<Self>) -> ObjectRepr {
         ObjectRepr::Seq
@@ -399,9 +404,7 @@ impl Object for List {
         method: &str,
         args: &[Jinja],
     ) -> Result<Jinja, Error> {
-        let own = |other: &Jinja| {
-            other.downcast_object::<List>().is_some_and(|other| Arc::ptr_eq(&other, self))
-        };
+        let own = |other: &Jinja| is_same(self, other);
         let missing = || Error::new(ErrorKind::InvalidOperation, "it is not in the list");
         match (method, args) {
             ("append", [item]) => {
@@ -459,9 +462,7 @@ impl Object for Dict {
         method: &str,
         args: &[Jinja],
     ) -> Result<Jinja, Error> {
-        let own = |other: &Jinja| {
-            other.downcast_object::<Dict>().is_some_and(|other| Arc::ptr_eq(&other, self))
-        };
+        let own = |other: &Jinja| is_same(self, other);
         let missing = || Error::new(ErrorKind::InvalidOperation, "it is not in the dict");
         let put = |key: &Jinja, value: &Jinja| {
             let mut members = self.0.lock();

@@ -184,14 +184,18 @@ impl Sources {
         })
     }
 
-    /// The number of a file, which is the one that was put last or another.
-    pub(super) fn file(&mut self, path: &str, make: impl FnOnce() -> SourceFile) -> u32 {
+    /// The number of a file that many sources may share: mostly the one that was put last, always
+    /// one of few.
+    pub(super) fn shared_file(&mut self, path: &str, make: impl FnOnce() -> SourceFile) -> u32 {
         let known = self.files.iter().rposition(|file| *file.path == *path);
-        let at = known.unwrap_or_else(|| {
-            self.files.push(make());
-            self.files.len() - 1
-        });
-        at as u32
+        known.map_or_else(|| self.own_file(make()), |at| at as u32)
+    }
+
+    /// The number of a file that is one source's own: there may be as many as sources, so none is
+    /// searched for.
+    pub(super) fn own_file(&mut self, file: SourceFile) -> u32 {
+        self.files.push(file);
+        (self.files.len() - 1) as u32
     }
 
     /// Puts a source at the end. Its file is the one with this number.

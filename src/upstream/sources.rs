@@ -97,7 +97,7 @@ fn blank<'a>(id: &'a str, at: RecordAt) -> Source<'a> {
 impl Sources {
     fn file_of(&mut self, partition: &Partition) -> u32 {
         let manifest = &partition.manifest;
-        self.file(&manifest.data_path, || SourceFile {
+        self.shared_file(&manifest.data_path, || SourceFile {
             bus: manifest.family.bus(),
             path: manifest.data_path.as_str().into(),
             name: manifest.partition.as_str().into(),
@@ -347,7 +347,7 @@ impl Gathered {
                     appended: false,
                 },
             );
-            let file = self.sources.file(&read.path, || SourceFile {
+            let file = self.sources.own_file(SourceFile {
                 bus: Bus::Other,
                 path: read.path.as_str().into(),
                 name: Arc::clone(&partition),
