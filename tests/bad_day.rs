@@ -1298,6 +1298,15 @@ fn what_goes_in_pieces_is_what_goes_at_once() {
     let due = look(machine.disk.as_ref(), &places, &engine, policy, now).unwrap();
     assert!(due.is_cut() && due.leaves_acks(), "{due:?}");
     let policy = policy.in_pieces(Piece { ack_bytes: u64::MAX, ..small });
+    // The last ack names another event than its own: under that number others would be lost.
+    let whole = String::from_utf8(acks.clone()).unwrap();
+    let mut lines: Vec<&str> = whole.lines().collect();
+    let mut last: Value = serde_json::from_str(lines.pop().unwrap()).unwrap();
+    last["ack_seq"] = json!(head);
+    std::fs::write(home.path(ACKS), format!("{}\n{last}\n", lines.join("\n"))).unwrap();
+    let due = look(machine.disk.as_ref(), &places, &engine, policy, now).unwrap();
+    assert_eq!(due.to_json()["acks"]["moved"], 0, "{due:?}");
+    std::fs::write(home.path(ACKS), &acks).unwrap();
     let (mut records, mut moved) = (0, 0);
     for round in 0.. {
         let due = look(machine.disk.as_ref(), &places, &engine, policy, now).unwrap();

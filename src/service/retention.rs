@@ -213,7 +213,7 @@ pub fn look(
         let bytes = disk.stat(&home.acks())?.map_or(0, |stat| stat.len);
         due.acks_too_large = bytes > piece.ack_bytes;
         if !due.acks_too_large {
-            due.acks = Some(acks(disk, home, before)?);
+            due.acks = Some(acks(disk, home, log, before)?);
         }
     }
     if let Some(before) = moment(policy.frames, now) {
@@ -270,8 +270,14 @@ fn answers(
 
 /// Old acks at the beginning of their file. They stand in the order of the log, with its times: the
 /// first that is not old ends the old ones.
-fn acks(disk: &dyn Disk, home: &Home, before: Timestamp) -> Result<Acks, RetainError> {
+fn acks(
+    disk: &dyn Disk,
+    home: &Home,
+    log: &Reader,
+    before: Timestamp,
+) -> Result<Acks, RetainError> {
     let mut acks = Acks { before, last: Seq(0), lines: 0, end: 0, file_end: 0 };
+    let mut quoted = None;
     let path = home.acks();
     let Some(stat) = disk.stat(&path)? else { return Ok(acks) };
     acks.file_end = stat.len;
@@ -285,7 +291,13 @@ fn acks(disk: &dyn Disk, home: &Home, before: Timestamp) -> Result<Acks, RetainE
         }
         acks.lines += 1;
         acks.last = Seq(seq);
+        quoted = ack["log_head"].as_str().and_then(|hash| hash.parse().ok());
         acks.end = (at.offset + at.len as u64 + 1).min(stat.len);
+    }
+    // What is no longer in the file is known by this number alone: it has to be the log's.
+    if acks.lines > 0 && log.get(acks.last)?.map(|record| record.hash) != quoted {
+        tracing::warn!(ack_seq = acks.last.0, "an old ack is not of this log: all of them stay");
+        acks = Acks { last: Seq(0), lines: 0, end: 0, ..acks };
     }
     Ok(acks)
 }
