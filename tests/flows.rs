@@ -22,7 +22,10 @@ use summarizer::flow::{
     self, FlowError, FlowErrorClass, FlowOutcome, LoadedPack, PythonSettings, ReplyCache,
     RunOptions, scaffold,
 };
-use summarizer::model::{ModelReply, OpenAi, SourceText};
+use summarizer::model::{
+    ModelCall, ModelError, ModelIdentity, ModelReply, OpenAi, Provider, SourceText, StopReason,
+    Usage,
+};
 use summarizer::registry::PackFiles;
 
 fn load_variant(variant: Option<&str>, files: &[(&str, &str)]) -> LoadedPack {
@@ -522,6 +525,76 @@ fn a_long_input_is_read_to_its_end_and_a_second_run_pays_nothing() {
     assert_eq!((second.structured, second.hierarchy), (first.structured, first.hierarchy));
     let order: Vec<&str> = first.calls.iter().map(|call| call.node.as_str()).collect();
     assert_eq!(order, second.calls.iter().map(|call| call.node.as_str()).collect::<Vec<_>>());
+}
+
+/// A model without a window that says how much it was given.
+#[derive(Default)]
+struct Reads(Mutex<Vec<(String, usize)>>);
+
+impl Provider for Reads {
+    fn identity(&self) -> ModelIdentity {
+        ModelIdentity {
+            provider: "tests".into(),
+            model_name: "reads".into(),
+            model_version: String::new(),
+            temperature: None,
+            max_tokens: None,
+            deterministic_mode: None,
+            seed: None,
+        }
+    }
+
+    fn context_tokens(&self) -> usize {
+        usize::MAX >> 8
+    }
+
+    fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
+        let bytes = call.messages.iter().map(|message| message.text.len()).sum();
+        self.0.lock().unwrap().push((call.node.to_owned(), bytes));
+        Ok(ModelReply {
+            text: format!("{bytes} bytes were read."),
+            stop: StopReason::End,
+            usage: Usage::default(),
+            evidence: Vec::new(),
+            identity: self.identity(),
+            message: None,
+            raw: None,
+            redacted: 0,
+        })
+    }
+
+    fn is_free(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn an_input_that_no_prompt_may_hold_is_condensed_by_one_tree() {
+    let dag = "inputs:\n  text: {type: string}\noutputs:\n  s: {type: string, reference: '${n.output}'}\nnodes:\n- {name: n, type: llm, source: {type: code, path: n.jinja2}, inputs: {text: '${inputs.text}'}, api: chat}\n";
+    let always = r#"{"hierarchy": {"always": true, "leaf_chars": 100000}}"#;
+    let sources: Vec<SourceText> = (0..120)
+        .map(|at| SourceText { id: format!("s{at}"), text: format!("Fact {at}. ").repeat(10_000) })
+        .collect();
+    let bytes: usize = sources.iter().map(|source| source.text.len()).sum();
+    assert!(bytes > flow::RENDERED_BYTES_MAX);
+    for rules in ["{}", always] {
+        let pack = load(&[
+            ("flow.dag.yaml", dag),
+            ("n.jinja2", "# user:\nFinal: {{ text }}"),
+            ("projection.json", rules),
+        ]);
+        let model = Reads::default();
+        let made = flow::run(&pack, Map::new(), &sources, &model, &options()).unwrap();
+        let tree = made.hierarchy.unwrap();
+        let root = tree.nodes.last().unwrap();
+        assert_eq!((root.source_ids.len(), root.chars_covered), (120, bytes));
+        assert_eq!(made.warnings[0], "input_split_for_want_of_room");
+        let asked = model.0.into_inner().unwrap();
+        assert_eq!(asked.len(), tree.nodes.len() + 1, "every node once, and the flow's own");
+        assert!(asked.iter().all(|(_, bytes)| *bytes < 600_000), "every prompt is bounded");
+        let leaves = asked.iter().filter(|(node, _)| node.starts_with("#n0_"));
+        assert!(leaves.map(|(_, bytes)| bytes).sum::<usize>() > bytes, "all of it was read");
+    }
 }
 
 #[test]

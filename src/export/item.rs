@@ -160,6 +160,14 @@ pub struct SummaryItem {
 impl SummaryItem {
     /// The line as a JSON object.
     pub fn to_value(&self) -> Value {
+        self.clone().into_value()
+    }
+
+    /// The same, made of the item's own ids and outputs, which may be many.
+    pub fn into_value(self) -> Value {
+        let title = self.title.clone().or_else(|| self.source_ids.first().cloned());
+        let (model, meta) = (self.model_value(), self.meta_value());
+        let document_id = json!(self.document_ids.first());
         let mut line = json!({
             "schema_version": self.stream.item_version(),
             "summary_id": self.summary_id,
@@ -167,9 +175,7 @@ impl SummaryItem {
             "source_ref": self.summary_id,
             "day": self.day.to_string(),
             "source_type": self.stream.source_type(),
-            "source_ids": self.source_ids,
-            "selection": self.selection,
-            "model": self.model_value(),
+            "model": model,
             "prompt": {
                 "prompt_hash": self.prompt.hash,
                 "template_id": self.prompt.template_id,
@@ -180,20 +186,22 @@ impl SummaryItem {
                 "summarizer_version": self.summarizer_version,
                 "run_id": self.run_id,
             },
-            "outputs": self.outputs,
-            "title": self.title.clone().or_else(|| self.source_ids.first().cloned()),
+            "title": title,
             "ts_abs_ms": self.source_time.0,
             "ts_abs": self.source_time.to_string(),
-            "meta": self.meta_value(),
+            "meta": meta,
         });
+        line["selection"] = self.selection;
+        line["source_ids"] = self.source_ids.into();
+        line["outputs"] = Value::Object(self.outputs);
         match self.stream {
             Stream::Events => {}
-            Stream::Sessions => line["event_ids"] = json!(self.event_ids),
+            Stream::Sessions => line["event_ids"] = self.event_ids.into(),
             Stream::Documents => {
-                line["document_id"] = json!(self.document_ids.first());
-                line["chunk_ids"] = json!(self.chunk_ids);
+                line["document_id"] = document_id;
+                line["chunk_ids"] = self.chunk_ids.into();
             }
-            Stream::ChunkSets => line["document_ids"] = json!(self.document_ids),
+            Stream::ChunkSets => line["document_ids"] = self.document_ids.into(),
         }
         line
     }

@@ -8,6 +8,7 @@
 //!   the original conversation, the last answer (shortened) and its errors; turns do not pile up.
 //! - Every received reply is in the reply cache before it is judged, and is counted once.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -86,7 +87,7 @@ impl Asker<'_> {
     pub fn ask(&self, question: &Question<'_>) -> Result<Answer, FlowProblem> {
         self.ledger.lock().rendered.push((question.node.to_owned(), question.rendered));
         let mut settings = question.settings.clone();
-        let mut messages = question.messages.clone();
+        let mut messages = Cow::Borrowed(question.messages.as_slice());
         let mut repairs = 0;
         let mut raised = false;
         for turn in 0.. {
@@ -127,7 +128,7 @@ impl Asker<'_> {
             }
             repairs += 1;
             self.ledger.lock().repaired = true;
-            messages = with_errors(&question.messages, &reply.text, &errors);
+            messages = with_errors(&question.messages, &reply.text, &errors).into();
         }
         unreachable!("the loop ends by returning")
     }
@@ -242,9 +243,11 @@ fn with_errors(original: &[Message], answer: &str, errors: &[Violation]) -> Vec<
 }
 
 /// The settings of a model node from its inputs; what is not a setting is left for the template.
-pub(super) fn settings(inputs: &Map<String, Value>) -> Result<CallSettings, String> {
+pub(super) fn settings<'v>(
+    inputs: impl Fn(&str) -> Option<&'v Value>,
+) -> Result<CallSettings, String> {
     let mut settings = CallSettings::default();
-    let given = |key: &str| inputs.get(key).filter(|v| !v.is_null() && v.as_str() != Some(""));
+    let given = |key: &str| inputs(key).filter(|v| !v.is_null() && v.as_str() != Some(""));
     let wrong = |key: &str| format!("{key} is not usable");
     let number = |key: &str| match given(key) {
         None => Ok(None),
@@ -301,7 +304,7 @@ pub(super) fn settings(inputs: &Map<String, Value>) -> Result<CallSettings, Stri
 pub(super) fn settings_of_prompty(parameters: &Map<String, Value>) -> Result<CallSettings, String> {
     const NAMED: [&str; 6] =
         ["temperature", "max_tokens", "seed", "stop", "model", "response_format"];
-    let mut settings = settings(parameters)?;
+    let mut settings = settings(|key| parameters.get(key))?;
     for (key, value) in parameters.iter().filter(|(key, _)| !NAMED.contains(&key.as_str())) {
         settings.extra.insert(key.clone(), value.clone());
     }

@@ -3,8 +3,6 @@
 //!
 //! "Located" says that the words stand there, not that they prove anything.
 
-use std::cell::LazyCell;
-
 use super::outcome::EvidenceRef;
 use crate::model::builtin::markup::View;
 use crate::model::{Evidence, SourceText};
@@ -14,46 +12,42 @@ const QUOTE_BYTES_MIN: usize = 3;
 
 /// Where each quote stands.
 pub(super) fn locate(quotes: Vec<(String, String)>, sources: &[SourceText]) -> Vec<EvidenceRef> {
-    if quotes.is_empty() {
-        return Vec::new();
+    let wanted: Vec<String> =
+        quotes.iter().map(|(_, quote)| Folded::of(unquoted(quote)).text).collect();
+    let mut places = vec![None; quotes.len()];
+    let long = |at: &usize| wanted[*at].len() >= QUOTE_BYTES_MIN;
+    let mut left: Vec<usize> = (0..quotes.len()).filter(long).collect();
+    // Source by source: a folded text takes ten times its length, and there may be very many.
+    for (index, source) in sources.iter().enumerate() {
+        if left.is_empty() {
+            break;
+        }
+        let folded = Folded::of(&source.text);
+        left.retain(|at| {
+            places[*at] = folded.find(&wanted[*at]).map(|(start, end)| (index, start, end));
+            places[*at].is_none()
+        });
     }
-    let folded: Vec<Folded> = sources.iter().map(|source| Folded::of(&source.text)).collect();
-    let views = LazyCell::new(|| -> Vec<Option<(View, Folded)>> {
-        let view = |source: &SourceText| {
-            View::of(&source.text).map(|view| {
-                let folded = Folded::of(&view.text);
-                (view, folded)
-            })
-        };
-        sources.iter().map(view).collect()
-    });
-    quotes
-        .into_iter()
-        .map(|(pointer, quote)| {
-            let wanted = Folded::of(unquoted(&quote)).text;
-            let place = if wanted.len() < QUOTE_BYTES_MIN {
-                None
-            } else {
-                let verbatim = folded
-                    .iter()
-                    .enumerate()
-                    .find_map(|(index, text)| Some((index, text.find(&wanted)?)));
-                verbatim.or_else(|| {
-                    views.iter().enumerate().find_map(|(index, seen)| {
-                        let (view, folded) = seen.as_ref()?;
-                        let (start, end) = folded.find(&wanted)?;
-                        Some((index, view.locate(start, end)?))
-                    })
-                })
-            };
-            EvidenceRef {
-                pointer,
-                quote,
-                located: place.is_some(),
-                source_id: place.map(|(index, _)| sources[index].id.clone()),
-                start: place.map(|(_, (start, _))| start),
-                end: place.map(|(_, (_, end))| end),
-            }
+    for (index, source) in sources.iter().enumerate() {
+        let view = if left.is_empty() { None } else { View::of(&source.text) };
+        let Some(view) = view else { continue };
+        let folded = Folded::of(&view.text);
+        left.retain(|at| {
+            let seen = folded.find(&wanted[*at]);
+            let place = seen.and_then(|(start, end)| view.locate(start, end));
+            places[*at] = place.map(|(start, end)| (index, start, end));
+            places[*at].is_none()
+        });
+    }
+    let located = quotes.into_iter().zip(places);
+    located
+        .map(|((pointer, quote), place)| EvidenceRef {
+            pointer,
+            quote,
+            located: place.is_some(),
+            source_id: place.map(|(index, _, _)| sources[index].id.clone()),
+            start: place.map(|(_, start, _)| start),
+            end: place.map(|(_, _, end)| end),
         })
         .collect()
 }

@@ -6,6 +6,7 @@
 //! only if all nodes it reads were. An input whose node was bypassed reads as Python's default of the
 //! parameter, else as None; so does an output.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crossbeam_channel::unbounded;
@@ -17,7 +18,7 @@ use super::outcome::FlowProblem;
 use super::pack::{LoadedPack, OutputSchema, Step};
 use super::python::{self, PythonCall, PythonSettings};
 use super::{extract, pyvalue, roles};
-use crate::contract::hash::sha256;
+use crate::contract::hash::{Digest, sha256};
 use crate::contract::schema::Violation;
 use crate::model::{
     Api, CallSettings, Message, ModelReply, ResponseFormat, Role, SourceText, StopReason,
@@ -26,6 +27,13 @@ use crate::model::{
 /// Why a Python node does not run.
 const PYTHON_FORBIDDEN: &str = "it is a Python program, and those run only with python.allow = true \
                                 (`flow run` has --allow-python)";
+
+/// The inputs of one node, by name.
+type Values<'a> = BTreeMap<String, Cow<'a, Value>>;
+
+fn members<'v>(values: &'v Values<'_>) -> impl Iterator<Item = (&'v str, &'v Value)> {
+    values.iter().map(|(name, value)| (name.as_str(), value.as_ref()))
+}
 
 /// What a node gave.
 #[derive(Debug, Clone)]
@@ -177,21 +185,38 @@ impl Executor<'_> {
         }
     }
 
+    /// The same without a copy, where the value stands somewhere: an input may be all the text
+    /// of a request.
+    fn look<'v>(
+        &'v self,
+        binding: &'v Binding,
+        outputs: &'v BTreeMap<String, Output>,
+    ) -> Result<Cow<'v, Value>, FlowProblem> {
+        match binding {
+            Binding::Literal(value) => Ok(Cow::Borrowed(value)),
+            Binding::Input(name) => Ok(match self.inputs.get(name) {
+                Some(value) => Cow::Borrowed(value),
+                None => Cow::Owned(Value::Null),
+            }),
+            Binding::Node { .. } => self.value(binding, outputs).map(Cow::Owned),
+        }
+    }
+
     fn node(&self, node: &Node, outputs: &BTreeMap<String, Output>) -> Result<Done, FlowProblem> {
-        let mut values = Map::new();
+        let mut values = Values::new();
         let mut marked = BTreeSet::new();
         for (name, binding) in &node.inputs {
             match binding {
                 Binding::Node { node: from, property, .. } if property.is_empty() => {
                     if let Some(Output::Prompt(text)) = outputs.get(from) {
-                        values.insert(name.clone(), text.clone().into());
+                        values.insert(name.clone(), Cow::Owned(text.clone().into()));
                         marked.insert(name.clone());
                         continue;
                     }
-                    values.insert(name.clone(), self.value(binding, outputs)?);
+                    values.insert(name.clone(), self.look(binding, outputs)?);
                 }
                 binding => {
-                    values.insert(name.clone(), self.value(binding, outputs)?);
+                    values.insert(name.clone(), self.look(binding, outputs)?);
                 }
             }
         }
@@ -201,7 +226,7 @@ impl Executor<'_> {
     fn step(
         &self,
         node: &Node,
-        values: Map<String, Value>,
+        values: Values<'_>,
         marked: &BTreeSet<String>,
         outputs: &BTreeMap<String, Output>,
     ) -> Result<Done, FlowProblem> {
@@ -211,38 +236,40 @@ impl Executor<'_> {
         };
         match self.pack.steps.get(&node.name) {
             Some(Step::Prompt { template }) => {
-                let text = self.pack.templates.render(template, &values, marked)?;
+                let text = self.pack.templates.render(template, members(&values), marked)?;
                 Ok(Done { output: Output::Prompt(text), reply: None, metrics: Map::new() })
             }
             Some(Step::Llm { template, chat }) => {
                 // A value given for `prompt` takes the place of the template; in a prompty file it is a
                 // name like any other.
                 let given = values.get("prompt").filter(|_| node.prompty.is_none());
-                let rendered = match given.and_then(Value::as_str) {
+                let rendered = match given.and_then(|given| given.as_str()) {
                     Some(prompt) if marked.contains("prompt") => prompt.to_owned(),
                     Some(prompt) => roles::without_marks(prompt),
-                    None => self.pack.templates.render(template, &values, marked)?,
+                    None => self.pack.templates.render(template, members(&values), marked)?,
                 };
-                let plain = roles::plain(&rendered);
                 let messages = if *chat {
                     roles::split(&rendered)
                         .map_err(|source| FlowProblem::Roles { node: node.name.clone(), source })?
                 } else {
-                    vec![Message::new(Role::User, plain.clone())]
+                    vec![Message::new(Role::User, roles::plain(&rendered))]
                 };
-                self.ask(node, messages, &plain, &values, None)
+                let hash = roles::plain_hash(&rendered);
+                drop(rendered);
+                self.ask(node, messages, hash, &values, None)
             }
             Some(Step::Wrapper { schema }) => {
-                let prompt = values.get("prompt").map(pyvalue::to_str).unwrap_or_default();
-                let plain = roles::plain(&prompt);
-                let messages = vec![Message::new(Role::User, plain.clone())];
-                self.ask(node, messages, &plain, &values, schema.as_ref())
+                let prompt = values.get("prompt").map(|prompt| pyvalue::to_str(prompt));
+                let plain = roles::plain(&prompt.unwrap_or_default());
+                let hash = sha256(&plain);
+                let messages = vec![Message::new(Role::User, plain)];
+                self.ask(node, messages, hash, &values, schema.as_ref())
             }
             Some(Step::Python { path }) => {
                 let settings = self.python.ok_or_else(|| unsupported(PYTHON_FORBIDDEN))?;
                 let values: Map<String, Value> = values
                     .into_iter()
-                    .map(|(key, value)| match value {
+                    .map(|(key, value)| match value.into_owned() {
                         Value::String(text) if marked.contains(&key) => {
                             (key, roles::plain(&text).into())
                         }
@@ -283,8 +310,8 @@ impl Executor<'_> {
         &self,
         node: &Node,
         messages: Vec<Message>,
-        rendered: &str,
-        values: &Map<String, Value>,
+        rendered: Digest,
+        values: &Values<'_>,
         own_schema: Option<&OutputSchema>,
     ) -> Result<Done, FlowProblem> {
         let is_structured = self.pack.structured_node.as_deref() == Some(&node.name);
@@ -296,7 +323,7 @@ impl Executor<'_> {
         let prompty = node.prompty.as_ref();
         let mut settings = match prompty {
             Some(call) => ask::settings_of_prompty(&call.parameters),
-            None => ask::settings(values),
+            None => ask::settings(|key| values.get(key).map(Cow::as_ref)),
         }
         .map_err(|reason| FlowProblem::Input(format!("node {}: {reason}", node.name)))?;
         let wants_message =
@@ -329,7 +356,7 @@ impl Executor<'_> {
         let question = Question {
             node: &node.name,
             messages,
-            rendered: sha256(rendered),
+            rendered,
             inputs: self.inputs,
             sources: self.sources,
             schema,
@@ -377,7 +404,9 @@ impl Executor<'_> {
                 values.insert(name.clone(), value);
             }
             let Some(Step::Python { path }) = self.pack.steps.get(&node.name) else {
-                let done = self.step(node, values, &BTreeSet::new(), &finished.outputs)?;
+                let values = values.into_iter().map(|(name, value)| (name, Cow::Owned(value)));
+                let (values, none) = (values.collect(), BTreeSet::new());
+                let done = self.step(node, values, &none, &finished.outputs)?;
                 self.record(node, done, &mut finished);
                 continue;
             };

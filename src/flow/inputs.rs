@@ -6,6 +6,8 @@
 //! PromptFlow converts them; what cannot be converted, and a required input without a value, is
 //! refused. Parameters nobody declares are accepted and warned about.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
 
 use super::dag::ValueType;
@@ -20,20 +22,21 @@ pub const COMMON_PARAMS: [&str; 5] = ["max_tokens", "temperature", "seed", "day"
 
 /// Inputs ready for the flow.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Bound {
+pub(super) struct Bound<'a> {
     pub inputs: Map<String, Value>,
-    pub sources: Vec<SourceText>,
+    /// The caller's, which may be many: they are not copied.
+    pub sources: Cow<'a, [SourceText]>,
     pub warnings: Vec<String>,
     /// The main input as it was, when a condensed text stands in for it.
     pub uncondensed: Option<Value>,
 }
 
-pub(super) fn bind(
+pub(super) fn bind<'a>(
     pack: &LoadedPack,
     mut given: Map<String, Value>,
     params: &Map<String, Value>,
-    sources: &[SourceText],
-) -> Result<Bound, FlowProblem> {
+    sources: &'a [SourceText],
+) -> Result<Bound<'a>, FlowProblem> {
     let mut warnings = Vec::new();
     let declared = |name: &str| pack.inputs().iter().any(|input| input.name == name);
     for (name, value) in params {
@@ -47,10 +50,10 @@ pub(super) fn bind(
     if let Some(unknown) = given.keys().find(|name| !declared(name)) {
         warnings.push(format!("input {unknown} is not declared and is ignored"));
     }
-    let mut sources = sources.to_vec();
+    let mut sources = Cow::Borrowed(sources);
     if let Some(main) = pack.main_input() {
         match given.get(main) {
-            Some(value) if sources.is_empty() => sources = own_sources(main, value),
+            Some(value) if sources.is_empty() => sources = own_sources(main, value).into(),
             Some(_) => {}
             None if sources.is_empty() => {}
             None => {
@@ -128,7 +131,9 @@ fn joined(sources: &[SourceText]) -> String {
     if let [only] = sources {
         return only.text.clone();
     }
-    let mut out = String::new();
+    // A label has the number of its source, which is short, and some signs.
+    let sizes = sources.iter().map(|source| source.id.len() + source.text.len() + 12);
+    let mut out = String::with_capacity(sizes.sum());
     for (index, source) in sources.iter().enumerate() {
         let id: String = source.id.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         out.push_str(if index > 0 { "\n\n" } else { "" });

@@ -47,9 +47,10 @@ pub use outcome::{
 pub use pack::{LoadError, LoadedPack};
 pub use project::SummaryOutputs;
 pub use python::PythonSettings;
-pub use render::{ENGINE, ENGINE_VERSION};
+pub use render::{ENGINE, ENGINE_VERSION, RENDERED_BYTES_MAX};
 pub use tree::{Coverage, HIERARCHY_VERSION, Hierarchy, SkippedSource, TreeNode};
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -61,6 +62,7 @@ use crate::model::{Bill, CallSettings, Provider, SourceText};
 use ask::{Asker, Ledger};
 use exec::{Executor, Finished};
 use project::Form;
+
 use tree::TreeJob;
 
 /// Bytes a token stands for when a prompt is measured: on the safe side for most languages.
@@ -188,36 +190,41 @@ pub fn aggregate(
     Ok(executor.aggregate(&columns)?.metrics)
 }
 
-struct Ran {
+struct Ran<'a> {
     finished: Finished,
     outputs: Map<String, Value>,
     structured: Value,
     hierarchy: Option<Hierarchy>,
-    sources: Vec<SourceText>,
+    sources: Cow<'a, [SourceText]>,
     warnings: Vec<String>,
     for_aggregation: Map<String, Value>,
 }
 
-fn run_with(
+fn run_with<'a>(
     pack: &LoadedPack,
     inputs: Map<String, Value>,
-    sources: &[SourceText],
+    sources: &'a [SourceText],
     asker: &Asker<'_>,
     options: &RunOptions<'_>,
-) -> Result<Ran, FlowProblem> {
-    let overrides = ask::settings(&common_params(&options.params)).map_err(FlowProblem::Input)?;
+) -> Result<Ran<'a>, FlowProblem> {
+    let params = common_params(&options.params);
+    let overrides = ask::settings(|key| params.get(key)).map_err(FlowProblem::Input)?;
     let mut bound = inputs::bind(pack, inputs, &options.params, sources)?;
     let mut room = usize::MAX;
     let mut splits = 0;
-    let (hierarchy, ran) = loop {
-        let hierarchy = condense(pack, &mut bound, asker, &overrides, options, room)?;
+    let mut tree = None;
+    let ran = loop {
+        tree = condense(pack, &mut bound, asker, &overrides, options, room, tree)?;
         let problem = match run_bound(pack, &bound, asker, &overrides, options) {
-            Ok(ran) => break (hierarchy, ran),
+            Ok(ran) => break ran,
             Err(problem) if problem.is_for_want_of_room() && splits < SPLITS_MAX => problem,
             Err(problem) => return Err(problem),
         };
         // Half of what was too much; too little to divide is no reason to ask about nothing.
         room = main_bytes(pack, &bound) / 2;
+        if let FlowProblem::Template(_) = problem {
+            room = room.min(RENDERED_BYTES_MAX / 2);
+        }
         if room < SPLIT_BYTES_MIN {
             return Err(problem);
         }
@@ -228,17 +235,18 @@ fn run_with(
     if splits > 0 {
         warnings.push(SPLIT.to_owned());
     }
+    let hierarchy = tree.map(|(_, tree)| tree);
     Ok(Ran { hierarchy, sources: bound.sources, warnings, ..ran })
 }
 
 /// Runs the nodes over inputs that are ready.
-fn run_bound(
+fn run_bound<'a>(
     pack: &LoadedPack,
-    bound: &inputs::Bound,
+    bound: &inputs::Bound<'_>,
     asker: &Asker<'_>,
     overrides: &CallSettings,
     options: &RunOptions<'_>,
-) -> Result<Ran, FlowProblem> {
+) -> Result<Ran<'a>, FlowProblem> {
     let executor = Executor {
         pack,
         asker,
@@ -271,7 +279,7 @@ fn run_bound(
         structured,
         for_aggregation,
         hierarchy: None,
-        sources: Vec::new(),
+        sources: Cow::default(),
         warnings: Vec::new(),
     })
 }
@@ -284,7 +292,7 @@ fn common_params(params: &Map<String, Value>) -> Map<String, Value> {
 }
 
 /// Bytes of the value of the main input.
-fn main_bytes(pack: &LoadedPack, bound: &inputs::Bound) -> usize {
+fn main_bytes(pack: &LoadedPack, bound: &inputs::Bound<'_>) -> usize {
     pack.main_input().and_then(|main| bound.inputs.get(main)).map_or(0, weight)
 }
 
@@ -293,15 +301,17 @@ fn weight(value: &Value) -> usize {
 }
 
 /// Builds a tree when the pack always wants one or the input fits neither the model nor `room_max`,
-/// and puts the condensed text into the main input when it does not fit.
+/// and puts the condensed text into the main input when it does not fit. A tree that was `built` with
+/// prompts of the same size is not built again.
 fn condense(
     pack: &LoadedPack,
-    bound: &mut inputs::Bound,
+    bound: &mut inputs::Bound<'_>,
     asker: &Asker<'_>,
     overrides: &CallSettings,
     options: &RunOptions<'_>,
     room_max: usize,
-) -> Result<Option<Hierarchy>, FlowProblem> {
+    built: Option<(usize, Hierarchy)>,
+) -> Result<Option<(usize, Hierarchy)>, FlowProblem> {
     let Some(main) = pack.main_input() else { return Ok(None) };
     if let Some(value) = bound.uncondensed.take() {
         bound.inputs.insert(main.to_owned(), value);
@@ -328,22 +338,26 @@ fn condense(
         };
         return Err(FlowProblem::Model { node: main.to_owned(), source });
     }
+    let prompt_bytes = room.min(1 << 20) / 2;
     let job = TreeJob {
         pack,
         asker,
         inputs: &bound.inputs,
         sources: &bound.sources,
         headings: options.headings,
-        prompt_bytes: room.min(1 << 20) / 2,
+        prompt_bytes,
         concurrency: options.concurrency,
     };
-    let tree = job.build()?;
+    let tree = match built {
+        Some((bytes, tree)) if bytes == prompt_bytes => Some(tree),
+        _ => job.build()?,
+    };
     if let (true, Some(tree)) = (too_long, &tree) {
         let kind = pack.inputs().iter().find(|input| input.name == main).map(|input| input.kind);
         let value = inputs::main_value(kind, &tree.condensed(room / 2));
         bound.uncondensed = bound.inputs.insert(main.to_owned(), value);
     }
-    Ok(tree)
+    Ok(tree.map(|tree| (prompt_bytes, tree)))
 }
 
 /// A prompty file that gives an object, as JSON or as the message that calls a tool, has its members as outputs.
@@ -392,7 +406,7 @@ fn ordered(pack: &LoadedPack, mut ledger: Ledger) -> Ledger {
     ledger
 }
 
-impl Ran {
+impl Ran<'_> {
     fn outcome(
         self,
         pack: &LoadedPack,
@@ -400,10 +414,11 @@ impl Ran {
         provider: &dyn Provider,
         ledger: Ledger,
     ) -> FlowOutcome {
+        let sources: &[SourceText] = &self.sources;
         let mut warnings = self.warnings;
         let mut summary = pack.projection.apply(&self.structured);
         if summary.summary_text.is_empty() {
-            let stand_in = stand_in(&self.sources);
+            let stand_in = stand_in(sources);
             if !stand_in.is_empty() {
                 summary.summary_text = stand_in;
                 warnings.push("summary_text_from_source".to_owned());
@@ -413,10 +428,9 @@ impl Ran {
             render_profiles(&mut summary, self.hierarchy.as_ref());
         }
         let structured_reply = self.finished.structured.as_ref().map(|(_, reply)| reply);
-        let mut evidence =
-            evidence::locate(pack.projection.quotes(&self.structured), &self.sources);
+        let mut evidence = evidence::locate(pack.projection.quotes(&self.structured), sources);
         if let Some(reply) = structured_reply {
-            evidence.extend(evidence::exact(&reply.evidence, &self.sources));
+            evidence.extend(evidence::exact(&reply.evidence, sources));
         }
         let mut checks = Vec::new();
         if pack.schema.is_some() {
@@ -446,7 +460,7 @@ impl Ran {
             schema_id: pack.record.declared_outputs.output_schema_id.clone(),
             structured: self.structured,
             hierarchy: self.hierarchy,
-            coverage: Coverage::of(&self.sources),
+            coverage: Coverage::of(sources),
             evidence,
             quality: Quality { checks, repaired: ledger.repaired, truncated: ledger.truncated },
             model,

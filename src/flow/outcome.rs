@@ -186,11 +186,13 @@ pub enum FlowProblem {
 }
 
 impl FlowProblem {
-    /// Whether a shorter input may help: the answer stayed cut off, or the prompt was too long.
+    /// Whether a shorter input may help: the answer stayed cut off, or the prompt was too
+    /// long for the model or for any.
     pub(super) fn is_for_want_of_room(&self) -> bool {
         match self {
             FlowProblem::CutOff { .. } => true,
             FlowProblem::Model { source, .. } => source.class() == ErrorClass::OverLimit,
+            FlowProblem::Template(error) => error.too_long,
             _ => false,
         }
     }

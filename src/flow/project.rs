@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::pyvalue;
-use super::render::{Templates, Undefined};
+use super::render::{Templates, Undefined, members};
 use super::yaml;
 
 /// Most entries of a list field.
@@ -300,7 +300,8 @@ impl Projection {
                     _ => Map::new(),
                 };
                 values.insert("_".to_owned(), output.clone());
-                let rendered = self.templates.render(template, &values, &Default::default());
+                let rendered =
+                    self.templates.render(template, members(&values), &Default::default());
                 let text = rendered.map(|text| super::roles::plain(&text)).unwrap_or_default();
                 vec![Value::String(text.trim().to_owned())]
             }

@@ -8,7 +8,7 @@
 //! builds on purpose: packs are installed by the operator and pinned by hash, inputs cannot do it.
 //! Engine and version belong to the identity of a prompt: [`ENGINE`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use minijinja::value::{Value as Jinja, ValueKind};
@@ -35,6 +35,8 @@ pub struct TemplateError {
     pub template: String,
     /// What the engine said; quotes the template, never the values.
     pub reason: String,
+    /// Whether it gives more than [`RENDERED_BYTES_MAX`].
+    pub too_long: bool,
 }
 
 /// What a name without a value does.
@@ -100,29 +102,45 @@ impl Templates {
     }
 
     /// Renders with marks still in place. `marked` names members that are themselves rendered
-    /// prompts, whose marks count.
-    pub fn render(
+    /// prompts, whose marks count. Of two values with one name the last is taken.
+    pub fn render<'v>(
         &self,
         name: &str,
-        values: &Map<String, Value>,
+        values: impl IntoIterator<Item = (&'v str, &'v Value)>,
         marked: &BTreeSet<String>,
     ) -> Result<String, TemplateError> {
         let template = self.environment.get_template(name).map_err(|error| failed(name, &error))?;
-        let context = values.iter().map(|(key, value)| {
+        // The engine wants its own copy of every value: not of those the template cannot mean.
+        let source = template.source();
+        let shows_all = source.contains("debug");
+        let needed: BTreeMap<&str, &Value> =
+            values.into_iter().filter(|(key, _)| shows_all || source.contains(key)).collect();
+        let context = needed.into_iter().map(|(key, value)| {
             let keep = marked.contains(key);
-            (
-                key.clone(),
-                if keep { Jinja::from(minijinja::value::Serde(value)) } else { to_jinja(value) },
-            )
+            (key, if keep { Jinja::from(minijinja::value::Serde(value)) } else { to_jinja(value) })
         });
         let context = Jinja::from_pairs(context);
-        let mut out = Bounded(Vec::new());
-        template.render_captured_to(context, &mut out).map_err(|error| failed(name, &error))?;
-        String::from_utf8(out.0).map_err(|_| TemplateError {
+        let mut out = Bounded { text: Vec::new(), too_long: false };
+        let rendered = template.render_captured_to(context, &mut out).map(|_| ());
+        if out.too_long {
+            return Err(TemplateError {
+                template: name.to_owned(),
+                reason: format!("it gives more than {RENDERED_BYTES_MAX} bytes"),
+                too_long: true,
+            });
+        }
+        rendered.map_err(|error| failed(name, &error))?;
+        String::from_utf8(out.text).map_err(|_| TemplateError {
             template: name.to_owned(),
             reason: "the text is not UTF-8".to_owned(),
+            too_long: false,
         })
     }
+}
+
+/// The members of an object, as values for a template.
+pub(super) fn members(values: &Map<String, Value>) -> impl Iterator<Item = (&str, &Value)> {
+    values.iter().map(|(name, value)| (name.as_str(), value))
 }
 
 fn failed(name: &str, error: &Error) -> TemplateError {
@@ -138,7 +156,7 @@ fn failed(name: &str, error: &Error) -> TemplateError {
         reason = format!("{reason}: {inner}");
         source = inner.source();
     }
-    TemplateError { template: name.to_owned(), reason: roles::plain(&reason) }
+    TemplateError { template: name.to_owned(), reason: roles::plain(&reason), too_long: false }
 }
 
 /// A value for the engine, with marks made harmless in every string.
@@ -188,15 +206,19 @@ fn prints_differently(value: &Value) -> bool {
     }
 }
 
-struct Bounded(Vec<u8>);
+struct Bounded {
+    text: Vec<u8>,
+    too_long: bool,
+}
 
 impl io::Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.0.len() + bytes.len() > RENDERED_BYTES_MAX {
+        if self.text.len() + bytes.len() > RENDERED_BYTES_MAX {
+            self.too_long = true;
             let reason = format!("more than {RENDERED_BYTES_MAX} bytes");
             return Err(io::Error::other(reason));
         }
-        self.0.extend_from_slice(bytes);
+        self.text.extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -214,7 +236,7 @@ mod tests {
     fn render(undefined: Undefined, source: &str, values: Value) -> Result<String, TemplateError> {
         let mut templates = Templates::new(undefined);
         templates.add("t", source)?;
-        templates.render("t", values.as_object().unwrap(), &BTreeSet::new())
+        templates.render("t", members(values.as_object().unwrap()), &BTreeSet::new())
     }
 
     #[test]

@@ -17,6 +17,7 @@
 use serde_json::Value;
 
 use super::yaml;
+use crate::contract::hash::{Digest, Hasher};
 use crate::model::{Message, Role};
 
 const ROLE: char = '\u{fdd0}';
@@ -171,16 +172,33 @@ fn find_mark(text: &str, marks: &[char]) -> Option<usize> {
     memchr::memmem::find_iter(text.as_bytes(), MARK_LEAD).find(is_mark)
 }
 
+/// The hash of [`plain`], without making it.
+pub fn plain_hash(rendered: &str) -> Digest {
+    let mut hasher = Hasher::new();
+    for piece in between_marks(rendered) {
+        hasher.update(piece);
+    }
+    hasher.finish()
+}
+
 fn replaced(text: &str, by: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = find_mark(rest, &MARKS) {
-        out.push_str(&rest[..at]);
-        out.push_str(by);
-        rest = &rest[at + ROLE.len_utf8()..];
+    for (index, piece) in between_marks(text).enumerate() {
+        out.push_str(if index > 0 { by } else { "" });
+        out.push_str(piece);
     }
-    out.push_str(rest);
     out
+}
+
+/// What stands before, between and after the marks of a text.
+fn between_marks(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let text = rest.take()?;
+        let Some(at) = find_mark(text, &MARKS) else { return Some(text) };
+        rest = Some(&text[at + ROLE.len_utf8()..]);
+        Some(&text[..at])
+    })
 }
 
 /// A part of a template.

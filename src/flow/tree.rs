@@ -13,6 +13,7 @@ use super::ask::{Asker, Question};
 use super::extract;
 use super::outcome::FlowProblem;
 use super::pack::LoadedPack;
+use super::render::{TemplateError, Templates, Undefined, members};
 use super::roles;
 use crate::contract::hash::sha256;
 use crate::model::{CallSettings, Message, Role, SourceText};
@@ -32,6 +33,8 @@ const TITLE_CHARS: usize = 100;
 
 const LEAF_PROMPT: &str = include_str!("leaf.jinja2");
 const MERGE_PROMPT: &str = include_str!("merge.jinja2");
+/// The name of either among templates.
+const OURS: &str = "synthesis";
 
 /// One node of the tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +75,23 @@ impl Hierarchy {
     /// The nodes of one level.
     pub fn level(&self, level: usize) -> impl Iterator<Item = &TreeNode> {
         self.nodes.iter().filter(move |node| node.level == level)
+    }
+
+    /// As JSON, made of the same strings: every level names every source.
+    pub fn into_value(self) -> Value {
+        let nodes = self.nodes.into_iter().map(|node| {
+            Value::from_iter([
+                ("node_id", Value::from(node.node_id)),
+                ("level", node.level.into()),
+                ("title", node.title.into()),
+                ("text", node.text.into()),
+                ("children", node.children.into()),
+                ("source_ids", node.source_ids.into()),
+                ("chars_covered", node.chars_covered.into()),
+                ("rendered_short", node.rendered_short.into()),
+            ])
+        });
+        Value::from_iter([("root", Value::from(self.root)), ("nodes", nodes.collect())])
     }
 
     fn top(&self) -> usize {
@@ -217,6 +237,26 @@ pub(super) struct TreeJob<'a> {
     pub concurrency: usize,
 }
 
+/// What a level of the tree is asked with.
+enum Prompt<'a> {
+    /// A template of the pack.
+    OfPack(&'a Templates, &'a str),
+    /// One of ours.
+    Ours(Box<Templates>),
+}
+
+impl Prompt<'_> {
+    fn render<'v>(
+        &self,
+        values: impl Iterator<Item = (&'v str, &'v Value)>,
+    ) -> Result<String, TemplateError> {
+        match self {
+            Prompt::OfPack(templates, name) => templates.render(name, values, &Default::default()),
+            Prompt::Ours(templates) => templates.render(OURS, values, &Default::default()),
+        }
+    }
+}
+
 /// One question of the tree before it is asked.
 struct Draft {
     node_id: String,
@@ -242,22 +282,19 @@ impl TreeJob<'_> {
         if leaves.is_empty() {
             return Ok(None);
         }
-        let drafts = leaves.iter().enumerate().map(|(at, leaf)| self.leaf(at, leaf)).collect();
-        let leaf_prompt = settings.leaf.as_deref();
-        let mut nodes = self.ask_all(0, drafts, leaf_prompt, LEAF_PROMPT)?;
+        let prompt = self.prompt(settings.leaf.as_deref(), LEAF_PROMPT)?;
+        let drafts = leaves.iter().enumerate().map(|(at, leaf)| self.leaf(at, leaf));
+        let mut nodes = self.ask_all(0, drafts, &prompt)?;
+        let prompt = self.prompt(settings.merge.as_deref(), MERGE_PROMPT)?;
         let mut first = 0;
         let mut level = 0;
         while nodes.len() - first > 1 {
             level += 1;
-            let drafts = groups(&nodes[first..], fan_in, self.prompt_bytes.max(200));
-            let drafts: Vec<Draft> = drafts
-                .into_iter()
-                .enumerate()
-                .map(|(at, children)| merge(level, at, children))
-                .collect();
+            let groups = groups(&nodes[first..], fan_in, self.prompt_bytes.max(200)).into_iter();
+            let drafts = groups.enumerate().map(|(at, children)| merge(level, at, children));
+            let above = self.ask_all(level, drafts, &prompt)?;
             first = nodes.len();
-            let merge_prompt = settings.merge.as_deref();
-            nodes.extend(self.ask_all(level, drafts, merge_prompt, MERGE_PROMPT)?);
+            nodes.extend(above);
         }
         let root = nodes.last().map(|node| node.node_id.clone()).unwrap_or_default();
         Ok(Some(Hierarchy { root, nodes }))
@@ -281,54 +318,51 @@ impl TreeJob<'_> {
         Draft { node_id, title, texts, children: Vec::new(), source_ids, chars_covered }
     }
 
+    /// The prompt of a level: the pack's or ours.
+    fn prompt<'p>(&'p self, own: Option<&'p str>, ours: &str) -> Result<Prompt<'p>, FlowProblem> {
+        if let Some(name) = own {
+            return Ok(Prompt::OfPack(&self.pack.templates, name));
+        }
+        let mut templates = Templates::new(Undefined::Strict);
+        templates.add(OURS, ours)?;
+        Ok(Prompt::Ours(Box::new(templates)))
+    }
+
+    /// Asks in the order of the drafts, each of which is made when its turn comes: together they
+    /// hold all the text there is.
     fn ask_all(
         &self,
         level: usize,
-        drafts: Vec<Draft>,
-        template: Option<&str>,
-        ours: &str,
+        mut drafts: impl Iterator<Item = Draft>,
+        prompt: &Prompt<'_>,
     ) -> Result<Vec<TreeNode>, FlowProblem> {
-        let mut nodes = Vec::with_capacity(drafts.len());
-        for batch in drafts.chunks(self.concurrency.max(1)) {
-            let answers: Vec<Result<String, FlowProblem>> = match batch {
-                [only] => vec![self.ask(only, template, ours)],
+        let mut nodes = Vec::with_capacity(drafts.size_hint().0);
+        loop {
+            let batch: Vec<Draft> = drafts.by_ref().take(self.concurrency.max(1)).collect();
+            let answers: Vec<Result<String, FlowProblem>> = match batch.as_slice() {
+                [] => return Ok(nodes),
+                [only] => vec![self.ask(only, prompt)],
                 batch => std::thread::scope(|scope| {
-                    let asked: Vec<_> = batch
-                        .iter()
-                        .map(|draft| scope.spawn(|| self.ask(draft, template, ours)))
-                        .collect();
+                    let asked: Vec<_> =
+                        batch.iter().map(|draft| scope.spawn(|| self.ask(draft, prompt))).collect();
                     asked
                         .into_iter()
                         .map(|thread| thread.join().unwrap_or(Err(FlowProblem::Cancelled)))
                         .collect()
                 }),
             };
-            for (draft, text) in batch.iter().zip(answers) {
+            for (draft, text) in batch.into_iter().zip(answers) {
                 nodes.push(node(level, draft, text?));
             }
         }
-        Ok(nodes)
     }
 
-    fn ask(
-        &self,
-        draft: &Draft,
-        template: Option<&str>,
-        ours: &str,
-    ) -> Result<String, FlowProblem> {
+    fn ask(&self, draft: &Draft, prompt: &Prompt<'_>) -> Result<String, FlowProblem> {
         let name = format!("#{}", draft.node_id);
-        let mut values = self.inputs.clone();
         let text = super::inputs::main_value(None, &draft.texts);
-        values.insert("text".to_owned(), text);
-        values.insert("title".to_owned(), draft.title.clone().into());
-        let rendered = match template {
-            Some(template) => self.pack.templates.render(template, &values, &Default::default())?,
-            None => {
-                let mut templates = super::render::Templates::new(super::render::Undefined::Strict);
-                templates.add("synthesis", ours)?;
-                templates.render("synthesis", &values, &Default::default())?
-            }
-        };
+        let title = Value::from(draft.title.as_str());
+        let values = members(self.inputs).chain([("text", &text), ("title", &title)]);
+        let rendered = prompt.render(values)?;
         let plain = roles::plain(&rendered);
         let messages = roles::split(&rendered)
             .unwrap_or_else(|_| vec![Message::new(Role::User, plain.trim())]);
@@ -391,18 +425,17 @@ fn merge(level: usize, at: usize, children: &[TreeNode]) -> Draft {
     }
 }
 
-fn node(level: usize, draft: &Draft, text: String) -> TreeNode {
+fn node(level: usize, draft: Draft, text: String) -> TreeNode {
     let short = first_sentence(&text).to_owned();
-    let title =
-        if draft.title.is_empty() { clip(&short, TITLE_CHARS) } else { draft.title.clone() };
+    let title = if draft.title.is_empty() { clip(&short, TITLE_CHARS) } else { draft.title };
     TreeNode {
-        node_id: draft.node_id.clone(),
+        node_id: draft.node_id,
         level,
         title,
         rendered_short: short,
         text,
-        children: draft.children.clone(),
-        source_ids: draft.source_ids.clone(),
+        children: draft.children,
+        source_ids: draft.source_ids,
         chars_covered: draft.chars_covered,
     }
 }
@@ -475,12 +508,23 @@ mod tests {
     #[test]
     fn every_level_is_smaller_than_the_one_below() {
         let nodes: Vec<TreeNode> =
-            (0..23).map(|at| node(0, &merge(0, at, &[]), "x".repeat(1000))).collect();
+            (0..23).map(|at| node(0, merge(0, at, &[]), "x".repeat(1000))).collect();
         for (fan_in, bytes) in [(2, 10), (8, 10_000), (8, 3_500), (64, 1)] {
             let groups = groups(&nodes, fan_in, bytes);
             assert!(groups.len() < nodes.len());
             assert_eq!(groups.iter().map(|group| group.len()).sum::<usize>(), 23);
         }
+    }
+
+    #[test]
+    fn a_tree_is_the_json_it_says() {
+        let one = TreeNode {
+            source_ids: vec!["a".into(), "b".into()],
+            ..node(0, merge(0, 0, &[]), "T. U.".into())
+        };
+        let top = node(1, merge(1, 0, std::slice::from_ref(&one)), "Top".into());
+        let tree = Hierarchy { root: "n1_0".into(), nodes: vec![one, top] };
+        assert_eq!(tree.clone().into_value(), serde_json::json!(tree));
     }
 
     #[test]

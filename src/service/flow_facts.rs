@@ -116,13 +116,14 @@ impl Found {
         if listed < resolved.sources.len() {
             facts["sources_omitted"] = json!(resolved.sources.len() - listed);
         }
-        let mut text = facts.to_string();
         // There are members before it: the stream and the day.
-        text.truncate(text.len() - 1);
-        text.push_str(",\"sources\":[");
-        text.push_str(&places);
-        text.push_str("]}");
-        text
+        let mut head = facts.to_string();
+        head.truncate(head.len() - 1);
+        head.push_str(",\"sources\":[");
+        places.reserve_exact(head.len() + 2);
+        places.insert_str(0, &head);
+        places.push_str("]}");
+        places
     }
 
     /// With an error of the shared taxonomy.

@@ -27,15 +27,18 @@ pub(super) fn model_name(identity: &model::ModelIdentity) -> &str {
     }
 }
 
-/// The line of the item, or what is wrong with it.
+/// The line of the item, or what is wrong with it. What the flow gave goes into it: ids and nodes of
+/// a large selection are there once.
 pub(super) fn line(
     prepared: &Prepared,
     summary_id: String,
-    made: &FlowOutcome,
+    made: FlowOutcome,
 ) -> Result<Vec<u8>, String> {
     let (request, resolved) = (&prepared.request, &prepared.resolved);
     let record = prepared.pack.record();
     let common = &resolved.common;
+    let meta = meta(prepared, &made);
+    let title = made.summary.title.clone().or_else(|| common.title.clone());
     let item = SummaryItem {
         stream: resolved.stream,
         day: prepared.found.day,
@@ -62,12 +65,13 @@ pub(super) fn line(
         summarizer_version: env!("CARGO_PKG_VERSION").to_owned(),
         run_id: prepared.run_id.clone(),
         outputs: outputs(prepared, made),
-        title: made.summary.title.clone().or_else(|| common.title.clone()),
+        title,
         source_time: common.start_ms.map_or(request.created_at, Timestamp),
-        meta: meta(prepared, made),
+        meta,
     };
-    let value = item.to_value();
-    if let Some(first) = schema::check(item.stream.item_version(), &value).into_iter().next() {
+    let version = item.stream.item_version();
+    let value = item.into_value();
+    if let Some(first) = schema::check(version, &value).into_iter().next() {
         return Err(format!("at `{}`: {}", first.pointer, first.message));
     }
     Ok(crate::contract::json::jcs(&value).into_bytes())
@@ -77,14 +81,14 @@ fn owned(ids: Vec<&str>) -> Vec<String> {
     ids.into_iter().map(str::to_owned).collect()
 }
 
-fn outputs(prepared: &Prepared, made: &FlowOutcome) -> Map<String, Value> {
+fn outputs(prepared: &Prepared, made: FlowOutcome) -> Map<String, Value> {
     let mut outputs = object(json!(made.summary));
     outputs.remove("meta");
     let mut put = |name: &str, value: Value| {
         outputs.insert(name.to_owned(), value);
     };
     put("model_generated", made.model_generated.into());
-    put("structured", made.structured.clone());
+    put("structured", made.structured);
     put("schema_id", json!(made.schema_id));
     put("quality", json!(made.quality));
     put("coverage", json!(made.coverage));
@@ -95,11 +99,11 @@ fn outputs(prepared: &Prepared, made: &FlowOutcome) -> Map<String, Value> {
     if unlocated > 0 {
         put("evidence_unlocated", unlocated.into());
     }
-    if let Some(tree) = &made.hierarchy {
+    if let Some(tree) = made.hierarchy {
         put("hierarchy_version", HIERARCHY_VERSION.into());
-        put("hierarchy", json!(tree));
         put("node_count", tree.nodes.len().into());
         put("leaf_count", tree.leaf_count().into());
+        put("hierarchy", tree.into_value());
     }
     outputs
 }

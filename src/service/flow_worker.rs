@@ -327,12 +327,13 @@ impl Prepared {
         }
         // A fallback may have answered in the end; the item is named after who did.
         let id = self.summary_id(&made.model.provider, flow_item::model_name(&made.model));
-        match flow_item::line(self, id.clone(), &made) {
+        let facts = self.found.with_provenance(self, &made).to_string();
+        match flow_item::line(self, id.clone(), made) {
             Ok(item) => Outcome::Produced {
                 summary: SummaryPointer { summary_id: id, ..self.pointer.clone() },
                 item,
                 warnings,
-                facts: self.found.with_provenance(self, &made).to_string(),
+                facts,
             },
             Err(what) => {
                 let class = ErrorClass::ModelFailure;

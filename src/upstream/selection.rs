@@ -2,18 +2,26 @@
 //!
 //! Contract: `selection_manifest.v1` is verified in full (the hash in the request, the hash in the
 //! file, the hash of the selection, the upstream it names). A file of another shape that carries a
-//! `selection_hash` and a list of ids is taken at its word, with a warning.
+//! `selection_hash` and a list of ids is taken at its word, with a warning. Of a list there are its
+//! bytes and its ids in memory, however many items it has.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
-use serde_json::{Value, json};
+use jsonschema::Validator;
+use serde::Deserializer as _;
+use serde::de::{IgnoredAny, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
 
 use super::defect::Defect;
 use super::family::Family;
 use super::other::{inside, outside};
 use super::view::Upstream;
-use crate::contract::hash::{Digest, sha256};
-use crate::contract::json::jcs_hash;
+use crate::contract::hash::{Digest, Hasher, sha256};
+use crate::contract::json::{jcs, jcs_hash};
+use crate::contract::schema::{self, Violation};
 use crate::contract::vocabulary::{Bus, ErrorClass, ReasonCode};
 
 /// Largest selection manifest that is read.
@@ -77,19 +85,19 @@ pub fn load(
         return Err(missing(path, "is not a file of reasonable size"));
     }
     let bytes = upstream.disk().read(&file).map_err(storage)?;
-    let value: Value = serde_json::from_slice(&bytes)
-        .map_err(|error| missing(path, &format!("is not JSON: {error}")))?;
-    let recorded = value.get("selection_hash").and_then(Value::as_str);
-    let Some(recorded) = recorded else {
+    let members = members(path, &bytes)?;
+    let recorded = members.get("selection_hash").and_then(|raw| small(raw));
+    let Some(recorded) = recorded.as_ref().and_then(Value::as_str) else {
         return Err(hash_invalid(path, "carries no selection_hash", None, None));
     };
     if bare(recorded) != bare(request_hash) {
         return Err(hash_mismatch(path, recorded, request_hash));
     }
-    let found = if value["schema_version"] == SELECTION_VERSION {
-        own(upstream, path, &value, recorded)?
+    let version = members.get("schema_version").and_then(|raw| small(raw));
+    let found = if version.is_some_and(|version| version == SELECTION_VERSION) {
+        own(upstream, path, &members, recorded)?
     } else {
-        foreign(path, &value, default_bus)?
+        foreign(path, &members, default_bus)?
     };
     Ok(Selection {
         bus: found.bus,
@@ -103,6 +111,54 @@ pub fn load(
     })
 }
 
+/// The members of an object, as they are written: lists of very many items are read one by one.
+type Members<'a> = BTreeMap<String, &'a RawValue>;
+
+/// The members of the file; none of one that holds no object.
+fn members<'a>(path: &str, bytes: &'a [u8]) -> Result<Members<'a>, Defect> {
+    if bytes.trim_ascii_start().first() == Some(&b'{') {
+        return serde_json::from_slice(bytes).map_err(|error| not_json(path, &error));
+    }
+    let other: Result<IgnoredAny, _> = serde_json::from_slice(bytes);
+    other.map(|_| Members::new()).map_err(|error| not_json(path, &error))
+}
+
+fn small(raw: &RawValue) -> Option<Value> {
+    serde_json::from_str(raw.get()).ok()
+}
+
+fn is_list(raw: &RawValue) -> bool {
+    raw.get().starts_with('[')
+}
+
+/// Hands over the items of a list, one after the other.
+fn each_item(
+    path: &str,
+    list: &RawValue,
+    take: &mut dyn FnMut(Value) -> Result<(), Defect>,
+) -> Result<(), Defect> {
+    struct Items<'a>(&'a mut dyn FnMut(Value) -> Result<(), Defect>);
+    impl<'de> Visitor<'de> for Items<'_> {
+        type Value = Result<(), Defect>;
+
+        fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            formatter.write_str("a list")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+            let mut outcome = Ok(());
+            while let Some(item) = items.next_element()? {
+                if outcome.is_ok() {
+                    outcome = (self.0)(item);
+                }
+            }
+            Ok(outcome)
+        }
+    }
+    let mut reader = serde_json::Deserializer::from_str(list.get());
+    reader.deserialize_seq(Items(take)).map_err(|error| not_json(path, &error))?
+}
+
 struct Items {
     bus: Bus,
     ids: Vec<String>,
@@ -111,40 +167,119 @@ struct Items {
     foreign: bool,
 }
 
-fn own(upstream: &Upstream, path: &str, value: &Value, recorded: &str) -> Result<Items, Defect> {
-    let violations = crate::contract::schema::check(SELECTION_VERSION, value);
-    if let Some(first) = violations.first() {
+fn own(
+    upstream: &Upstream,
+    path: &str,
+    members: &Members<'_>,
+    recorded: &str,
+) -> Result<Items, Defect> {
+    let parse = |raw: &RawValue| {
+        serde_json::from_str::<Value>(raw.get()).map_err(|error| not_json(path, &error))
+    };
+    // The manifest without its items, for the schema; they are checked one by one.
+    let mut shell = Map::new();
+    for (name, raw) in members.iter().filter(|(name, _)| *name != "selection") {
+        shell.insert(name.clone(), parse(raw)?);
+    }
+    let raw = members.get("selection").copied();
+    let inner = raw.and_then(|raw| serde_json::from_str::<Members<'_>>(raw.get()).ok());
+    let list = inner.as_ref().and_then(|inner| inner.get("items").copied());
+    let list = list.filter(|raw| is_list(raw));
+    let mut selection = match (&inner, raw) {
+        (Some(inner), _) => {
+            let rest = inner.iter().filter(|(name, _)| *name != "items" || list.is_none());
+            rest.map(|(name, raw)| Ok((name.clone(), parse(raw)?))).collect::<Result<Value, _>>()?
+        }
+        (None, Some(raw)) => parse(raw)?,
+        (None, None) => Value::Null,
+    };
+    let rest = selection.as_object().cloned().unwrap_or_default();
+    if list.is_some() {
+        selection["items"] = json!([]);
+    }
+    shell.extend(raw.map(|_| ("selection".to_owned(), selection)));
+    let shell = Value::Object(shell);
+    let mut first = schema::check(SELECTION_VERSION, &shell).into_iter().next();
+
+    let mut items = Items {
+        bus: rest.get("bus").and_then(Value::as_str).and_then(Bus::parse).unwrap_or(Bus::Other),
+        ids: Vec::new(),
+        partitions: Vec::new(),
+        ordering: match rest.get("ordering").and_then(Value::as_str) {
+            Some("by_time") => Ordering::ByTime,
+            Some("by_id") => Ordering::ById,
+            _ => Ordering::AsListed,
+        },
+        foreign: false,
+    };
+    let mut partitions = BTreeSet::new();
+    let observed = hash_of(&rest, |hasher| {
+        let mut index = 0_usize;
+        let Some(list) = list else { return Ok(()) };
+        each_item(path, list, &mut |item| {
+            hasher.update(if index > 0 { "," } else { "" }).update(jcs(&item));
+            let wrong = schema::violations(item_schema(), &item).into_iter().map(|one| Violation {
+                pointer: format!("/selection/items/{index}{}", one.pointer),
+                message: one.message,
+            });
+            first = first.take().into_iter().chain(wrong).min();
+            items.ids.extend(item["id"].as_str().map(str::to_owned));
+            let hint = item["partition"].as_str().or_else(|| item["day"].as_str());
+            if let Some(hint) = hint.filter(|hint| !partitions.contains(*hint)) {
+                partitions.insert(hint.to_owned());
+            }
+            index += 1;
+            Ok(())
+        })
+    })?;
+    if let Some(first) = first {
         let detail = format!("{}: {}", first.pointer, first.message);
         return Err(hash_invalid(path, &detail, None, None));
     }
-    let selection = &value["selection"];
-    let observed = jcs_hash(selection);
     if recorded.to_ascii_lowercase().parse::<Digest>() != Ok(observed) {
         let text = "records a hash that is not the hash of its selection";
         return Err(hash_invalid(path, text, Some(observed), Some(recorded)));
     }
-    let bus = selection["bus"].as_str().and_then(Bus::parse).unwrap_or(Bus::Other);
-    let mut items = Items {
-        bus,
-        ids: Vec::new(),
-        partitions: Vec::new(),
-        ordering: Ordering::AsListed,
-        foreign: false,
-    };
-    items.ordering = match selection["ordering"].as_str() {
-        Some("by_time") => Ordering::ByTime,
-        Some("by_id") => Ordering::ById,
-        _ => Ordering::AsListed,
-    };
-    let mut partitions = std::collections::BTreeSet::new();
-    for item in selection["items"].as_array().into_iter().flatten() {
-        items.ids.extend(item["id"].as_str().map(str::to_owned));
-        let hint = item["partition"].as_str().or_else(|| item["day"].as_str());
-        partitions.extend(hint);
-    }
-    items.partitions = partitions.into_iter().map(str::to_owned).collect();
-    check_upstream(upstream, path, value)?;
+    items.partitions = partitions.into_iter().collect();
+    check_upstream(upstream, path, &shell)?;
     Ok(items)
+}
+
+/// The hash of the canonical form of a selection whose list of items writes itself.
+fn hash_of(
+    rest: &Map<String, Value>,
+    items: impl FnOnce(&mut Hasher) -> Result<(), Defect>,
+) -> Result<Digest, Defect> {
+    let mut names: Vec<&str> = rest.keys().map(String::as_str).chain(["items"]).collect();
+    names.sort_by(|a, b| a.encode_utf16().cmp(b.encode_utf16()));
+    let (mut hasher, mut items) = (Hasher::new(), Some(items));
+    let mut sign = "{";
+    for name in names {
+        hasher.update(sign).update(jcs(&name.into())).update(":");
+        sign = ",";
+        match (rest.get(name), items.take_if(|_| name == "items")) {
+            (Some(value), _) => drop(hasher.update(jcs(value))),
+            (None, Some(items)) => {
+                hasher.update("[");
+                items(&mut hasher)?;
+                hasher.update("]");
+            }
+            (None, None) => {}
+        }
+    }
+    hasher.update("}");
+    Ok(hasher.finish())
+}
+
+/// What the schema of a manifest says of one item.
+fn item_schema() -> &'static Validator {
+    static COMPILED: OnceLock<Validator> = OnceLock::new();
+    COMPILED.get_or_init(|| {
+        let text = schema::text(SELECTION_VERSION).unwrap_or_default();
+        let whole: Value = serde_json::from_str(text).unwrap_or_default();
+        let item = &whole["properties"]["selection"]["properties"]["items"]["items"];
+        schema::compile(item).expect("a part of a schema that compiles, without references")
+    })
 }
 
 /// Upstream manifests the selection was made over must still be the same.
@@ -176,7 +311,7 @@ fn check_upstream(upstream: &Upstream, path: &str, value: &Value) -> Result<(), 
     Ok(())
 }
 
-fn foreign(path: &str, value: &Value, default_bus: Bus) -> Result<Items, Defect> {
+fn foreign(path: &str, members: &Members<'_>, default_bus: Bus) -> Result<Items, Defect> {
     const LISTS: [(&str, Option<Bus>); 6] = [
         ("ids", None),
         ("items", None),
@@ -185,20 +320,26 @@ fn foreign(path: &str, value: &Value, default_bus: Bus) -> Result<Items, Defect>
         ("session_ids", Some(Bus::SessionBus)),
         ("event_ids", Some(Bus::EventBus)),
     ];
-    let found = LISTS.iter().find_map(|(key, bus)| Some((value.get(key)?.as_array()?, *bus)));
+    let found = LISTS.iter().find_map(|(key, bus)| {
+        let list = members.get(*key).copied().filter(|raw| is_list(raw))?;
+        Some((list, *bus))
+    });
     let Some((list, implied)) = found else {
         return Err(hash_invalid(path, "has no list of ids", None, None));
     };
-    let named = match value.get("bus").and_then(Value::as_str) {
+    let named = members.get("bus").and_then(|raw| small(raw));
+    let named = match named.as_ref().and_then(Value::as_str) {
         Some("sessions_bus") => Some(Bus::SessionBus),
         Some(name) => Bus::parse(name),
         None => None,
     };
-    let ids: Option<Vec<String>> = list
-        .iter()
-        .map(|item| item.as_str().or_else(|| item.get("id")?.as_str()).map(str::to_owned))
-        .collect();
-    let ids = ids.ok_or_else(|| hash_invalid(path, "has an item without an id", None, None))?;
+    let mut ids = Vec::new();
+    each_item(path, list, &mut |item| {
+        let id = item.as_str().or_else(|| item.get("id")?.as_str());
+        let id = id.ok_or_else(|| hash_invalid(path, "has an item without an id", None, None))?;
+        ids.push(id.to_owned());
+        Ok(())
+    })?;
     Ok(Items {
         bus: named.or(implied).unwrap_or(default_bus),
         ids,
@@ -250,6 +391,10 @@ fn missing(path: &str, why: &str) -> Defect {
     );
     defect.message = format!("selection manifest {path} {why}");
     defect
+}
+
+fn not_json(path: &str, error: &serde_json::Error) -> Defect {
+    missing(path, &format!("is not JSON: {error}"))
 }
 
 fn hash_mismatch(path: &str, recorded: &str, requested: &str) -> Defect {

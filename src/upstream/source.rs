@@ -152,6 +152,11 @@ impl Sources {
         self.texts = Texts::Upstream;
     }
 
+    /// Makes room for so many more, and no more than that.
+    pub(super) fn rows_expected(&mut self, count: usize) {
+        self.rows.reserve_exact(count);
+    }
+
     /// The rows, to be put in another order.
     pub(super) fn rows_mut(&mut self, from: usize) -> Order<'_> {
         Order { words: &self.words, rows: &mut self.rows[from..] }

@@ -170,6 +170,7 @@ impl Gathered {
             (&hit.partition.manifest.data_path, hit.places[0].offset)
         });
         let first = self.sources.len();
+        self.sources.rows_expected(order.len());
         for index in &order {
             let hit = &hits[*index];
             let at = hit.places[0];

@@ -11,6 +11,7 @@ mod bus_support;
 mod defects;
 mod explain;
 mod independent;
+mod large;
 mod live;
 mod runs;
 #[path = "../support/mod.rs"]

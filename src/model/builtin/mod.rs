@@ -105,7 +105,7 @@ fn version() -> String {
     format!("{ALGORITHM}+unicode-{major}.{minor}.{update}-nfd-{}.{}.{}", nfd.0, nfd.1, nfd.2)
 }
 
-fn id_of<'c>(part: &Gathered, call: &'c ModelCall<'_>) -> &'c str {
+fn id_of<'c>(part: &Gathered<'_>, call: &'c ModelCall<'_>) -> &'c str {
     part.source.map_or("", |source| call.sources[source].id.as_str())
 }
 
@@ -151,7 +151,7 @@ fn plain(
     (quoted.text, pieces)
 }
 
-fn evidence(pointer: &str, piece: &Piece, parts: &[Gathered]) -> Option<Evidence> {
+fn evidence(pointer: &str, piece: &Piece, parts: &[Gathered<'_>]) -> Option<Evidence> {
     let part = parts.get(piece.part)?;
     let source = part.source?;
     let (start, end) = match &part.view {

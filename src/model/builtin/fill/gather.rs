@@ -6,6 +6,9 @@
 //! part that is a source, byte for byte or as a view of it, keeps its number, and only such parts can be
 //! quoted as evidence.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+
 use serde_json::{Map, Value};
 
 use super::super::super::{ModelCall, SourceText};
@@ -40,49 +43,45 @@ const LAID_OUT_BYTES_MAX: usize = 8 << 20;
 
 /// A part of the text before it is analysed.
 #[derive(Debug, Clone, Default)]
-pub struct Gathered {
+pub struct Gathered<'c> {
     /// The source it is.
     pub source: Option<usize>,
     /// The text, without markup.
-    pub text: String,
+    pub text: Cow<'c, str>,
     /// Where the text stands in what it was made from, when markup was taken off.
-    pub view: Option<View>,
+    pub view: Option<Box<View>>,
     /// The item it is, by index into the input list.
     pub item: Option<usize>,
 }
 
 /// The parts of a call, in reading order.
-pub fn gather(call: &ModelCall<'_>, hints: &Hints) -> Vec<Gathered> {
+pub fn gather<'c>(call: &ModelCall<'c>, hints: &Hints) -> Vec<Gathered<'c>> {
     let mut parts = as_given(call, hints);
     for part in &mut parts {
         if let Some(mut view) = View::of(&part.text) {
-            part.text = std::mem::take(&mut view.text);
-            part.view = Some(view);
+            part.text = std::mem::take(&mut view.text).into();
+            part.view = Some(Box::new(view));
         }
     }
     parts
 }
 
-fn as_given(call: &ModelCall<'_>, hints: &Hints) -> Vec<Gathered> {
+fn as_given<'c>(call: &ModelCall<'c>, hints: &Hints) -> Vec<Gathered<'c>> {
     if let Some(parts) = hints.items.as_ref().and_then(|items| item_parts(call, items)) {
         return parts;
     }
-    let mut parts: Vec<Gathered> = Vec::new();
+    let mut parts: Vec<Gathered<'c>> = Vec::new();
     let holds = |text: &str| call.sources.iter().any(|source| source.text.contains(text));
     for name in &hints.text {
         let text = call.inputs.get(name).map(lay_out).unwrap_or_default();
         if !text.trim().is_empty() && !holds(&text) {
             let text = if is_line(&text) { format!("Subject: {}", text.trim()) } else { text };
-            parts.push(Gathered { text, ..Gathered::default() });
+            parts.push(laid_out(text));
         }
     }
     if call.sources.is_empty() {
         if parts.is_empty() {
-            parts.extend(
-                call.inputs
-                    .values()
-                    .map(|value| Gathered { text: lay_out(value), ..Gathered::default() }),
-            );
+            parts.extend(call.inputs.values().map(|value| laid_out(lay_out(value))));
         }
         return parts;
     }
@@ -95,23 +94,36 @@ fn as_given(call: &ModelCall<'_>, hints: &Hints) -> Vec<Gathered> {
     for name in &hints.more {
         let text = call.inputs.get(name).map(lay_out).unwrap_or_default();
         if !text.trim().is_empty() && !holds(&text) {
-            parts.push(Gathered { text, ..Gathered::default() });
+            parts.push(laid_out(text));
         }
     }
     parts
 }
 
+/// A part that is no source.
+fn laid_out<'c>(text: String) -> Gathered<'c> {
+    Gathered { text: text.into(), ..Gathered::default() }
+}
+
 /// A source that only repeats the texts inside a structured input is replaced by that input, whose
 /// labels say more.
-fn from_source(index: usize, source: &SourceText, inputs: &Map<String, Value>) -> Gathered {
+fn from_source<'c>(
+    index: usize,
+    source: &'c SourceText,
+    inputs: &Map<String, Value>,
+) -> Gathered<'c> {
     if let Some(value) =
         inputs.get(&source.id).filter(|value| value.is_object() || value.is_array())
     {
-        return Gathered { text: lay_out(value), ..Gathered::default() };
+        return laid_out(lay_out(value));
     }
     match parse_json(&source.text) {
-        Some(value) => Gathered { text: lay_out(&value), ..Gathered::default() },
-        None => Gathered { source: Some(index), text: source.text.clone(), ..Gathered::default() },
+        Some(value) => laid_out(lay_out(&value)),
+        None => Gathered {
+            source: Some(index),
+            text: Cow::Borrowed(&source.text),
+            ..Gathered::default()
+        },
     }
 }
 
@@ -142,14 +154,18 @@ pub fn items_of(inputs: &Map<String, Value>, hint: &ItemsHint) -> Option<Vec<Val
         .then_some(list)
 }
 
-fn item_parts(call: &ModelCall<'_>, hint: &ItemsHint) -> Option<Vec<Gathered>> {
+fn item_parts<'c>(call: &ModelCall<'c>, hint: &ItemsHint) -> Option<Vec<Gathered<'c>>> {
     let items = items_of(call.inputs, hint)?;
+    // Both may be many. Of two sources alike the first is meant.
+    let mut places: HashMap<(&str, &str), usize> = HashMap::with_capacity(call.sources.len());
+    for (index, source) in call.sources.iter().enumerate() {
+        places.entry((&source.id, &source.text)).or_insert(index);
+    }
     let parts = items.iter().enumerate().map(|(index, item)| {
         let text = item_text(item, hint);
         let id = hint.id.iter().find_map(|name| item.get(name)).and_then(Value::as_str);
-        let is_source = |source: &SourceText| Some(source.id.as_str()) == id && source.text == text;
-        let source = call.sources.iter().position(is_source);
-        Gathered { source, text, item: Some(index), view: None }
+        let place = id.and_then(|id| places.get(&(id, text.as_str())).copied());
+        Gathered { source: place, text: text.into(), item: Some(index), view: None }
     });
     Some(parts.collect())
 }

@@ -73,7 +73,7 @@ impl<'t, 'a> Scene<'t, 'a> {
     /// Prepares a text for the rules.
     pub fn new(
         text: &'t Text<'a>,
-        parts: &[Gathered],
+        parts: &[Gathered<'_>],
         inputs: &'t Map<String, Value>,
         hints: &Hints,
         percent: usize,
@@ -131,7 +131,7 @@ impl<'t, 'a> Scene<'t, 'a> {
         self.whens.get_or_init(|| dates::find_from(self.text, self.anchor, written))
     }
 
-    fn find_items(&self, parts: &[Gathered], hints: &Hints) -> Vec<Item> {
+    fn find_items(&self, parts: &[Gathered<'_>], hints: &Hints) -> Vec<Item> {
         let given = hints
             .items
             .as_ref()
