@@ -6,7 +6,7 @@ use super::index::Section;
 use super::lines::read_range;
 use super::other;
 use super::record::{ChunkRecord, EventRecord};
-use super::source::Source;
+use super::source::{Source, Sources};
 use super::sources::{Gathered, found};
 use super::text::{SourceTextHasher, normalize};
 use super::view::Upstream;
@@ -30,6 +30,20 @@ pub fn source_text_hash(
     ids: &[&str],
     title_as_text: bool,
 ) -> Result<Digest, Defect> {
+    let sources = sources_of(upstream, bus, ids, title_as_text)?;
+    let mut hasher = SourceTextHasher::new();
+    let mut push = |source: Source<'_>, text: &str| hasher.push(source.id, text);
+    sources.each_text(upstream, title_as_text, &mut push)?;
+    Ok(hasher.finish())
+}
+
+/// Where the sources behind `ids` lie, in that order.
+pub fn sources_of(
+    upstream: &Upstream,
+    bus: Bus,
+    ids: &[&str],
+    title_as_text: bool,
+) -> Result<Sources, Defect> {
     let mut gathered = Gathered::default();
     match bus {
         Bus::EventBus => gathered.events(upstream, ids, &[], title_as_text)?,
@@ -39,10 +53,7 @@ pub fn source_text_hash(
             drop(gathered.chunks(upstream, &hits)?);
         }
     }
-    let mut hasher = SourceTextHasher::new();
-    let mut push = |source: Source<'_>, text: &str| hasher.push(source.id, text);
-    gathered.sources.each_text(upstream, title_as_text, &mut push)?;
-    Ok(hasher.finish())
+    Ok(gathered.sources)
 }
 
 /// Where the text of one source was when it was read.

@@ -186,7 +186,7 @@ pub struct Span {
 }
 
 /// One source.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct SourceLine {
     /// Its id.
     pub id: String,
@@ -308,7 +308,10 @@ pub fn explain(
         title: item["title"].as_str().map(str::to_owned),
         model_generated: generated,
         sentences: sentences(item, &texts, !generated),
-        sources: if wanted.texts { texts.lines_with_text() } else { texts.lines.clone() },
+        sources: match wanted.texts {
+            true => texts.lines_with_text(),
+            false => texts.lines_listed(),
+        },
         sources_omitted: story.resolved["sources_omitted"].as_u64().unwrap_or(0),
         upstream: story.produced["inputs"].clone(),
         selection: item["selection"].clone(),

@@ -1,10 +1,12 @@
-//! The texts a summary was made from, read again from the places the log recorded.
+//! The texts a summary was made from, read again from the places the log recorded; where there were
+//! more sources than it records, the others are looked up by their ids, which are in the item.
 
 use serde_json::Value;
 
 use super::SourceLine;
 use super::story::Story;
 use crate::contract::hash::sha256;
+use crate::contract::vocabulary::Stream;
 use crate::model::SourceText;
 use crate::upstream::recompute::{self, Place};
 use crate::upstream::{Family, Upstream};
@@ -16,8 +18,10 @@ const TEXT_BYTES_MAX: usize = 1 << 20;
 pub(super) struct Texts {
     /// Every source, in order; one that cannot be read has an empty text.
     pub sources: Vec<SourceText>,
-    /// The place of each, as far as places were recorded.
+    /// The place of each.
     pub lines: Vec<SourceLine>,
+    /// How many of them were recorded, and are listed.
+    pub recorded: usize,
     /// Files of the bus `other`, by source: their text before normalization.
     plain: Vec<Option<String>>,
     /// Whether every text could be read.
@@ -28,31 +32,66 @@ impl Texts {
     pub fn read(upstream: &Upstream, story: &Story) -> Texts {
         let title = story.item["selection"]["title_as_text"] == true;
         let places = story.resolved["sources"].as_array();
-        let mut texts =
-            Texts { sources: Vec::new(), lines: Vec::new(), plain: Vec::new(), complete: true };
+        let mut texts = Texts {
+            sources: Vec::new(),
+            lines: Vec::new(),
+            recorded: 0,
+            plain: Vec::new(),
+            complete: true,
+        };
         for place in places.into_iter().flatten() {
-            texts.push(upstream, place, title);
+            let text = |name: &str| place[name].as_str().unwrap_or_default().to_owned();
+            let number = |name: &str| place[name].as_u64().unwrap_or(0);
+            let line = SourceLine {
+                id: text("id"),
+                file: text("file"),
+                line: number("line"),
+                offset: number("offset"),
+                len: number("len"),
+                text_bytes: number("text_bytes"),
+                ..SourceLine::default()
+            };
+            texts.push(upstream, line, title);
         }
-        if story.resolved["sources_omitted"].as_u64().unwrap_or(0) > 0 {
-            texts.complete = false;
+        texts.recorded = texts.lines.len();
+        let omitted = story.resolved["sources_omitted"].as_u64().unwrap_or(0);
+        if omitted > 0 {
+            texts.look_up(upstream, story, omitted, title);
         }
         texts
     }
 
-    fn push(&mut self, upstream: &Upstream, place: &Value, title: bool) {
-        let text = |name: &str| place[name].as_str().unwrap_or_default().to_owned();
-        let number = |name: &str| place[name].as_u64().unwrap_or(0);
-        let mut line = SourceLine {
-            id: text("id"),
-            file: text("file"),
-            line: number("line"),
-            offset: number("offset"),
-            len: number("len"),
-            text_bytes: number("text_bytes"),
-            record_sha256: None,
-            problem: None,
-            text: None,
+    /// Sources whose places were not recorded: where they lie now. That it is where they lay is
+    /// what the hashes of the files say.
+    fn look_up(&mut self, upstream: &Upstream, story: &Story, omitted: u64, title: bool) {
+        let (stream, plain) = (story.summary.stream, story.item["selection"]["anchor"] == "other");
+        let ids = match stream {
+            Stream::Sessions => &story.item["event_ids"],
+            Stream::Documents if !plain => &story.item["chunk_ids"],
+            _ => &story.item["source_ids"],
         };
+        let ids = ids.as_array().into_iter().flatten().skip(self.recorded);
+        let ids: Vec<&str> = ids.filter_map(Value::as_str).collect();
+        let found = match ids.len() as u64 == omitted {
+            true => recompute::sources_of(upstream, recompute::bus_of(stream, plain), &ids, title),
+            false => return self.complete = false,
+        };
+        let Ok(found) = found else { return self.complete = false };
+        for source in found.iter() {
+            let line = SourceLine {
+                id: source.id.to_owned(),
+                file: source.file.to_owned(),
+                line: source.line,
+                offset: source.offset,
+                len: source.len,
+                text_bytes: source.text_bytes,
+                ..SourceLine::default()
+            };
+            self.push(upstream, line, title);
+        }
+    }
+
+    fn push(&mut self, upstream: &Upstream, mut line: SourceLine, title: bool) {
         let family = Family::ALL.into_iter().find(|one| line.file.starts_with(one.data_dir()));
         let at = Place {
             family,
@@ -81,10 +120,15 @@ impl Texts {
         self.plain.push(plain);
     }
 
-    /// The places with their texts, as long as they fit into a page.
+    /// The places that were recorded.
+    pub fn lines_listed(&self) -> Vec<SourceLine> {
+        self.lines[..self.recorded].to_vec()
+    }
+
+    /// The same with their texts, as long as they fit into a page.
     pub fn lines_with_text(&self) -> Vec<SourceLine> {
         let mut room = TEXT_BYTES_MAX;
-        let pairs = self.lines.iter().zip(&self.sources);
+        let pairs = self.lines[..self.recorded].iter().zip(&self.sources);
         pairs
             .map(|(line, source)| {
                 let fits = line.problem.is_none() && source.text.len() <= room;
