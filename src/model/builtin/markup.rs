@@ -14,6 +14,7 @@ mod names;
 mod references;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use super::text::language::prefix;
 use names::Element;
@@ -63,6 +64,21 @@ pub struct View {
 }
 
 impl View {
+    /// Some ranges of a text, in their order and apart from each other; `below` is what the text itself
+    /// is a view of.
+    pub fn excerpt(source: &str, ranges: &[Range<usize>], below: Option<Box<View>>) -> View {
+        let mut view = View { text: String::new(), runs: Vec::new(), below };
+        for range in ranges {
+            view.text.push_str(if view.text.is_empty() { "" } else { "\n\n" });
+            let (start, length) = (view.text.len(), range.len());
+            let run =
+                Run { view: start, view_len: length, source: range.start, source_len: length };
+            view.runs.push(run);
+            view.text.push_str(&source[range.clone()]);
+        }
+        view
+    }
+
     /// The view of a text; `None` when there is nothing to take away.
     pub fn of(source: &str) -> Option<View> {
         if !source.contains('<') && !source.contains('&') {

@@ -18,6 +18,7 @@ pub mod text;
 use super::{
     Evidence, ModelCall, ModelError, ModelIdentity, ModelReply, Provider, Span, StopReason, Usage,
 };
+use fill::excerpt::excerpt;
 use fill::filled::Filled;
 use fill::gather::{Gathered, gather};
 use fill::hints::{Hints, Size};
@@ -31,7 +32,7 @@ const ALGORITHM: &str = "1.3.0";
 const PROVIDER: &str = "builtin";
 /// Bytes counted as one token in usage and context.
 const TOKEN_BYTES: usize = 4;
-/// There is no window: any text that fits in memory is read whole.
+/// There is no window: any text is read whole, and of a very long one an excerpt is made on the way.
 const CONTEXT_TOKENS: usize = 64 << 20;
 /// A hierarchical synthesis asks about parts of the input: the hints speak of the whole.
 const SYNTHESIS_MARK: char = '#';
@@ -68,6 +69,8 @@ impl Provider for Builtin {
             _ => &none,
         };
         let parts = gather(call, hints);
+        let read: usize = parts.iter().map(|part| part.text.len()).sum();
+        let parts = excerpt(parts);
         let text = Text::new(
             parts.iter().map(|part| Part { id: id_of(part, call), text: &part.text }).collect(),
         );
@@ -76,7 +79,6 @@ impl Provider for Builtin {
         let (text_out, pieces) = answer(&scene, call, hints);
         let evidence =
             pieces.iter().filter_map(|(pointer, piece)| evidence(pointer, piece, &parts)).collect();
-        let read: usize = parts.iter().map(|part| part.text.len()).sum();
         let usage = Usage {
             input_tokens: read.div_ceil(TOKEN_BYTES) as u64,
             output_tokens: text_out.len().div_ceil(TOKEN_BYTES) as u64,

@@ -5,6 +5,7 @@
 //! value. Properties are filled in the order of the schema; those whose rule looks at others come last.
 
 pub mod conform;
+pub mod excerpt;
 pub mod filled;
 pub mod gather;
 pub mod guess;
