@@ -679,3 +679,54 @@ fn what_may_be_written_in_two_ways_is_read_in_both() {
     assert!(anchors[0].1.contains("ses_2"), "{warnings:?}");
     check_published(&home);
 }
+
+/// The rows of the mapping that are about our side: a model that cannot be asked, and one whose answer
+/// is nothing or does not fit, end a request as `MODEL_FAILURE` with the details of that class, also in
+/// the run record. (A publication that fails is in `live`; of our own missing manifests `verify` tells;
+/// clusters are never read, so nothing of theirs can fail.)
+#[test]
+fn a_model_that_gives_nothing_is_a_model_failure() {
+    const VIOLATION: (&str, &str) = ("output_schema_violation", "OUTPUT_SCHEMA_VIOLATION");
+    for (answer, (reason, subtype), words) in [
+        ("exit 3", ("attempts_exhausted", "UNAVAILABLE"), "ended with code 3"),
+        ("echo no object at all", VIOLATION, "is not JSON"),
+        (r#"printf '%s' '{"text":"{\"title\": 7}"}'"#, VIOLATION, "is a required property"),
+    ] {
+        let home = home();
+        let script = home.path("model.sh");
+        std::fs::write(&script, format!("#!/bin/sh\ncat > /dev/null\n{answer}\n")).unwrap();
+        let settings = format!(
+            "[retry]\nmax_attempts = 1\n[provider]\ndefault = \"script\"\n\
+             [provider.script]\nkind = \"command\"\ncommand = [\"/bin/sh\", \"{}\"]\n",
+            script.display()
+        );
+        std::fs::write(home.path("summarizer.toml"), settings).unwrap();
+        home.append(&lines(&[ask(
+            "asked",
+            "chunk_set_summary",
+            "chunk_bus",
+            &["chk_a2", "chk_b1"],
+        )]));
+        home.run(&["drain"]);
+        let ack = last_ack(&home, "asked");
+        assert_eq!(
+            (&ack["status"], &ack["reason_code"]),
+            (&json!("failed_permanent"), &json!(reason)),
+            "{ack}"
+        );
+        assert!(ack["message"].as_str().unwrap().contains(words), "{ack}");
+        let error = error_of(&home, "asked");
+        assert_eq!(
+            (&error["class"], &error["subtype"]),
+            (&json!("MODEL_FAILURE"), &json!(subtype)),
+            "{error}"
+        );
+        for name in ["model_id", "prompt_hash", "selection_manifest_refs", "retryable"] {
+            assert!(error["details"].get(name).is_some(), "{name} is missing: {error}");
+        }
+        let (records, _) = run_records(&home);
+        let told = list(&records[0]["errors"]).iter().find(|one| one["type"] == "MODEL_FAILURE");
+        assert!(told.is_some(), "{:#}", records[0]);
+        home.expect(0, &["verify", "--json"]);
+    }
+}
