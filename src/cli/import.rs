@@ -226,9 +226,10 @@ fn show(context: &Context, report: &Report) -> Exit {
         for one in report.rejected.iter().take(REJECTED_SHOWN) {
             context.ui.complain(format!("{}:{}: left out: {}", one.file, one.number, one.why));
         }
-        if report.rejected.len() > REJECTED_SHOWN {
-            let more = report.rejected.len() - REJECTED_SHOWN;
-            context.ui.complain(format!("and {more} more; `--json` lists all"));
+        let listed = report.rejected.len() as u64;
+        let more = (listed + report.rejected_omitted).saturating_sub(REJECTED_SHOWN as u64);
+        if more > 0 {
+            context.ui.complain(format!("and {more} more; `--json` lists the first {listed}"));
         }
     }
     if report.rejected.is_empty() { Exit::Done } else { Exit::Wrong }

@@ -9,9 +9,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{
-    Appender, HELD_BYTES_MAX, ImportError, NewRecord, Rejected, Report, Target, files, read,
-};
+use super::{Appender, HELD_BYTES_MAX, ImportError, NewRecord, Report, Target, files, read};
 use crate::contract::hash::sha256;
 use crate::contract::stable_id::{Part, stable_id};
 use crate::upstream::markup::{html_title, html_to_text, markdown_headings, markdown_title};
@@ -43,7 +41,7 @@ pub fn import_folder(
                 (held, order) = (held + bytes.len(), order + chunks.len() as i64);
                 records.extend(chunks);
             }
-            Err(why) => report.rejected.push(Rejected { file: uri, number: 1, why }),
+            Err(why) => report.reject(&uri, 1, why),
         }
         if held >= HELD_BYTES_MAX {
             appender.take(partition, std::mem::take(&mut records), report)?;

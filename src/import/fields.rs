@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::stream::each_record;
-use super::{Days, ImportError, NewRecord, Rejected, Report, Target, name_of};
+use super::{Days, ImportError, NewRecord, Report, Target, name_of};
 use crate::contract::hash::sha256;
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::{Timestamp, parse_instant};
@@ -95,7 +95,7 @@ pub fn import_file(
     {
         Ok((at, record)) => days.take(at, record, report),
         Err(why) => {
-            report.rejected.push(Rejected { file: name.clone(), number, why });
+            report.reject(&name, number, why);
             Ok(())
         }
     })?;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::{Days, ImportError, NewRecord, Rejected, Report, Target, disk_error, name_of};
+use super::{Days, ImportError, NewRecord, Report, Target, disk_error, name_of};
 use crate::contract::hash::sha256;
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::Timestamp;
@@ -31,9 +31,7 @@ pub fn import_file(
         number += 1;
         match event(&name, &message) {
             Ok((at, record)) => days.take(at, record, report)?,
-            Err(why) => {
-                report.rejected.push(Rejected { file: name.clone(), number, why: why.to_owned() });
-            }
+            Err(why) => report.reject(&name, number, why.to_owned()),
         }
     }
     days.finish(report)

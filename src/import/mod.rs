@@ -29,6 +29,8 @@ pub const PRODUCER: &str = "summarizer-import";
 const FOLDER_DEPTH_MAX: usize = 32;
 /// Largest document that is imported; everything else is read record by record.
 pub const DOCUMENT_BYTES_MAX: u64 = 1 << 30;
+/// What was left out of one import that is listed; the rest is counted.
+const REJECTED_MAX: usize = if cfg!(test) { 3 } else { 10_000 };
 /// Memory of an event besides its text, about.
 const RECORD_BYTES: usize = 1 << 10;
 /// Memory of what is held before it is put into a partition.
@@ -98,11 +100,21 @@ pub struct Report {
     pub known: u64,
     /// Partitions that changed.
     pub partitions: Vec<String>,
-    /// What was left out.
+    /// What was left out, the first of it.
     pub rejected: Vec<Rejected>,
+    /// How much more was left out than is listed.
+    pub rejected_omitted: u64,
 }
 
 impl Report {
+    /// Something was left out.
+    pub(crate) fn reject(&mut self, file: &str, number: u64, why: String) {
+        match self.rejected.len() < REJECTED_MAX {
+            true => self.rejected.push(Rejected { file: file.to_owned(), number, why }),
+            false => self.rejected_omitted += 1,
+        }
+    }
+
     pub(crate) fn changed(&mut self, partition: String) {
         if !self.partitions.contains(&partition) {
             self.partitions.push(partition);
@@ -174,7 +186,7 @@ fn read(
     let stat = target.disk.stat(file).map_err(disk_error("inspect", file))?;
     if stat.is_some_and(|stat| stat.len > DOCUMENT_BYTES_MAX) {
         let why = format!("larger than {} MiB: split it", DOCUMENT_BYTES_MAX >> 20);
-        report.rejected.push(Rejected { file: name_of(file), number: 1, why });
+        report.reject(&name_of(file), 1, why);
         return Ok(None);
     }
     target.disk.read(file).map_err(disk_error("read", file)).map(Some)
@@ -228,4 +240,19 @@ fn walk(
         _ => {}
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_left_out_is_listed_up_to_a_bound_and_counted_beyond() {
+        let mut report = Report::default();
+        for number in 1..=5 {
+            report.reject("a.jsonl", number, "no time".to_owned());
+        }
+        let listed: Vec<u64> = report.rejected.iter().map(|one| one.number).collect();
+        assert_eq!((listed, report.rejected_omitted), (vec![1, 2, 3], 2));
+    }
 }
