@@ -14,9 +14,43 @@ pub fn to_jcs<T: Serialize>(value: &T) -> serde_json::Result<String> {
     serde_json_canonicalizer::to_string(value)
 }
 
-/// Canonical JSON of a parsed value.
+/// Canonical JSON of a parsed value. It is written as it is walked: a serializer that sorts what it
+/// is given has to keep every object once for each object around it.
 pub fn jcs(value: &Value) -> String {
-    to_jcs(value).expect("a parsed JSON value has finite numbers and string keys")
+    let mut out = Vec::new();
+    write(value, &mut out).expect("a parsed JSON value has finite numbers and string keys");
+    String::from_utf8(out).expect("JSON is written as UTF-8")
+}
+
+fn write(value: &Value, out: &mut Vec<u8>) -> serde_json::Result<()> {
+    let mut sign: &[u8] = b"";
+    match value {
+        Value::Null | Value::Bool(_) | Value::String(_) => serde_json::to_writer(out, value)?,
+        Value::Number(_) => out.extend(to_jcs(value)?.into_bytes()),
+        Value::Array(items) => {
+            out.push(b'[');
+            for item in items {
+                out.extend(sign);
+                sign = b",";
+                write(item, out)?;
+            }
+            out.push(b']');
+        }
+        Value::Object(members) => {
+            let mut members: Vec<(&String, &Value)> = members.iter().collect();
+            members.sort_unstable_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
+            out.push(b'{');
+            for (name, member) in members {
+                out.extend(sign);
+                sign = b",";
+                serde_json::to_writer(&mut *out, name)?;
+                out.push(b':');
+                write(member, out)?;
+            }
+            out.push(b'}');
+        }
+    }
+    Ok(())
 }
 
 /// SHA-256 of the canonical form.
@@ -43,6 +77,23 @@ mod tests {
             jcs(&value),
             "{\"a\":[1e+30,0.000001,0],\"b\":1,\"\u{20ac}\":\"\u{7f}\\n\",\"\u{1f600}\":null}"
         );
+    }
+
+    #[test]
+    fn a_value_is_written_as_its_serializer_writes_it() {
+        let mut text: String = (0..0x300).filter_map(char::from_u32).collect();
+        text.push_str("\u{2028}\u{fdd0}\u{ffff}\u{1f600}\"\\/");
+        let numbers =
+            json!([0, -1, i64::MIN, u64::MAX, 0.1, 1e21, -0.0, 5e-324, 1.5e300, 1u64 << 53]);
+        let keys = ["", "a", "A", "aa", "\u{e000}", "\u{1f600}", "\u{ff}", "\n", "\"", "10", "9"];
+        let mut value = json!({"text": text, "numbers": numbers, "no": [[], {}, [null, true, {"b": [], "a": {}}]]});
+        for key in keys {
+            value[key] = json!({key: key, "z": [key]});
+        }
+        assert_eq!(jcs(&value), to_jcs(&value).unwrap());
+        for value in [json!(null), json!([]), json!({}), json!("é"), json!(2.0)] {
+            assert_eq!(jcs(&value), to_jcs(&value).unwrap());
+        }
     }
 
     #[test]
