@@ -110,11 +110,11 @@ fn insert(connection: &mut Connection, lines: &[Line], offset: u64) {
                         newest.query_row(params![id], |row| row.get(0)).optional().expect("look");
                     if before.is_some_and(|key| key != request.key.0) {
                         let reason = "request_id_conflict";
-                        bad.execute(params![reason, &request.line]).expect("insert");
+                        bad.execute(params![reason, &*request.line]).expect("insert");
                         continue;
                     }
                     queue
-                        .execute(params![id, &request.key.0[..], request.priority, &request.line])
+                        .execute(params![id, &request.key.0[..], request.priority, &*request.line])
                         .expect("insert");
                 }
                 Line::Bad(line) => {

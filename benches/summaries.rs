@@ -283,7 +283,7 @@ fn taken(number: u64) -> summarizer::state::event::TakenRequest {
         warnings: Warnings::default(),
         previous: None,
         supersedes: None,
-        line: b"{}".to_vec(),
+        line: b"{}".to_vec().into(),
     }
 }
 

@@ -62,7 +62,7 @@ fn taken() -> Box<TakenRequest> {
             reason: Some(ReasonCode::ModelError),
             ack: Seq(9),
         }),
-        line: b"{\"a\":1}".to_vec(),
+        line: b"{\"a\":1}".to_vec().into(),
     })
 }
 

@@ -66,7 +66,7 @@ impl Sim {
         let mut world = World::new();
         world.lines_at_once = 1 + rng.below(9) as usize;
         world.slots = 1 + rng.below(6) as usize;
-        world.overlapped = rng.chance(50);
+        world.unheard = [0, 0, 0, 1, 2, 5][rng.below(6) as usize];
         world.options.checkpoint_every = 5 + rng.below(120);
         world.options.retry.attempts_max = 2 + rng.below(4) as u32;
         Sim {

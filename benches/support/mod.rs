@@ -211,6 +211,13 @@ impl Bench {
         self.projector.take(&committed).expect("project");
     }
 
+    /// Hears of what is written, and waits until the writer has room.
+    fn finish_written(&mut self) {
+        while !self.engine.has_room() || !self.engine.written().is_empty() {
+            self.finish();
+        }
+    }
+
     fn finish(&mut self) {
         let committed = self.engine.finish().expect("commit");
         self.projector.take(&committed).expect("project");
@@ -232,7 +239,7 @@ impl Bench {
                     let mark =
                         QueueMark { position: arrived.end, consumed: Some(arrived.consumed) };
                     let standing = Instant::now();
-                    self.finish();
+                    self.finish_written();
                     let cursors = self.projector.cursors();
                     self.engine
                         .seal(Some(mark.encode()), CheckpointWhen::Due, &cursors, now)
@@ -243,7 +250,9 @@ impl Bench {
                 IntakeMessage::Failed(error) => panic!("{error}"),
             }
         }
-        self.finish();
+        while self.engine.is_writing() {
+            self.finish();
+        }
         done.elapsed = started.elapsed();
         intake.stop();
         done

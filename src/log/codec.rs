@@ -15,6 +15,7 @@ use bincode::enc::write::Writer;
 use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
 
+use crate::contract::bytes::Piece;
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::schema::Violation;
@@ -154,6 +155,18 @@ wire_newtype! {
     Timestamp(i64);
     Digest([u8; 32]);
     Warnings(u16);
+}
+
+impl Encode for Piece {
+    fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
+        <[u8] as Encode>::encode(self, encoder)
+    }
+}
+
+impl<C> Decode<C> for Piece {
+    fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
+        Vec::<u8>::decode(decoder).map(Piece::from)
+    }
 }
 
 wire_word! {

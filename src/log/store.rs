@@ -8,6 +8,7 @@ mod archiving;
 mod backend;
 mod cache;
 mod failure;
+mod gather;
 mod lookup;
 mod opening;
 mod packing;
@@ -36,6 +37,7 @@ use super::segment::Segment;
 
 pub use archiving::Archived;
 pub use cache::Cache;
+pub use gather::Gathered;
 pub use lookup::Lookup;
 pub use packing::{Packed, Packing};
 pub use reader::{Reader, Stats, TableStats};

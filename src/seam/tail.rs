@@ -17,6 +17,7 @@ use std::sync::Arc;
 use super::position::{
     CHUNK_BYTES, Change, ConsumedBatch, Edges, Located, Position, QueueError, QueueFile, locate,
 };
+use crate::contract::bytes::{Piece, Pool};
 use crate::contract::hash::{Digest, Hasher, sha256};
 use crate::contract::time::Timestamp;
 use crate::limits::{LINE_BYTES_MAX, QUARANTINE_PREFIX_BYTES};
@@ -42,7 +43,7 @@ impl Default for TailOptions {
 pub struct Batch {
     /// The bytes the spans point into. Not more than that: of an over-long line they may hold
     /// only the beginning.
-    pub bytes: Vec<u8>,
+    pub bytes: Piece,
     /// The lines, in order.
     pub lines: Vec<LineSpan>,
     /// What was consumed, to be remembered for [`super::position::verify_prefix`].
@@ -123,8 +124,8 @@ pub struct Tailer {
     long: Option<LongLine>,
     /// The inode whose name is known to be durable.
     name_synced: Option<u64>,
-    /// Room for the next batch.
-    spare: Vec<u8>,
+    /// Room for the next batches.
+    pool: Pool,
 }
 
 impl Tailer {
@@ -150,13 +151,13 @@ impl Tailer {
             unfinished: false,
             long: None,
             name_synced: None,
-            spare: Vec::new(),
+            pool: Pool::default(),
         })
     }
 
-    /// Takes the bytes of a batch back, so that the next one need not ask for fresh memory.
-    pub fn reuse(&mut self, bytes: Vec<u8>) {
-        self.spare = bytes;
+    /// Holds no memory for batches that may never come.
+    pub fn rest(&self) {
+        self.pool.drain();
     }
 
     /// The position after the last batch given out.
@@ -277,9 +278,7 @@ impl Tailer {
         len: u64,
         bounds: Bounds,
     ) -> Result<Collected, QueueError> {
-        let mut bytes = std::mem::take(&mut self.spare);
-        bytes.clear();
-        let mut found = Collected { bytes, ..Collected::default() };
+        let mut found = Collected { bytes: self.pool.take(), ..Collected::default() };
         let available = usize::try_from(len - self.position.offset).unwrap_or(usize::MAX);
         found.bytes.reserve(available.min(bounds.bytes).min(CHUNK_BYTES * 16));
         loop {
@@ -387,6 +386,7 @@ impl Tailer {
         let count = lines.len() as u64;
         self.position =
             located.edges.advance(&self.position, &consumed, count, located.device, located.inode);
+        let bytes = self.pool.lend(bytes);
         Batch { bytes, lines, consumed, end: self.position.clone() }
     }
 }

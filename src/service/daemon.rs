@@ -4,11 +4,11 @@
 //! of workers, questions), decide and apply it, settle waiters, start what may start, commit all of
 //! it at once, and only then hand events to the projector, tasks to the workers and answers to the
 //! askers. A crash anywhere repeats at most the last part, and repeating it is harmless. While one
-//! batch is written the next one fills; what came of a batch is acted on before the next is sealed.
+//! batch is written the next ones fill, and each is acted on as soon as it is durable.
 //!
 //! The same loop serves (until it is told to stop) and drains (until nothing is left to do).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
@@ -302,8 +302,8 @@ impl Service {
             caught_up: None,
             disk_checked,
             free_bytes: None,
-            waiting: Vec::new(),
-            answered_by_batch: Vec::new(),
+            waiting: Waiting::default(),
+            waiting_by_batch: VecDeque::new(),
             report: RunReport::default(),
             before: RunReport::default(),
             day,
@@ -311,11 +311,17 @@ impl Service {
             watch,
             runs,
             orders,
-            noted: Vec::new(),
-            noted_by_batch: Vec::new(),
         };
         turn.run(until)
     }
+}
+
+/// Who waits for a batch to be durable.
+#[derive(Default)]
+struct Waiting {
+    answers: Vec<(Sender<Answer>, Reply)>,
+    /// Who ordered notes, and which record is their first.
+    noted: Vec<(Sender<Seq>, Seq)>,
 }
 
 struct Sequencer {
@@ -334,10 +340,10 @@ struct Sequencer {
     caught_up: Option<Option<Timestamp>>,
     disk_checked: Instant,
     free_bytes: Option<u64>,
-    /// Answers that wait for the batch that is being filled.
-    waiting: Vec<(Sender<Answer>, Reply)>,
-    /// Answers that wait for the batch that is being written.
-    answered_by_batch: Vec<(Sender<Answer>, Reply)>,
+    /// Who waits for the batch that is being filled.
+    waiting: Waiting,
+    /// Who waits for the batches that the writer has, oldest first.
+    waiting_by_batch: VecDeque<Waiting>,
     report: RunReport,
     /// Of the runs of earlier days.
     before: RunReport,
@@ -348,10 +354,6 @@ struct Sequencer {
     watch: Option<Watch>,
     runs: Option<Arc<RunsDesk>>,
     orders: Receiver<NoteOrder>,
-    /// Who waits for notes of the batch that is being filled, and which record is their first.
-    noted: Vec<(Sender<Seq>, Seq)>,
-    /// Who waits for notes of the batch that is being written.
-    noted_by_batch: Vec<(Sender<Seq>, Seq)>,
 }
 
 impl Sequencer {
@@ -577,7 +579,7 @@ impl Sequencer {
     fn take_order(&mut self, order: NoteOrder) -> Result<(), ServiceError> {
         let now = self.now();
         let first = self.engine.note_all(order.make, now)?;
-        self.noted.push((order.reply, first));
+        self.waiting.noted.push((order.reply, first));
         Ok(())
     }
 
@@ -603,18 +605,18 @@ impl Sequencer {
         let now = self.now();
         if matches!(question, Question::Digest { .. } | Question::DigestAnswer { .. }) {
             let answer = self.about_digests(question);
-            self.waiting.push((reply, answer));
+            self.waiting.answers.push((reply, answer));
             return Ok(());
         }
         if let (Question::Run(question), Some(desk)) = (&question, &self.runs) {
             let (desk, question) = (Arc::clone(desk), question.clone());
             let answer = Reply::Later(Box::new(move || desk.answer(question)));
-            self.waiting.push((reply, answer));
+            self.waiting.answers.push((reply, answer));
             return Ok(());
         }
         if let Question::Reload { accept_mutations } = question {
             let answer = self.reload(accept_mutations, now)?;
-            self.waiting.push((reply, Reply::Now(answer)));
+            self.waiting.answers.push((reply, Reply::Now(answer)));
             return Ok(());
         }
         let asks_status = question == Question::Status;
@@ -640,7 +642,7 @@ impl Sequencer {
         {
             status["digests"] = desk.overview();
         }
-        self.waiting.push((reply, answer));
+        self.waiting.answers.push((reply, answer));
         Ok(())
     }
 
@@ -731,22 +733,36 @@ impl Sequencer {
         checkpoint: CheckpointWhen,
     ) -> Result<(), ServiceError> {
         if self.engine.pending() == 0 && mark.is_none() && checkpoint == CheckpointWhen::Due {
-            // Nothing to write: what was asked depends at most on the batch that is being written.
-            self.answered_by_batch.append(&mut self.waiting);
-            return if self.engine.is_writing() { Ok(()) } else { self.committed(&Arc::default()) };
+            // Nothing to write: what was asked depends at most on the batches that are being written.
+            let Some(last) = self.waiting_by_batch.back_mut() else {
+                self.waiting_by_batch.push_back(std::mem::take(&mut self.waiting));
+                return self.committed(&Arc::default());
+            };
+            last.answers.append(&mut self.waiting.answers);
+            last.noted.append(&mut self.waiting.noted);
+            return Ok(());
         }
-        self.finish_writing()?;
+        if checkpoint == CheckpointWhen::Changed {
+            self.finish_writing()?;
+        }
+        while !self.engine.has_room() || !self.engine.written().is_empty() {
+            let committed = self.engine.finish()?;
+            self.committed(&committed)?;
+        }
         let now = self.now();
         let cursors = self.projector.cursors();
         let sealed = self.engine.seal(mark, checkpoint, &cursors, now)?;
-        self.answered_by_batch.append(&mut self.waiting);
-        self.noted_by_batch.append(&mut self.noted);
-        if sealed { Ok(()) } else { self.committed(&Arc::default()) }
+        self.waiting_by_batch.push_back(std::mem::take(&mut self.waiting));
+        if sealed {
+            return Ok(());
+        }
+        self.finish_writing()?;
+        self.committed(&Arc::default())
     }
 
-    /// Waits for the batch that is being written.
+    /// Waits for all batches that the writer has.
     fn finish_writing(&mut self) -> Result<(), ServiceError> {
-        if self.engine.is_writing() {
+        while self.engine.is_writing() {
             let committed = self.engine.finish()?;
             self.committed(&committed)?;
         }
@@ -763,11 +779,12 @@ impl Sequencer {
         for event in committed.iter() {
             self.act(event);
         }
-        for (reply, first) in self.noted_by_batch.drain(..) {
+        let Waiting { answers, noted } = self.waiting_by_batch.pop_front().unwrap_or_default();
+        for (reply, first) in noted {
             // Who ordered it may have been told to end.
             let _ = reply.send(first);
         }
-        for (reply, answer) in self.answered_by_batch.drain(..) {
+        for (reply, answer) in answers {
             match answer {
                 // An asker that went away misses its answer, not the order.
                 Reply::Now(answer) => drop(reply.send(answer)),
@@ -878,7 +895,7 @@ impl Sequencer {
         }
         // Nobody else commits from here on; who waits for it is told so.
         self.orders = never();
-        self.noted.clear();
+        self.waiting.noted.clear();
         self.end_run(RunEnd::Clean, None)?;
         let Sequencer { service, mut engine, projector, pool, mut report, before, .. } = self;
         report.add(before);

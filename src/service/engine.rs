@@ -3,14 +3,15 @@
 //! Contract. Inputs are decided one after another, each against the state that the ones before
 //! left; their events are applied in memory at once and pile up in a batch. [`Engine::seal`] closes
 //! the batch and hands it to the writer together with the queue position it consumed, and with a
-//! checkpoint when one is due; the next batch can be filled while this one is made durable.
-//! [`Engine::finish`] waits for it, and [`Engine::commit`] is both. Only what they return may be
-//! acted on. After any error the memory may be ahead of the disk: the engine refuses everything
-//! further, and the process must end and recover.
+//! checkpoint when one is due; while it is made durable the next one can be filled, and a few can
+//! wait for the writer. [`Engine::finish`] waits for the oldest, and [`Engine::commit`] is both.
+//! Only what they return may be acted on. After any error the memory may be ahead of the disk: the
+//! engine refuses everything further, and the process must end and recover.
 //!
 //! One thread owns the engine. It opens no file but the store, and reads the clock only through the
 //! timestamps it is given.
 
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -19,8 +20,8 @@ use parking_lot::MutexGuard;
 
 use super::foresight::Foresight;
 use super::intake::Line;
-use super::past::{PastView, Pending};
-use super::writer::{StartError, Writer, Written};
+use super::past::{PastView, Pending, Sealed};
+use super::writer::{BATCHES, StartError, Writer, Written};
 use crate::compaction::book::MakeNotes;
 use crate::compaction::book::facts::{Note, RunHeads};
 use crate::contract::hash::Digest;
@@ -108,13 +109,6 @@ pub struct EngineOptions {
     pub checkpoint_every: u64,
 }
 
-/// A batch that the writer has.
-struct Sealed {
-    events: Vec<Pending>,
-    /// The position its checkpoint stands for, when it has one.
-    checkpoint: Option<Seq>,
-}
-
 /// The engine.
 pub struct Engine {
     writer: Writer,
@@ -125,8 +119,8 @@ pub struct Engine {
     /// The batch that is being filled.
     pending: Vec<Pending>,
     bytes: usize,
-    /// The batch that is being written.
-    writing: Option<Sealed>,
+    /// The batches that the writer has, oldest first.
+    writing: VecDeque<Sealed>,
     mark: Vec<u8>,
     state_digest: Digest,
     checkpoint_at: Seq,
@@ -153,7 +147,7 @@ impl Engine {
             options,
             pending: Vec::new(),
             bytes: 0,
-            writing: None,
+            writing: VecDeque::with_capacity(BATCHES),
             mark: Vec::new(),
             state_digest,
             checkpoint_at,
@@ -178,7 +172,7 @@ impl Engine {
 
     /// Memory, batch and log as one past.
     pub fn past(&self) -> PastView<'_> {
-        past(&self.log, self.writing.as_ref(), &self.pending)
+        PastView::new(&self.log, &self.writing, &self.pending)
     }
 
     /// Events of the batch under way.
@@ -354,7 +348,7 @@ impl Engine {
     /// Settles waiters whose holder ended, at most a bounded number; says whether any are left.
     pub fn settle(&mut self, now: Timestamp) -> Result<bool, EngineError> {
         let mut events = Vec::new();
-        let past = past(&self.log, self.writing.as_ref(), &self.pending);
+        let past = PastView::new(&self.log, &self.writing, &self.pending);
         self.state.settle(&past, SETTLED_AT_ONCE, &mut events)?;
         self.push_all(events, now)?;
         Ok(self.state.has_unsettled())
@@ -377,8 +371,8 @@ impl Engine {
     }
 
     /// Makes the batch durable, with the position of the queue after it and, when one is due or
-    /// wanted, a checkpoint. `cursors` are how far the append-only projections are durable. An
-    /// earlier batch must be finished.
+    /// wanted, a checkpoint. `cursors` are how far the append-only projections are durable. Earlier
+    /// batches must be finished.
     pub fn commit(
         &mut self,
         mark: Option<Vec<u8>>,
@@ -386,12 +380,15 @@ impl Engine {
         cursors: &[(&str, Cursor)],
         now: Timestamp,
     ) -> Result<Arc<Vec<Committed>>, EngineError> {
+        let alone = self.poisoned || !self.is_writing();
+        assert!(alone, "an earlier batch would be taken for the one that is committed");
         self.seal(mark, checkpoint, cursors, now)?;
         self.finish()
     }
 
-    /// The first half of [`Engine::commit`]: closes the batch and begins to write it. Says whether
-    /// there was anything to write.
+    /// The first half of [`Engine::commit`]: closes the batch and hands it to the writer, who must
+    /// have room. Says whether there was anything to write. One checkpoint is under way at a time:
+    /// what is due waits for it, and what is wanted needs earlier batches finished.
     pub fn seal(
         &mut self,
         mark: Option<Vec<u8>>,
@@ -399,16 +396,18 @@ impl Engine {
         cursors: &[(&str, Cursor)],
         now: Timestamp,
     ) -> Result<bool, EngineError> {
-        assert!(self.writing.is_none(), "one batch is written at a time");
         if self.poisoned {
             return Err(EngineError::Poisoned);
         }
+        assert!(self.has_room(), "a batch is sealed when the writer has room");
         if let Some(mark) = mark {
             self.mark = mark;
         }
+        let under_way = self.writing.iter().any(|sealed| sealed.checkpoint.is_some());
         let wanted = match checkpoint {
-            CheckpointWhen::Due => self.checkpoint_is_due(),
+            CheckpointWhen::Due => !under_way && self.checkpoint_is_due(),
             CheckpointWhen::Changed => {
+                assert!(!under_way, "one checkpoint is under way at a time");
                 !self.state.changed().is_empty() || self.state.applied > self.checkpoint_at
             }
         };
@@ -424,25 +423,30 @@ impl Engine {
         let sent = self.writer.seal(mark, checkpoint);
         self.poisoned = sent.is_err();
         sent?;
-        self.writing = Some(Sealed { events, checkpoint: applied });
+        self.writing.push_back(Sealed { events, checkpoint: applied });
         Ok(true)
     }
 
-    /// Whether a batch is being written.
+    /// Whether the writer has a batch.
     pub fn is_writing(&self) -> bool {
-        self.writing.is_some()
+        !self.writing.is_empty()
     }
 
-    /// Where it shows that the batch was written; what arrives there goes to
+    /// Whether the writer takes another batch.
+    pub fn has_room(&self) -> bool {
+        self.writing.len() < BATCHES
+    }
+
+    /// Where it shows, oldest first, that a batch was written; what arrives there goes to
     /// [`Engine::finished`].
     pub fn written(&self) -> &Receiver<Written> {
         self.writer.written()
     }
 
-    /// The second half of [`Engine::commit`]: waits until the batch is durable. Returns nothing when
-    /// none was being written.
+    /// The second half of [`Engine::commit`]: waits until the oldest batch that the writer has is
+    /// durable. Returns nothing when it has none.
     pub fn finish(&mut self) -> Result<Arc<Vec<Committed>>, EngineError> {
-        if self.writing.is_none() {
+        if !self.is_writing() {
             return Ok(Arc::default());
         }
         let written = self.writer.written().recv();
@@ -451,7 +455,7 @@ impl Engine {
 
     /// Takes the answer of the writer.
     pub fn finished(&mut self, written: Written) -> Result<Arc<Vec<Committed>>, EngineError> {
-        let Some(Sealed { events, checkpoint }) = self.writing.take() else {
+        let Some(Sealed { events, checkpoint }) = self.writing.pop_front() else {
             return Ok(Arc::default());
         };
         self.poisoned |= written.is_err();
@@ -535,12 +539,6 @@ impl Engine {
         self.pending.push(Pending { seq, at: now, event });
         Ok(seq)
     }
-}
-
-/// Borrows no more of the engine than it needs, so that the state can change meanwhile.
-fn past<'a>(log: &'a Reader, writing: Option<&'a Sealed>, filling: &'a [Pending]) -> PastView<'a> {
-    let writing = writing.map_or(&[][..], |sealed| &sealed.events[..]);
-    PastView::new(log, writing, filling)
 }
 
 /// About how long an event's payload is: what can be long of it, and room for the rest.

@@ -200,7 +200,7 @@ mod tests {
             let place = ((number * 100 + at) as u64, 0);
             match Request::parse(line.as_bytes()) {
                 Ok(request) if bad > 20 => {
-                    Line::Request(arrival(request, place, line.into(), &Everything))
+                    Line::Request(arrival(request, place, line.into_bytes().into(), &Everything))
                 }
                 _ => Line::Bad(Box::new(BadLine {
                     line: place.0,

@@ -14,6 +14,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::foresight::Foresight;
 use super::worker::SharedFlows;
+use crate::contract::bytes::Piece;
 use crate::contract::request::Request;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::{ReasonCode, Warning};
@@ -99,7 +100,6 @@ impl Intake {
         let tailer = Tailer::open(disk, &options.path, position, options.tail)?;
         let (out, messages) = bounded(READ_AHEAD);
         let (to_parse, inbox) = bounded::<(Batch, Sender<Arrived>)>(READ_AHEAD);
-        let (used, spare) = bounded(READ_AHEAD);
         let stop = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::with_capacity(options.parsers + 1);
         let spawned = |action| {
@@ -108,13 +108,11 @@ impl Intake {
         };
         for number in 0..options.parsers.max(1) {
             let inbox: Receiver<(Batch, Sender<Arrived>)> = inbox.clone();
-            let (flows, log, used) = (Arc::clone(flows), log.clone(), used.clone());
+            let (flows, log) = (Arc::clone(flows), log.clone());
             let thread = std::thread::Builder::new().name(format!("parser-{number}"));
             let parser = thread.spawn(move || {
                 while let Ok((batch, promise)) = inbox.recv() {
                     let mut arrived = parse(&batch, &flows);
-                    // When reading has room enough, this is dropped.
-                    let _ = used.try_send(batch.bytes);
                     // A log that does not read says so to the sequencer, which asks it again.
                     arrived.foresight = Foresight::of(&log, &arrived.lines).unwrap_or_default();
                     // The sequencer may be gone; then nobody wants the batch.
@@ -130,7 +128,6 @@ impl Intake {
             options: options.clone(),
             out,
             to_parse,
-            spare,
             stop: Arc::clone(&stop),
         };
         let thread = std::thread::Builder::new().name("intake".to_owned());
@@ -156,8 +153,6 @@ struct Reading {
     options: IntakeOptions,
     out: Sender<IntakeMessage>,
     to_parse: Sender<(Batch, Sender<Arrived>)>,
-    /// Bytes of batches that were parsed.
-    spare: Receiver<Vec<u8>>,
     stop: Arc<AtomicBool>,
 }
 
@@ -167,9 +162,6 @@ impl Reading {
         while !self.stop.load(Ordering::Acquire) {
             let now = self.clock.now();
             let (lines, bytes) = (self.options.lines_max, self.options.bytes_max);
-            if let Ok(spare) = self.spare.try_recv() {
-                self.tailer.reuse(spare);
-            }
             let read = self.tailer.next_batch(now, lines, bytes);
             let batch = match read.and_then(|batch| self.tailer.sync().map(|()| batch)) {
                 Ok(batch) => batch,
@@ -186,9 +178,7 @@ impl Reading {
                     }
                     said = Some(due);
                 }
-                // Nothing is held for what may never come.
-                while self.spare.try_recv().is_ok() {}
-                self.tailer.reuse(Vec::new());
+                self.tailer.rest();
                 self.watcher.wait(LOOK_AGAIN);
                 continue;
             };
@@ -223,17 +213,18 @@ pub fn parse(batch: &Batch, flows: &SharedFlows) -> Arrived {
 }
 
 /// The request's bytes without what only belongs to the line: a byte-order mark, a `\r`.
-pub(super) fn text_of(batch: &Batch, span: &crate::seam::tail::LineSpan) -> Vec<u8> {
-    let raw = batch.raw(span);
-    let text = raw.strip_suffix(b"\r").unwrap_or(raw);
-    text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).to_vec()
+pub(super) fn text_of(batch: &Batch, span: &crate::seam::tail::LineSpan) -> Piece {
+    let (raw, mut range) = (batch.raw(span), span.range.clone());
+    range.end -= usize::from(raw.ends_with(b"\r"));
+    range.start += if raw.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+    batch.bytes.piece(range)
 }
 
 /// A valid request with everything the core wants to know about it.
 pub fn arrival(
     request: Request,
     (line, offset): (u64, u64),
-    text: Vec<u8>,
+    text: Piece,
     flows: &dyn super::worker::FlowDirectory,
 ) -> Arrival {
     let key = request.effective_key();

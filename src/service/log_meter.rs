@@ -195,7 +195,7 @@ impl Work {
             let line = line(self.requests);
             let request = Request::parse(&line).map_err(|_| MeterError::Workload)?;
             let place = (self.requests, self.requests * line.len() as u64);
-            self.engine.arrival(arrival(request, place, line, &Everything), self.now)?;
+            self.engine.arrival(arrival(request, place, line.into(), &Everything), self.now)?;
         }
         let left = batch.saturating_sub(self.engine.pending() as u64).max(1);
         self.engine.start_ready(usize::try_from(left).unwrap_or(usize::MAX), self.now)?;

@@ -1,5 +1,7 @@
 //! What the core may ask about earlier records: the log and its tables, and before them the events
-//! of the batch that is not committed yet.
+//! of the batches that are not durable yet.
+
+use std::collections::VecDeque;
 
 use crate::contract::ids::{KeyIndex, Seq};
 use crate::contract::time::Timestamp;
@@ -19,16 +21,30 @@ pub struct Pending {
     pub event: Event,
 }
 
+/// A batch that the writer has.
+#[derive(Debug)]
+pub struct Sealed {
+    /// Its events, one after another.
+    pub events: Vec<Pending>,
+    /// The position its checkpoint stands for, when it has one.
+    pub checkpoint: Option<Seq>,
+}
+
 /// The past as of the batch under way.
 pub struct PastView<'a> {
     log: &'a Reader,
-    batches: [&'a [Pending]; 2],
+    writing: &'a VecDeque<Sealed>,
+    filling: &'a [Pending],
 }
 
 impl<'a> PastView<'a> {
-    /// Committed records, the batch that is being written, and the one that is being filled.
-    pub fn new(log: &'a Reader, writing: &'a [Pending], filling: &'a [Pending]) -> PastView<'a> {
-        PastView { log, batches: [filling, writing] }
+    /// Committed records, the batches that the writer has, and the one that is being filled.
+    pub fn new(
+        log: &'a Reader,
+        writing: &'a VecDeque<Sealed>,
+        filling: &'a [Pending],
+    ) -> PastView<'a> {
+        PastView { log, writing, filling }
     }
 
     /// Looks at one event.
@@ -39,7 +55,8 @@ impl<'a> PastView<'a> {
         expected: &'static str,
     ) -> Result<T, ReadError> {
         let unexpected = || ReadError::unexpected(seq, format!("it should be {expected}"));
-        for batch in self.batches {
+        let writing = self.writing.iter().rev().map(|sealed| &sealed.events[..]);
+        for batch in std::iter::once(self.filling).chain(writing) {
             let first = batch.first().map(|pending| pending.seq);
             if let Some(first) = first.filter(|first| seq >= *first) {
                 let pending = batch.get((seq.0 - first.0) as usize).ok_or_else(unexpected)?;

@@ -782,7 +782,7 @@ impl Recovery<'_> {
             previous: None,
             supersedes: None,
             // What was asked is not known; nothing is made up for it.
-            line: b"{}".to_vec(),
+            line: b"{}".to_vec().into(),
             head,
         };
         let request = Box::new(request);

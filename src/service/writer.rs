@@ -4,7 +4,8 @@
 //! while their batch is still being filled; when it is sealed, another writes and syncs it. Batches
 //! are written one at a time, in the order they were sealed, and each is answered once: with the
 //! hashes of its records, or with the error after which nothing more is written. So the sequencer
-//! waits for neither a hash nor a sync as long as it has something else to do.
+//! waits for neither a hash nor a sync as long as it has something else to do: a checkpoint takes as
+//! long as many batches, and that many may wait behind it.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -20,6 +21,8 @@ use crate::state::event::Event;
 const PAGE_BYTES: usize = 128 << 10;
 /// Pages that may wait for the packer.
 const PAGES: usize = 16;
+/// Most batches that are sealed and not answered.
+pub(super) const BATCHES: usize = 8;
 
 /// What became of a batch.
 pub type Written = Result<Appended, LogError>;
@@ -29,6 +32,13 @@ pub type Written = Result<Appended, LogError>;
 struct Page {
     records: Vec<Encoded>,
     payloads: Vec<u8>,
+}
+
+impl Page {
+    /// One that does not have to grow.
+    fn roomy() -> Page {
+        Page { records: Vec::new(), payloads: Vec::with_capacity(PAGE_BYTES + PAGE_BYTES / 8) }
+    }
 }
 
 struct Encoded {
@@ -69,8 +79,8 @@ impl Writer {
         let store = Arc::new(Mutex::new(store));
         let (orders, inbox) = bounded(PAGES);
         let (used, spare) = bounded(PAGES);
-        let (packed, batches) = bounded(1);
-        let (answers, written) = bounded(1);
+        let (packed, batches) = bounded(BATCHES);
+        let (answers, written) = bounded(BATCHES);
         let packer = std::thread::Builder::new().name("packer".to_owned());
         let packer = packer.spawn(move || pack(packing, &inbox, &used, &packed))?;
         let shared = Arc::clone(&store);
@@ -107,7 +117,7 @@ impl Writer {
         if self.page.records.is_empty() {
             return Ok(());
         }
-        let fresh = self.spare.try_recv().unwrap_or_default();
+        let fresh = self.spare.try_recv().unwrap_or_else(|_| Page::roomy());
         let full = std::mem::replace(&mut self.page, fresh);
         self.send(Order::Pack(full))
     }
@@ -122,7 +132,7 @@ impl Writer {
         &self.written
     }
 
-    /// The store, once the batch under way is written.
+    /// The store, once the write under way is done.
     pub fn store(&self) -> MutexGuard<'_, Store> {
         self.store.lock()
     }

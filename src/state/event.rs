@@ -3,6 +3,7 @@
 //!
 //! Sequence number, time and hash belong to the record that holds the event, not to the event.
 
+use crate::contract::bytes::Piece;
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::schema::Violation;
@@ -92,7 +93,7 @@ pub struct TakenRequest {
     /// The earlier ending this request starts over from.
     pub supersedes: Option<Superseded>,
     /// The line as it was read, without its terminator.
-    pub line: Vec<u8>,
+    pub line: Piece,
 }
 
 /// An earlier ending, without output, of the same request id.

@@ -67,8 +67,8 @@ pub struct World {
     pub options: EngineOptions,
     pub lines_at_once: usize,
     pub slots: usize,
-    /// Decide the next batch before hearing what became of the one before, as the service does.
-    pub overlapped: bool,
+    /// How many batches may be on their way while the next one is decided, as the service does it.
+    pub unheard: usize,
 }
 
 impl World {
@@ -79,7 +79,7 @@ impl World {
         home.create(&disk).unwrap();
         let options = EngineOptions { retry: RetryPolicy::default(), checkpoint_every: 40 };
         let clock = Arc::new(SimClock::at(BEGIN));
-        World { disk, clock, home, options, lines_at_once: 7, slots: 4, overlapped: false }
+        World { disk, clock, home, options, lines_at_once: 7, slots: 4, unheard: 0 }
     }
 
     /// The same world with another disk and a clock of its own.
@@ -223,7 +223,7 @@ pub struct Rig {
     cursors: Vec<(&'static str, Cursor)>,
     commits: u64,
     /// The queue position that goes with the batch being written.
-    sealed_mark: Option<Vec<u8>>,
+    sealed_marks: VecDeque<Option<Vec<u8>>>,
 }
 
 impl Rig {
@@ -256,7 +256,7 @@ impl Rig {
             flows: flows(),
             cursors: Vec::new(),
             commits: 0,
-            sealed_mark: None,
+            sealed_marks: VecDeque::new(),
         };
         rig.commit(None, CheckpointWhen::Due)?;
         Ok(rig)
@@ -329,7 +329,7 @@ impl Rig {
             let free = self.world.slots.saturating_sub(self.engine.state().running_count());
             self.engine.start_ready(free, now)?;
             // What is looked up here is used after one commit more, and may hold no longer.
-            if self.world.overlapped && self.ahead.is_none() {
+            if self.world.unheard > 0 && self.ahead.is_none() {
                 self.ahead = self.read()?;
             }
         }
@@ -339,7 +339,11 @@ impl Rig {
     }
 
     pub fn commit(&mut self, mark: Option<Vec<u8>>, when: CheckpointWhen) -> Result<(), Stop> {
-        self.finish_batch()?;
+        let unheard = match when {
+            CheckpointWhen::Due => self.world.unheard.saturating_sub(1),
+            CheckpointWhen::Changed => 0,
+        };
+        self.finish_batches(unheard)?;
         self.commits += 1;
         if self.commits.is_multiple_of(5) {
             self.cursors = self.projections.sync()?.to_vec();
@@ -353,19 +357,28 @@ impl Rig {
                 return Err(error.into());
             }
         };
-        self.sealed_mark = mark;
-        if !self.world.overlapped {
-            return self.finish_batch();
+        if !sealed {
+            // With nothing new to write, what was written before is heard of.
+            return self.finish_batches(self.sealed_marks.len().saturating_sub(1));
         }
+        self.sealed_marks.push_back(mark);
         // What happens next must not depend on how fast the writer is.
-        while sealed && self.engine.written().is_empty() {
+        while self.engine.written().len() < self.sealed_marks.len() {
             std::thread::yield_now();
+        }
+        self.finish_batches(self.world.unheard)
+    }
+
+    /// Hears what became of batches that were sealed, and acts on it, until so many are left.
+    fn finish_batches(&mut self, unheard: usize) -> Result<(), Stop> {
+        while self.sealed_marks.len() > unheard {
+            self.finish_batch()?;
         }
         Ok(())
     }
 
-    /// Hears what became of the batch being written, and acts on it.
     fn finish_batch(&mut self) -> Result<(), Stop> {
+        let mark = self.sealed_marks.pop_front().flatten();
         let committed = match self.engine.finish() {
             Ok(committed) => committed,
             Err(error) => {
@@ -374,7 +387,7 @@ impl Rig {
             }
         };
         self.projections.take(&committed)?;
-        if let (Some(mark), Some(last)) = (self.sealed_mark.take(), committed.last()) {
+        if let (Some(mark), Some(last)) = (mark, committed.last()) {
             self.marks.push((last.seq, mark));
         }
         for event in committed.iter() {
@@ -462,10 +475,10 @@ impl Rig {
         let now = self.now();
         self.engine.finish_run(RunEnd::Clean, "{}".to_owned(), now)?;
         self.commit(None, CheckpointWhen::Due)?;
-        self.finish_batch()?;
+        self.finish_batches(0)?;
         self.cursors = self.projections.sync()?.to_vec();
         self.commit(None, CheckpointWhen::Changed)?;
-        self.finish_batch()?;
+        self.finish_batches(0)?;
         Ok(self.engine.close()?)
     }
 }

@@ -224,33 +224,6 @@ impl Reader {
         Ok(self.value("read a body", BODIES, seq)?.map_or(0, |stored| stored.len() as u64))
     }
 
-    /// Calls `f` with what is stored beside each of these records, in the order given, through one
-    /// look at the store. Gives the first that has nothing beside it, and stops there.
-    pub fn bodies(
-        &self,
-        seqs: &mut dyn Iterator<Item = Seq>,
-        f: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
-    ) -> Result<Option<Seq>, LogError> {
-        let doing = "read a body";
-        let table =
-            guarded(doing, || self.shared.begin_read()?.open_table(BODIES).map_err(engine(doing)))?;
-        let mut unpacker = Unpacker::new()?;
-        let mut body = Vec::new();
-        for seq in seqs {
-            let found = guarded(doing, || match table.get(seq.0).map_err(engine(doing))? {
-                Some(stored) => unpacker.body_into(seq, stored.value(), &mut body),
-                None => Ok(false),
-            })?;
-            if !found {
-                return Ok(Some(seq));
-            }
-            if f(&body).is_break() {
-                break;
-            }
-        }
-        Ok(None)
-    }
-
     /// A row.
     pub fn row(&self, seq: Seq) -> Result<Option<Vec<u8>>, LogError> {
         self.value("read a row", ROWS, seq)

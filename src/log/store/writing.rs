@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use redb::{ReadableTable as _, WriteTransaction};
+use redb::{ReadableTable as _, Table, WriteTransaction};
 
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
@@ -192,10 +192,18 @@ fn append_rows(
         return Ok(());
     }
     let mut table = txn.open_table(table).map_err(engine("append"))?;
+    append_to(&mut table, rows.iter().map(|(seq, value)| (*seq, &**value)))
+}
+
+/// The same to an open table, in one sweep.
+fn append_to<'r>(
+    table: &mut Table<'_, u64, Bytes>,
+    rows: impl Iterator<Item = (Seq, &'r [u8])>,
+) -> Result<(), LogError> {
     let mut cursor =
         table.upper_bound_mut(std::ops::Bound::<u64>::Unbounded).map_err(engine("append"))?;
     for (seq, value) in rows {
-        cursor.insert_before(seq.0, &**value).map_err(engine("append"))?;
+        cursor.insert_before(seq.0, value).map_err(engine("append"))?;
     }
     cursor.close().map_err(engine("append"))
 }
@@ -203,13 +211,7 @@ fn append_rows(
 fn write_checkpoint(txn: &WriteTransaction, checkpoint: &Checkpoint) -> Result<(), LogError> {
     let doing = "write a checkpoint";
     write_rows(txn, &checkpoint.rows)?;
-    let mut open = txn.open_table(OPEN).map_err(engine(doing))?;
-    for (seq, value) in &checkpoint.open {
-        match value {
-            Some(value) => drop(open.insert(seq.0, &**value).map_err(engine(doing))?),
-            None => drop(open.remove(seq.0).map_err(engine(doing))?),
-        }
-    }
+    write_open(txn, &checkpoint.open)?;
     let mut documents = txn.open_table(DOCUMENTS).map_err(engine(doing))?;
     for (name, value) in &checkpoint.documents {
         match value {
@@ -231,6 +233,22 @@ fn write_rows(txn: &WriteTransaction, rows: &[(Seq, Vec<u8>)]) -> Result<(), Log
     for (seq, value) in &rows[..old] {
         table.insert(seq.0, &**value).map_err(engine(doing))?;
     }
-    drop(table);
-    append_rows(txn, ROWS, &rows[old..])
+    append_to(&mut table, rows[old..].iter().map(|(seq, value)| (*seq, &**value)))
+}
+
+/// The same for what is open, where earlier ones may have ended. What came and ended since the last
+/// checkpoint was never there.
+fn write_open(txn: &WriteTransaction, open: &[(Seq, Option<Vec<u8>>)]) -> Result<(), LogError> {
+    let doing = "write a checkpoint";
+    let mut table = txn.open_table(OPEN).map_err(engine(doing))?;
+    let last = table.last().map_err(engine(doing))?.map_or(0, |(seq, _)| seq.value());
+    let old = open.partition_point(|(seq, _)| seq.0 <= last);
+    for (seq, value) in &open[..old] {
+        match value {
+            Some(value) => drop(table.insert(seq.0, &**value).map_err(engine(doing))?),
+            None => drop(table.remove(seq.0).map_err(engine(doing))?),
+        }
+    }
+    let new = open[old..].iter().filter_map(|(seq, value)| Some((*seq, value.as_deref()?)));
+    append_to(&mut table, new)
 }

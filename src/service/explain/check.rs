@@ -202,7 +202,7 @@ fn queue_line(chain: &mut Chain, around: &Around, story: &Story) {
         .open(path, Open::Read)
         .and_then(|file| read_range(file.as_ref(), taken.head.offset, taken.line.len()));
     match read {
-        Ok(bytes) if bytes == taken.line => {
+        Ok(bytes) if *bytes == *taken.line => {
             chain.put("queue.line", Standing::Holds, format!("{place} is the request"));
         }
         Ok(_) => {

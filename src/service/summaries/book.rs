@@ -19,7 +19,7 @@ use crate::export::outcome_facts::{InputFact, OutcomeFacts, SelectionFact};
 use crate::export::summary_bus::{
     Counts, PartitionFacts, PartitionInput, PartitionKey, SelectionInput, Stamp,
 };
-use crate::log::Reader;
+use crate::log::{ReadError, Reader};
 use crate::service::flow_facts::stream_of;
 use crate::service::past::event_at;
 use crate::state::event::Event;
@@ -38,8 +38,22 @@ pub(super) fn facts_of(event: &Event) -> OutcomeFacts {
     }
 }
 
+/// What an event lends a day, with its hash: that is read when a day is shown or put away, because
+/// to hash every event that was the last one for a while takes longer than all the rest.
+fn anchored(log: &Reader, stamp: &Stamp) -> Result<Stamp, SummariesError> {
+    let mut stamp = stamp.clone();
+    if stamp.log_head.is_empty() {
+        let seq = Seq(stamp.sequence);
+        let record = log.get(seq)?.ok_or_else(|| {
+            ReadError::unexpected(seq, "it should be the last event of a day".to_owned())
+        })?;
+        stamp.log_head = record.hash.hex();
+    }
+    Ok(stamp)
+}
+
 /// Whether an event can change a day.
-pub(super) fn concerns(event: &Event) -> bool {
+fn concerns(event: &Event) -> bool {
     match event {
         Event::RunStarted { .. }
         | Event::SummaryProduced { .. }
@@ -140,7 +154,7 @@ impl DayOfStream {
         })
     }
 
-    fn row(&self) -> Result<Vec<u8>, SummariesError> {
+    fn row(&self, stamp: Stamp) -> Result<Vec<u8>, SummariesError> {
         let hex = |hash: Option<Digest>| hash.map(|hash| hash.hex());
         let inputs = self.inputs.iter().map(|input| InputFact {
             path: input.path.clone(),
@@ -162,16 +176,16 @@ impl DayOfStream {
             failed: self.failed.clone(),
             inputs: inputs.collect(),
             selections: selections.collect(),
-            run_id: self.stamp.run_id.clone(),
-            at: self.stamp.at.0,
-            sequence: self.stamp.sequence,
-            log_head: self.stamp.log_head.clone(),
-            version: self.stamp.summarizer_version.clone(),
+            run_id: stamp.run_id,
+            at: stamp.at.0,
+            sequence: stamp.sequence,
+            log_head: stamp.log_head,
+            version: stamp.summarizer_version,
         })?)
     }
 
     /// Everything but its lines.
-    fn facts(&self) -> PartitionFacts {
+    fn facts(&self, stamp: Stamp) -> PartitionFacts {
         let (skipped, failed) = (self.skipped.values().sum(), self.failed.values().sum());
         let produced = self.produced;
         PartitionFacts {
@@ -180,7 +194,7 @@ impl DayOfStream {
             fail_reasons: self.failed.clone(),
             inputs: self.inputs.iter().cloned().collect(),
             selections: self.selections.iter().cloned().collect(),
-            stamp: self.stamp.clone(),
+            stamp,
         }
     }
 
@@ -223,12 +237,17 @@ impl Book {
     }
 
     /// Everything but the lines of a day.
-    pub fn facts(&self, key: &PartitionKey) -> Result<Option<PartitionFacts>, SummariesError> {
+    pub fn facts(
+        &self,
+        log: &Reader,
+        key: &PartitionKey,
+    ) -> Result<Option<PartitionFacts>, SummariesError> {
         if let Some(day) = self.days.get(key) {
-            return Ok(Some(day.facts()));
+            return Ok(Some(day.facts(anchored(log, &day.stamp)?)));
         }
         let row = self.shelf.get(&day_row(key))?;
-        row.map(|row| DayOfStream::of_row(&row).map(|day| day.facts())).transpose()
+        let day = row.map(|row| DayOfStream::of_row(&row)).transpose()?;
+        Ok(day.map(|day| day.facts(day.stamp.clone())))
     }
 
     /// The events that hold the items of a day, in order of the ids.
@@ -266,12 +285,17 @@ impl Book {
     }
 
     /// What the shelf has to know to stand for everything that was taken, and then forgets it.
-    pub fn leave(&mut self, at: &mut At, rows: &mut Vec<Change>) -> Result<(), SummariesError> {
+    pub fn leave(
+        &mut self,
+        log: &Reader,
+        at: &mut At,
+        rows: &mut Vec<Change>,
+    ) -> Result<(), SummariesError> {
         at.run = self.run.clone();
         let name = |zone: &Option<chrono_tz::Tz>| zone.map_or("", chrono_tz::Tz::name).to_owned();
         at.zones = self.zones.iter().map(|(seq, zone)| (seq.0, name(zone))).collect();
         for (key, day) in self.days.iter().filter(|(_, day)| day.loose) {
-            rows.push((day_row(key), Some(day.row()?)));
+            rows.push((day_row(key), Some(day.row(anchored(log, &day.stamp)?)?)));
         }
         for ((key, id), seq) in &self.items {
             let name = format!("{}{id:032x}", items_of(key));

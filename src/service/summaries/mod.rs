@@ -242,7 +242,7 @@ impl Summaries {
         }
         let mut at = At::of(self.read_to);
         let mut rows = Vec::new();
-        self.book.leave(&mut at, &mut rows)?;
+        self.book.leave(&self.log, &mut at, &mut rows)?;
         self.runs.leave(&mut at, &mut rows)?;
         self.shelf.keep(&self.log, at, rows)?;
         self.book.left();
@@ -324,7 +324,9 @@ impl Summaries {
     fn show(&mut self, changed: &[PartitionKey]) -> Result<(), SummariesError> {
         let facts: Vec<(PartitionKey, PartitionFacts)> = changed
             .iter()
-            .filter_map(|key| Some(self.book.facts(key).transpose()?.map(|facts| (*key, facts))))
+            .filter_map(|key| {
+                Some(self.book.facts(&self.log, key).transpose()?.map(|facts| (*key, facts)))
+            })
             .collect::<Result<_, SummariesError>>()?;
         let most = facts.iter().map(|(_, facts)| facts.counts.produced).max().unwrap_or_default();
         let threads = if most < LARGE_LINES { 1 } else { THREADS };
@@ -353,7 +355,7 @@ impl Summaries {
         }
         let live = self.publisher.live();
         for key in self.book.keys()? {
-            let Some(facts) = self.book.facts(&key)? else { continue };
+            let Some(facts) = self.book.facts(&self.log, &key)? else { continue };
             let manifest = self.disk.read_if_present(&live.join(key.manifest_file()))?;
             let data = self.disk.stat(&live.join(key.data_file()))?;
             let published: Option<Published> =
@@ -392,11 +394,8 @@ fn fold(
                     run_id: String::new(),
                     at: entry.at,
                     sequence: entry.seq.0,
-                    // Only an event that can change a day lends it its hash.
-                    log_head: match book::concerns(&event) {
-                        true => entry.hash().hex(),
-                        false => String::new(),
-                    },
+                    // Only the last of a day lends it its hash: see the book.
+                    log_head: String::new(),
                     summarizer_version: String::new(),
                 };
                 take(entry.seq, stamp, event, facts)

@@ -1,11 +1,12 @@
 //! The lines of a day on their way from the log into a file.
 //!
 //! Contract: every line is read from the log once and checked once, in pieces, wherever there is
-//! time for it; what is written was checked, in the order of the ids. What cannot be read, or is
-//! not valid, ends it. In memory are a few pieces.
+//! time for it; what is written was checked, in the order of the ids. Many are read at once, in the
+//! order of the log, because ids are spread over all of it. What cannot be read, or is not valid,
+//! ends it. In memory are some thousand lines, as they are stored, and a few pieces.
 
 use std::io::Write;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -15,17 +16,20 @@ use super::book::Items;
 use crate::contract::ids::Seq;
 use crate::export::publish::PublishError;
 use crate::export::summary_bus::{Block, PartitionWriter, RenderError};
-use crate::log::{ReadError, Reader};
+use crate::log::{Gathered, ReadError, Reader};
 use crate::verify::spread::{Helpers, in_order};
 use crate::verify::{Gate, Report, Violation};
 
 /// Lines of a piece.
 const LINES: usize = if cfg!(test) { 3 } else { 256 };
+/// Lines that are read at once.
+const SHEET: usize = if cfg!(test) { 8 } else { 1 << 15 };
 
-/// Some items of a day: the number of the first line, and the events that hold them.
+/// Some items of a day: the number of the first line, and where they are.
 struct Piece {
     first: u64,
-    items: Vec<Seq>,
+    sheet: Arc<Gathered>,
+    range: Range<usize>,
 }
 
 /// Writes all lines of a day.
@@ -36,11 +40,17 @@ pub(super) fn press<'t, W: Write>(
     mut items: Items<'_>,
     writer: &mut PartitionWriter<W>,
 ) -> Result<(), SummariesError> {
-    let mut given = 0;
+    let mut first = 1;
+    let (mut sheet, mut given) = (Arc::new(log.gather(Vec::new())?), 0);
     let mut next = || -> Result<Option<Piece>, SummariesError> {
-        let piece = Piece { first: given + 1, items: items.by_ref().take(LINES).collect() };
-        given += piece.items.len() as u64;
-        Ok((!piece.items.is_empty()).then_some(piece))
+        if given == sheet.len() {
+            let asked: Vec<Seq> = items.by_ref().take(SHEET).collect();
+            (sheet, given) = (Arc::new(log.gather(asked)?), 0);
+        }
+        let range = given..sheet.len().min(given + LINES);
+        let piece = Piece { first, sheet: Arc::clone(&sheet), range: range.clone() };
+        (first, given) = (first + range.len() as u64, range.end);
+        Ok((!range.is_empty()).then_some(piece))
     };
     // A buffer that was written is used again: fresh memory costs as much as filling it.
     let buffers: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
@@ -65,7 +75,7 @@ fn block(
 ) -> Result<Block, SummariesError> {
     let mut failure: Option<SummariesError> = None;
     let mut number = piece.first;
-    let missing = log.bodies(&mut piece.items.iter().copied(), &mut |line| {
+    let missing = log.gathered(&piece.sheet, piece.range.clone(), &mut |line| {
         let mut report = Report::default();
         let mut pushed: Result<(), RenderError> = Ok(());
         gate.line(number, line, &mut report, &mut |facts| pushed = block.push(line, facts));

@@ -197,7 +197,7 @@ fn taken(number: u64) -> TakenRequest {
         warnings: Warnings::default(),
         previous: None,
         supersedes: None,
-        line: b"{}".to_vec(),
+        line: b"{}".to_vec().into(),
     }
 }
 

@@ -70,7 +70,7 @@ pub fn ask(id: &str, key: &str) -> Asked {
             warnings: Warnings::default(),
             previous: None,
             supersedes: None,
-            line: b"{}".to_vec(),
+            line: b"{}".to_vec().into(),
         },
         flow: FlowStanding::Active,
     }
