@@ -4,13 +4,14 @@
 //! ending without one is a count. What an ending that starts over counted as is read from the log.
 //! In memory is what is newer than the shelf; the rest is read from there when it is needed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::SummariesError;
-use super::shelf::{At, Change, Shelf};
+use super::shelf::{At, Change, END, Shelf};
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::ids::Seq;
 use crate::contract::time::{Day, Timestamp};
@@ -252,19 +253,8 @@ impl Book {
 
     /// The events that hold the items of a day, in order of the ids.
     pub fn items(&self, key: &PartitionKey) -> Items<'_> {
-        let prefix = items_of(key);
         let newer = self.items.range((*key, 0)..=(*key, u128::MAX));
-        Items {
-            shelf: &self.shelf,
-            newer: Box::new(newer.map(|((_, id), seq)| (*id, *seq))),
-            next_newer: None,
-            after: prefix.clone(),
-            prefix,
-            page: Vec::new().into_iter(),
-            next_kept: None,
-            begun: false,
-            failure: None,
-        }
+        Items::open(&self.shelf, &items_of(key), newer.map(|((_, id), seq)| (*id, *seq)))
     }
 
     /// These days are shown as they are.
@@ -297,9 +287,14 @@ impl Book {
         for (key, day) in self.days.iter().filter(|(_, day)| day.loose) {
             rows.push((day_row(key), Some(day.row(anchored(log, &day.stamp)?)?)));
         }
-        for ((key, id), seq) in &self.items {
-            let name = format!("{}{id:032x}", items_of(key));
-            rows.push((name, Some(seq.0.to_le_bytes().to_vec())));
+        // A run for each day, in rows of some items; a later run has a greater name.
+        let items: Vec<_> = self.items.iter().collect();
+        for of_day in items.chunk_by(|((one, _), _), ((other, _), _)| one == other) {
+            let run = format!("{}{:016x}", items_of(&of_day[0].0.0), at.seq);
+            for (number, some) in of_day.chunks(ROW_ITEMS).enumerate() {
+                let stored = some.iter().flat_map(|((_, id), seq)| item_bytes(*id, **seq));
+                rows.push((format!("{run}/{number:08x}"), Some(stored.collect())));
+            }
         }
         Ok(())
     }
@@ -483,46 +478,99 @@ impl Book {
     }
 }
 
-/// The events of a day's items, merged from memory and the shelf. A shelf that cannot be read ends
-/// it early, and says so when asked.
+/// Items in one row of the shelf.
+const ROW_ITEMS: usize = if cfg!(test) { 7 } else { 256 };
+/// Bytes of one of them: its id and the event that holds it.
+const ITEM: usize = 24;
+
+fn item_bytes(id: u128, seq: Seq) -> [u8; ITEM] {
+    let mut bytes = [0; ITEM];
+    bytes[..16].copy_from_slice(&id.to_be_bytes());
+    bytes[16..].copy_from_slice(&seq.0.to_le_bytes());
+    bytes
+}
+
+fn item_of(bytes: [u8; ITEM]) -> (u128, Seq) {
+    let (mut id, mut seq) = ([0; 16], [0; 8]);
+    id.copy_from_slice(&bytes[..16]);
+    seq.copy_from_slice(&bytes[16..]);
+    (u128::from_be_bytes(id), Seq(u64::from_le_bytes(seq)))
+}
+
+/// The events of a day's items, merged from memory and the runs on the shelf, one for each visit. A
+/// shelf that cannot be read ends it early, and says so when asked.
 pub(super) struct Items<'a> {
     shelf: &'a Shelf,
-    newer: Box<dyn Iterator<Item = (u128, Seq)> + 'a>,
-    next_newer: Option<(u128, Seq)>,
-    prefix: String,
-    after: String,
-    page: std::vec::IntoIter<(String, Vec<u8>)>,
-    next_kept: Option<(u128, Seq)>,
-    begun: bool,
+    /// Newest last.
+    sources: Vec<Source<'a>>,
+    /// The next item of each: the smallest id first, and of equal ones the newest.
+    heads: BinaryHeap<(Reverse<u128>, usize, Seq)>,
+    last: Option<u128>,
     failure: Option<SummariesError>,
 }
 
-impl Items<'_> {
+/// Items in order of their ids.
+enum Source<'a> {
+    Memory(Box<dyn Iterator<Item = (u128, Seq)> + 'a>),
+    Run { prefix: String, after: String, row: std::vec::IntoIter<(u128, Seq)> },
+}
+
+impl<'a> Items<'a> {
+    fn open(
+        shelf: &'a Shelf,
+        day: &str,
+        newer: impl Iterator<Item = (u128, Seq)> + 'a,
+    ) -> Items<'a> {
+        let (heads, sources) = (BinaryHeap::new(), Vec::new());
+        let mut items = Items { shelf, sources, heads, last: None, failure: None };
+        items.failure = items.find_runs(day).err();
+        items.sources.push(Source::Memory(Box::new(newer)));
+        for at in 0..items.sources.len() {
+            items.advance(at);
+        }
+        items
+    }
+
+    fn find_runs(&mut self, day: &str) -> Result<(), SummariesError> {
+        let (mut after, below) = (day.to_owned(), format!("{day}{END}"));
+        while let Some((key, _)) = self.shelf.next(&after, &below)? {
+            let run = key[day.len()..].split('/').next().unwrap_or_default();
+            let prefix = format!("{day}{run}/");
+            after = format!("{prefix}{END}");
+            let row = Vec::new().into_iter();
+            self.sources.push(Source::Run { after: prefix.clone(), prefix, row });
+        }
+        Ok(())
+    }
+
     /// Whether all were given.
     pub fn whole(self) -> Result<(), SummariesError> {
         self.failure.map_or(Ok(()), Err)
     }
 
-    fn kept(&mut self) -> Option<(u128, Seq)> {
-        loop {
-            if let Some((key, row)) = self.page.next() {
-                let id = u128::from_str_radix(key.get(self.prefix.len()..)?, 16).ok();
-                let seq = row.try_into().ok().map(|row| Seq(u64::from_le_bytes(row)));
-                self.after = key;
-                if let Some(item) = id.zip(seq) {
-                    return Some(item);
+    /// Brings the next item of a source among the heads.
+    fn advance(&mut self, at: usize) {
+        let next = match &mut self.sources[at] {
+            Source::Memory(items) => items.next(),
+            Source::Run { prefix, after, row } => loop {
+                if let Some(item) = row.next() {
+                    break Some(item);
                 }
-                continue;
-            }
-            match self.shelf.page(&self.after, &format!("{}~", self.prefix)) {
-                Ok(rows) if rows.is_empty() => return None,
-                Ok(rows) => self.page = rows.into_iter(),
-                Err(error) => {
-                    self.failure = Some(error);
-                    return None;
+                match self.shelf.next(after, &format!("{prefix}{END}")) {
+                    Ok(Some((key, stored))) => {
+                        let (stored, _) = stored.as_chunks::<ITEM>();
+                        let items: Vec<_> = stored.iter().map(|item| item_of(*item)).collect();
+                        (*after, *row) = (key, items.into_iter());
+                    }
+                    Ok(None) => break None,
+                    Err(error) => {
+                        self.failure = Some(error);
+                        break None;
+                    }
                 }
-            }
-        }
+            },
+        };
+        self.heads.extend(next.map(|(id, seq)| (Reverse(id), at, seq)));
     }
 }
 
@@ -530,24 +578,14 @@ impl Iterator for Items<'_> {
     type Item = Seq;
 
     fn next(&mut self) -> Option<Seq> {
-        if !self.begun {
-            self.begun = true;
-            (self.next_newer, self.next_kept) = (self.newer.next(), self.kept());
+        while self.failure.is_none() {
+            let (Reverse(id), at, seq) = self.heads.pop()?;
+            self.advance(at);
+            if self.last.replace(id) != Some(id) {
+                return Some(seq);
+            }
         }
-        let kept_first = match (self.next_newer, self.next_kept) {
-            (None, None) => return None,
-            (Some(newer), Some(kept)) => kept.0 < newer.0,
-            (None, Some(_)) => true,
-            (Some(_), None) => false,
-        };
-        let taken = if kept_first {
-            let next = self.kept();
-            std::mem::replace(&mut self.next_kept, next)
-        } else {
-            let next = self.newer.next();
-            std::mem::replace(&mut self.next_newer, next)
-        };
-        taken.map(|(_, seq)| seq)
+        None
     }
 }
 

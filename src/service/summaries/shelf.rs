@@ -17,16 +17,19 @@ use crate::log::{Cache, Reader};
 use crate::os::Disk;
 
 /// Layout of the rows; another one is thrown away.
-const LAYOUT: u32 = 1;
+const LAYOUT: u32 = 2;
 /// The row that names the record.
 const AT: &str = "at";
 /// Rows looked at or thrown away at once.
 const PAGE_ROWS: usize = 4096;
 /// After every key.
-const END: &str = "~";
+pub(super) const END: &str = "~";
 
 /// Whether a row could be taken.
 type Taken = Result<(), SummariesError>;
+
+/// A key and its value.
+pub(super) type Row = (String, Vec<u8>);
 
 /// A key and its new value; none takes the row away.
 pub(super) type Change = (String, Option<Vec<u8>>);
@@ -137,11 +140,18 @@ impl Shelf {
     }
 
     /// Some of the rows after a key and below another, in order.
-    pub fn page(&self, after: &str, below: &str) -> Result<Vec<(String, Vec<u8>)>, SummariesError> {
+    fn page(&self, after: &str, below: &str) -> Result<Vec<Row>, SummariesError> {
         match &self.0 {
             Some(cache) => cache.page(after, below, PAGE_ROWS).map_err(SummariesError::Shelf),
             None => Ok(Vec::new()),
         }
+    }
+
+    /// The first row after a key and below another.
+    pub fn next(&self, after: &str, below: &str) -> Result<Option<Row>, SummariesError> {
+        let Some(cache) = &self.0 else { return Ok(None) };
+        let mut rows = cache.page(after, below, 1).map_err(SummariesError::Shelf)?;
+        Ok(rows.pop())
     }
 
     /// Hands over all rows whose key begins with a prefix, in order.
