@@ -116,6 +116,6 @@ pub use error::{LogError, ReadError};
 pub(crate) use frame::Part;
 pub use frame::{Entry, NewRecord, Record};
 pub use store::{
-    Appended, Archived, Cache, ChainReport, Checkpoint, Commit, Gathered, Lookup, Options, Packed,
-    Packing, Reader, Stats, Store, TableStats,
+    Appended, Archived, Cache, ChainReport, Checkpoint, Commit, Gathered, HELD_BYTES, Lookup,
+    Options, Packed, Packing, Reader, Stats, Store, TableStats,
 };

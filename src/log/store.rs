@@ -37,7 +37,7 @@ use super::segment::Segment;
 
 pub use archiving::Archived;
 pub use cache::Cache;
-pub use gather::Gathered;
+pub use gather::{Gathered, HELD_BYTES};
 pub use lookup::Lookup;
 pub use packing::{Packed, Packing};
 pub use reader::{Reader, Stats, TableStats};

@@ -16,12 +16,13 @@ use super::reader::Reader;
 use super::tables::{BODIES, Bytes};
 
 /// Bytes that are held at once.
-const HELD_BYTES: usize = if cfg!(test) { 900 } else { 32 << 20 };
+pub const HELD_BYTES: usize = if cfg!(test) { 900 } else { 64 << 20 };
 /// Bodies that are passed over to come to the next one, before it is looked up.
 const NEAR: usize = 8;
 const DOING: &str = "read a body";
 
 /// Bodies on their way from the log to whoever asked for them.
+#[derive(Default)]
 pub struct Gathered {
     asked: Vec<Seq>,
     places: Vec<Place>,
@@ -48,15 +49,20 @@ impl Gathered {
     pub fn is_empty(&self) -> bool {
         self.asked.is_empty()
     }
+
+    /// Bytes of what is held.
+    pub fn held_bytes(&self) -> usize {
+        self.held.len()
+    }
 }
 
 impl Reader {
-    /// Reads what is stored beside these records.
-    pub fn gather(&self, asked: Vec<Seq>) -> Result<Gathered, LogError> {
+    /// Reads what is stored beside these records, about so many bytes.
+    pub fn gather(&self, asked: Vec<Seq>, about: usize) -> Result<Gathered, LogError> {
         let mut slots: Vec<usize> = (0..asked.len()).collect();
         slots.sort_unstable_by_key(|slot| asked[*slot]);
         let mut places = vec![Place::Later; asked.len()];
-        let mut held = Vec::new();
+        let mut held = Vec::with_capacity(about.min(HELD_BYTES));
         let mut before: Option<(Seq, usize)> = None;
         guarded(DOING, || {
             let table = self.open_bodies()?;
@@ -205,7 +211,7 @@ mod tests {
     fn ask(store: &Store, asked: &[u64], range: Range<usize>) -> (Vec<Vec<u8>>, Option<Seq>) {
         let reader = store.reader();
         let asked = asked.iter().copied().map(Seq).collect();
-        let gathered = reader.gather(asked).unwrap();
+        let gathered = reader.gather(asked, 100).unwrap();
         let mut found = Vec::new();
         let missing = reader.gathered(&gathered, range, &mut |body| {
             found.push(body.to_vec());

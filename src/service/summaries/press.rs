@@ -3,7 +3,7 @@
 //! Contract: every line is read from the log once and checked once, in pieces, wherever there is
 //! time for it; what is written was checked, in the order of the ids. Many are read at once, in the
 //! order of the log, because ids are spread over all of it. What cannot be read, or is not valid,
-//! ends it. In memory are some thousand lines, as they are stored, and a few pieces.
+//! ends it. In memory are some megabytes of lines, as they are stored, and a few pieces.
 
 use std::io::Write;
 use std::ops::{ControlFlow, Range};
@@ -16,14 +16,16 @@ use super::book::Items;
 use crate::contract::ids::Seq;
 use crate::export::publish::PublishError;
 use crate::export::summary_bus::{Block, PartitionWriter, RenderError};
-use crate::log::{Gathered, ReadError, Reader};
+use crate::log::{Gathered, HELD_BYTES, ReadError, Reader};
 use crate::verify::spread::{Helpers, in_order};
 use crate::verify::{Gate, Report, Violation};
 
 /// Lines of a piece.
 const LINES: usize = if cfg!(test) { 3 } else { 256 };
-/// Lines that are read at once.
-const SHEET: usize = if cfg!(test) { 8 } else { 1 << 15 };
+/// Lines that are read at once while it is not known how long they are.
+const FIRST_SHEET: usize = if cfg!(test) { 8 } else { 4096 };
+/// Most lines that are read at once.
+const SHEET_MAX: usize = if cfg!(test) { 16 } else { 1 << 18 };
 
 /// Some items of a day: the number of the first line, and where they are.
 struct Piece {
@@ -41,11 +43,17 @@ pub(super) fn press<'t, W: Write>(
     writer: &mut PartitionWriter<W>,
 ) -> Result<(), SummariesError> {
     let mut first = 1;
-    let (mut sheet, mut given) = (Arc::new(log.gather(Vec::new())?), 0);
+    let (mut sheet, mut given) = (Arc::<Gathered>::default(), 0);
     let mut next = || -> Result<Option<Piece>, SummariesError> {
         if given == sheet.len() {
-            let asked: Vec<Seq> = items.by_ref().take(SHEET).collect();
-            (sheet, given) = (Arc::new(log.gather(asked)?), 0);
+            // As many as are held by what the last ones took; a little more room than that.
+            let each = sheet.held_bytes().checked_div(sheet.len());
+            let fit = each.map(|each| (HELD_BYTES - HELD_BYTES / 8) / each.max(1));
+            let asked = fit.unwrap_or(FIRST_SHEET).clamp(LINES, SHEET_MAX);
+            let asked: Vec<Seq> = items.by_ref().take(asked).collect();
+            let about = asked.len() * each.unwrap_or_default();
+            sheet = Arc::default();
+            (sheet, given) = (Arc::new(log.gather(asked, about + about / 8)?), 0);
         }
         let range = given..sheet.len().min(given + LINES);
         let piece = Piece { first, sheet: Arc::clone(&sheet), range: range.clone() };
