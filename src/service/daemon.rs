@@ -745,7 +745,12 @@ impl Sequencer {
         if checkpoint == CheckpointWhen::Changed {
             self.finish_writing()?;
         }
-        while !self.engine.has_room() || !self.engine.written().is_empty() {
+        // A full batch may stand in line, as behind a checkpoint. With less than that it is better to
+        // wait: what arrives meanwhile shares the next sync.
+        let full = self.is_full();
+        let must_wait =
+            |engine: &Engine| if full { !engine.has_room() } else { engine.is_writing() };
+        while must_wait(&self.engine) || !self.engine.written().is_empty() {
             let committed = self.engine.finish()?;
             self.committed(&committed)?;
         }
