@@ -2,7 +2,7 @@
 //!
 //! Contract: what an analysis takes, some twenty times its text, is bounded whatever the length of the
 //! text. Up to [`READ_BYTES_MAX`] nothing is left out. Beyond, every byte is read once in a stretch of
-//! its own, and every stretch keeps its share of [`KEPT_BYTES`]; what is kept is a view of its part, so
+//! its own, and every stretch keeps its share of `KEPT_BYTES`; what is kept is a view of its part, so
 //! that spans still point into the source.
 
 use std::ops::Range;
