@@ -13,7 +13,7 @@ use summarizer::contract::time::Timestamp;
 use summarizer::contract::vocabulary::{ReasonCode, Stream, Warnings};
 use summarizer::export::Committed;
 use summarizer::log::codec::Cursor;
-use summarizer::log::{Options, Store};
+use summarizer::log::{LogError, Options, ReadError, Store};
 use summarizer::os::sim::{SimClock, SimDisk};
 use summarizer::os::{Clock as _, Disk, Open};
 use summarizer::replay::{self, Compare, Until};
@@ -420,7 +420,11 @@ impl Rig {
                 if open.row.status != Status::Running || open.row.attempts != *attempt {
                     return;
                 }
-                let taken = self.engine.past().taken(*request).unwrap();
+                // A later batch may have failed by now; then this is the last that is heard.
+                let taken = match self.engine.past().taken(*request) {
+                    Err(ReadError::Log(LogError::Poisoned)) => return,
+                    taken => taken.unwrap(),
+                };
                 let strict = taken.urgency == summarizer::contract::vocabulary::Urgency::Scheduled;
                 let early = taken.not_before.filter(|due| strict && committed.at < *due);
                 assert!(early.is_none(), "line {} ran before its time", taken.head.line);
