@@ -62,7 +62,6 @@ use crate::model::{Bill, CallSettings, Provider, SourceText};
 use ask::{Asker, Ledger};
 use exec::{Executor, Finished};
 use project::Form;
-
 use tree::TreeJob;
 
 /// Bytes a token stands for when a prompt is measured: on the safe side for most languages.
