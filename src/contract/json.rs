@@ -1,6 +1,8 @@
 //! How JSON is written: canonical (RFC 8785, "JCS") wherever it is hashed and on every published
 //! JSONL line; two-space indentation in field order with a final newline for single-object files.
 
+use std::cmp::Ordering;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -22,6 +24,11 @@ pub fn jcs(value: &Value) -> String {
     String::from_utf8(out).expect("JSON is written as UTF-8")
 }
 
+/// The order of the names of an object: that of their UTF-16 units.
+pub fn name_order(a: &str, b: &str) -> Ordering {
+    a.encode_utf16().cmp(b.encode_utf16())
+}
+
 fn write(value: &Value, out: &mut Vec<u8>) -> serde_json::Result<()> {
     let mut sign: &[u8] = b"";
     match value {
@@ -38,7 +45,7 @@ fn write(value: &Value, out: &mut Vec<u8>) -> serde_json::Result<()> {
         }
         Value::Object(members) => {
             let mut members: Vec<(&String, &Value)> = members.iter().collect();
-            members.sort_unstable_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
+            members.sort_unstable_by(|(a, _), (b, _)| name_order(a, b));
             out.push(b'{');
             for (name, member) in members {
                 out.extend(sign);

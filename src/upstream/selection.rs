@@ -20,7 +20,7 @@ use super::family::Family;
 use super::other::{inside, outside};
 use super::view::Upstream;
 use crate::contract::hash::{Digest, Hasher, sha256};
-use crate::contract::json::{jcs, jcs_hash};
+use crate::contract::json::{jcs, jcs_hash, name_order};
 use crate::contract::schema::{self, Violation};
 use crate::contract::vocabulary::{Bus, ErrorClass, ReasonCode};
 
@@ -251,7 +251,7 @@ fn hash_of(
     items: impl FnOnce(&mut Hasher) -> Result<(), Defect>,
 ) -> Result<Digest, Defect> {
     let mut names: Vec<&str> = rest.keys().map(String::as_str).chain(["items"]).collect();
-    names.sort_by(|a, b| a.encode_utf16().cmp(b.encode_utf16()));
+    names.sort_by(|a, b| name_order(a, b));
     let (mut hasher, mut items) = (Hasher::new(), Some(items));
     let mut sign = "{";
     for name in names {

@@ -46,7 +46,7 @@ pub(super) fn press<'t, W: Write>(
     let (mut sheet, mut given) = (Arc::<Gathered>::default(), 0);
     let mut next = || -> Result<Option<Piece>, SummariesError> {
         if given == sheet.len() {
-            // As many as are held by what the last ones took; a little more room than that.
+            // As many as can be held when they are as long as the last ones, with room to spare.
             let each = sheet.held_bytes().checked_div(sheet.len());
             let fit = each.map(|each| (HELD_BYTES - HELD_BYTES / 8) / each.max(1));
             let asked = fit.unwrap_or(FIRST_SHEET).clamp(LINES, SHEET_MAX);
