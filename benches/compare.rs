@@ -21,7 +21,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension as _, params};
-use summarizer::service::intake::{IntakeMessage, Line};
+use summarizer::sequencer::intake::{IntakeMessage, Line};
 use support::{Bench, numbers, scratch, write_queue};
 
 fn main() {

@@ -42,9 +42,9 @@ use summarizer::export::summary_bus::{
 };
 use summarizer::log::{Options, Store};
 use summarizer::os::{Disk, Machine};
+use summarizer::projections::summaries::Summaries;
+use summarizer::sequencer::engine::{CheckpointWhen, Engine, RunStart};
 use summarizer::service::daemon::Service;
-use summarizer::service::engine::{CheckpointWhen, Engine, RunStart};
-use summarizer::service::summaries::Summaries;
 use summarizer::state::decide::{Arrival, FlowStanding, Outcome, Report};
 use summarizer::state::event::SummaryPointer;
 use summarizer::verify::{Options as Checks, verify_tree};

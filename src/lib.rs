@@ -29,34 +29,119 @@
 //! - [`log`]: the durable log in one redb file; its module doc is the format specification.
 //! - [`seam`]: the queue. [`export`]: projections. [`registry`], [`upstream`], [`flow`], [`model`]:
 //!   from a flow reference and ids to text and an answer.
-//! - [`service`]: the sequencer, the workers, the control socket. [`replay`]: the state again from
-//!   the log alone. [`digest`]: bags of summaries. [`compaction`] and [`synthesis`]: run snapshots and bounded packs.
+//! - [`home`]: the places of a home, and its lock. [`sequencer`]: inputs become durable batches.
+//!   [`work`]: attempts. [`projections`]: what follows from committed events. [`control`]: questions
+//!   and answers. [`explain`]: where a summary comes from. [`upkeep`]: retention, recovery, copies.
+//!   [`service`]: the loop that joins them. [`replay`]: the state again from the log alone.
+//!   [`digest`]: bags of summaries. [`compaction`] and [`synthesis`]: run snapshots and bounded packs.
 //! - [`mod@import`], [`verify`], [`bus`]: data in, whole trees checked, a reader for others.
 //! - [`web`]: metrics and the status page: looks, never orders.
 //! - [`cli`]: the only place that prints.
 
 pub mod bus;
-pub mod cli;
-pub mod compaction;
-pub mod config;
-pub mod contract;
-pub mod digest;
-pub mod export;
-pub mod flow;
-pub mod import;
-pub mod limits;
-pub mod log;
-pub mod model;
-pub mod os;
-pub mod registry;
-pub mod replay;
-pub mod seam;
-pub mod service;
-pub mod state;
-pub mod synthesis;
-pub mod upstream;
-pub mod verify;
-pub mod web;
+
+/// Appends requests to a queue file, as `summarizer submit` does.
+pub mod append {
+    pub use crate::seam::append::{AppendError, submit};
+}
+
+/// The command line, for the binary of this package.
+#[doc(hidden)]
+pub fn run() -> std::process::ExitCode {
+    cli::run()
+}
+
+// Private in what ships, so that the compiler sees dead code. This crate's own tests and benches
+// turn `internals` on and reach every room.
+cfg_if::cfg_if! {
+    if #[cfg(feature = "internals")] {
+        #[doc(hidden)]
+        pub mod cli;
+        #[doc(hidden)]
+        pub mod compaction;
+        #[doc(hidden)]
+        pub mod config;
+        #[doc(hidden)]
+        pub mod contract;
+        #[doc(hidden)]
+        pub mod control;
+        #[doc(hidden)]
+        pub mod digest;
+        #[doc(hidden)]
+        pub mod explain;
+        #[doc(hidden)]
+        pub mod export;
+        #[doc(hidden)]
+        pub mod flow;
+        #[doc(hidden)]
+        pub mod home;
+        #[doc(hidden)]
+        pub mod import;
+        #[doc(hidden)]
+        pub mod limits;
+        #[doc(hidden)]
+        pub mod log;
+        #[doc(hidden)]
+        pub mod model;
+        #[doc(hidden)]
+        pub mod os;
+        #[doc(hidden)]
+        pub mod projections;
+        #[doc(hidden)]
+        pub mod registry;
+        #[doc(hidden)]
+        pub mod replay;
+        #[doc(hidden)]
+        pub mod seam;
+        #[doc(hidden)]
+        pub mod sequencer;
+        #[doc(hidden)]
+        pub mod service;
+        #[doc(hidden)]
+        pub mod state;
+        #[doc(hidden)]
+        pub mod synthesis;
+        #[doc(hidden)]
+        pub mod upkeep;
+        #[doc(hidden)]
+        pub mod upstream;
+        #[doc(hidden)]
+        pub mod verify;
+        #[doc(hidden)]
+        pub mod web;
+        #[doc(hidden)]
+        pub mod work;
+    } else {
+        mod cli;
+        mod compaction;
+        mod config;
+        mod contract;
+        mod control;
+        mod digest;
+        mod explain;
+        mod export;
+        mod flow;
+        mod home;
+        mod import;
+        mod limits;
+        mod log;
+        mod model;
+        mod os;
+        mod projections;
+        mod registry;
+        mod replay;
+        mod seam;
+        mod sequencer;
+        mod service;
+        mod state;
+        mod synthesis;
+        mod upkeep;
+        mod upstream;
+        mod verify;
+        mod web;
+        mod work;
+    }
+}
 
 #[cfg(test)]
 mod proptests {

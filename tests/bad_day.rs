@@ -1273,7 +1273,7 @@ fn every_damage_is_told_by_whoever_can_tell_and_mended_by_what_is_named() {
 /// Going in pieces leads to where going at once does, and no piece is larger than it may be.
 #[test]
 fn what_goes_in_pieces_is_what_goes_at_once() {
-    use summarizer::service::retention::{Piece, Policy, apply, look};
+    use summarizer::upkeep::retention::{Piece, Policy, apply, look};
 
     let home = lived_in();
     let settings = "[retention]\nacks_after = \"1 d\"\nanswers_after = \"1 d\"\n[compaction]\n\
@@ -1281,7 +1281,7 @@ fn what_goes_in_pieces_is_what_goes_at_once() {
     std::fs::write(home.path("summarizer.toml"), settings).unwrap();
     let acks = home.read(ACKS);
     let config = summarizer::config::Config::load(Some(settings), &BTreeMap::new(), 1).unwrap();
-    let places = summarizer::service::home::Home::new(home.root(), &config);
+    let places = summarizer::home::Home::new(home.root(), &config);
     let machine = summarizer::os::Machine::real();
     let path = places.store();
     let options = summarizer::log::Options::beside(&path);
@@ -1290,7 +1290,7 @@ fn what_goes_in_pieces_is_what_goes_at_once() {
     let options = summarizer::service::daemon::Service::engine_options(&config);
     let now = summarizer::contract::time::parse_instant("2031-01-01T00:00:00Z").unwrap().at;
     let mut engine =
-        summarizer::service::engine::Engine::open(store, options, now, &mut |_| {}).unwrap();
+        summarizer::sequencer::engine::Engine::open(store, options, now, &mut |_| {}).unwrap();
     let head = engine.log().head().0.0;
     // Frames move as a whole: a piece must be larger than the largest of them.
     let small = Piece { records: head * 2 / 3, answers: 1, ack_bytes: 10 };

@@ -107,7 +107,7 @@ fn every_prefix_leads_to_the_same_endings() {
         let world = golden.on(pristine.reboot());
         // From here on checkpoints are taken as usual.
         let world = World {
-            options: summarizer::service::engine::EngineOptions {
+            options: summarizer::sequencer::engine::EngineOptions {
                 checkpoint_every: 25,
                 ..world.options
             },

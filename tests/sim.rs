@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use summarizer::contract::ids::Seq;
 use summarizer::os::Clock as _;
 use summarizer::os::sim::Faults;
-use summarizer::service::engine::{CheckpointWhen, OperatorError};
+use summarizer::sequencer::engine::{CheckpointWhen, OperatorError};
 use summarizer::state::decide::{FlowStanding, Report};
 use summarizer::state::event::PauseCause;
 use support::requests::{ACTIVE, DEPRECATED, DISABLED, from_repo, making, request, with};

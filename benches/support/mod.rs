@@ -19,20 +19,20 @@ use summarizer::config::Config;
 use summarizer::contract::hash::Digest;
 use summarizer::contract::ids::Seq;
 use summarizer::contract::vocabulary::{Stream, Warnings};
+use summarizer::home::Home;
 use summarizer::log::{Options, Store};
 use summarizer::os::Machine;
+use summarizer::projections::projector::{Projections, Projector};
+use summarizer::projections::snapshot_files::SnapshotFiles;
 use summarizer::seam::position::Position;
 use summarizer::seam::tail::TailOptions;
+use summarizer::sequencer::engine::{CheckpointWhen, Engine, RunStart};
+use summarizer::sequencer::intake::{Intake, IntakeMessage, IntakeOptions};
+use summarizer::sequencer::mark::QueueMark;
 use summarizer::service::daemon::Service;
-use summarizer::service::engine::{CheckpointWhen, Engine, RunStart};
-use summarizer::service::home::Home;
-use summarizer::service::intake::{Intake, IntakeMessage, IntakeOptions};
-use summarizer::service::mark::QueueMark;
-use summarizer::service::projector::{Projections, Projector};
-use summarizer::service::snapshot_files::SnapshotFiles;
-use summarizer::service::worker::{FlowDirectory, SharedFlows};
 use summarizer::state::decide::{FlowStanding, Outcome, Report};
 use summarizer::state::event::SummaryPointer;
+use summarizer::work::worker::{FlowDirectory, SharedFlows};
 
 /// The allocator of the program, so that its figures are the program's.
 #[global_allocator]

@@ -18,17 +18,17 @@ use super::session::{Session, load_config, log_failed};
 use super::{Context, ui};
 use crate::contract::hash::{Digest, Hasher};
 use crate::contract::ids::Seq;
+use crate::control::socket::Question;
 use crate::export::append_only::{AppendOnly, Project, Range};
 use crate::export::{ack, quarantine};
+use crate::home::Home;
 use crate::log::LogError;
 use crate::log::codec::Cursor;
 use crate::os::{Disk, Open};
+use crate::projections::summaries::Summaries;
 use crate::seam::position::{AdoptAt, adopt_position};
-use crate::service::control::Question;
-use crate::service::copy::{CopyError, LogCopy, Page, WirePage};
-use crate::service::home::Home;
-use crate::service::mark::QueueMark;
-use crate::service::summaries::Summaries;
+use crate::sequencer::mark::QueueMark;
+use crate::upkeep::copy::{CopyError, LogCopy, Page, WirePage};
 
 /// Bytes copied at once.
 const CHUNK_BYTES: usize = 1 << 20;

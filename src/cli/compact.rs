@@ -17,10 +17,10 @@ use crate::compaction::files::{SnapshotStore, StoreError};
 use crate::compaction::reader::LogError;
 use crate::compaction::run_log::{self, Difference, Job, RunLogError, Taken};
 use crate::compaction::trigger::Thresholds;
+use crate::control::socket::Question;
+use crate::home::Home;
 use crate::os::{DiskFile, Open};
-use crate::service::control::Question;
-use crate::service::home::Home;
-use crate::service::runs::{self, RunQuestion};
+use crate::projections::runs::{self, RunQuestion};
 
 /// Fold a run log into snapshots that are checked, and narratives rendered from them
 ///

@@ -11,9 +11,9 @@ use super::serve::not_published;
 use super::session::{Held, Session, engine_failed, load_config, run_start};
 use crate::contract::time::Day;
 use crate::contract::vocabulary::ReasonCode;
-use crate::service::control::Question;
-use crate::service::home::Home;
-use crate::service::summaries::Summaries;
+use crate::control::socket::Question;
+use crate::home::Home;
+use crate::projections::summaries::Summaries;
 use crate::state::event::RunEnd;
 use crate::upstream::{Family, MemoryIndex, Upstream};
 

@@ -21,12 +21,12 @@ use crate::contract::json::{jcs, to_file};
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::Stream;
+use crate::control::socket::Question;
+use crate::home::Home;
 use crate::import::{ImportError, Report, Target, documents, fields, mail};
 use crate::os::Open;
-use crate::service::control::Question;
+use crate::projections::runs::RunQuestion;
 use crate::service::daemon::Until;
-use crate::service::home::Home;
-use crate::service::runs::RunQuestion;
 use crate::upstream::Family;
 use crate::verify::{Options, verify_tree};
 

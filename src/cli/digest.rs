@@ -6,9 +6,9 @@ use serde_json::Value;
 use super::failure::{Exit, Failure};
 use super::session::{Session, run_id};
 use super::{Context, ui};
+use crate::control::socket::Question;
 use crate::digest::window::Window;
-use crate::service::control::Question;
-use crate::service::digester::DigestOrder;
+use crate::projections::digester::DigestOrder;
 
 /// Summaries of one look that are listed.
 const LISTED: usize = 200;

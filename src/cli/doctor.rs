@@ -20,18 +20,18 @@ use super::queue::rewritten;
 use super::session::{Held, load_config, load_registry, lost_log};
 use super::{Context, ui};
 use crate::contract::ids::Seq;
+use crate::control::answers::pause_word;
+use crate::control::socket::{Answer, ControlClient, Question};
+use crate::home::Home;
 use crate::log::Reader;
+use crate::projections::runs::described;
+use crate::projections::summaries::Summaries;
 use crate::registry::{Registry, embedded_files, label};
 use crate::replay::{Compare, Until, compare_files, compare_snapshots, rebuild};
 use crate::seam::position::{Change, describe_change};
-use crate::service::control::{Answer, ControlClient, Question};
-use crate::service::home::Home;
-use crate::service::mark::QueueMark;
-use crate::service::operate::pause_word;
-use crate::service::retention::{self, Policy};
-use crate::service::runs::described;
-use crate::service::summaries::Summaries;
+use crate::sequencer::mark::QueueMark;
 use crate::state::Status;
+use crate::upkeep::retention::{self, Policy};
 use crate::verify::{Options, Report, verify_tree};
 
 /// A backlog of this many bytes is worth a word.

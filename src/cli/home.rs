@@ -7,8 +7,8 @@ use super::failure::{Exit, Failure};
 use super::session::{default_config, load_config};
 use super::{Context, ui};
 use crate::config::Config;
+use crate::home::Home;
 use crate::registry::embedded_files;
-use crate::service::home::Home;
 
 /// Make a home: directories and a commented summarizer.toml
 #[derive(Debug, Args)]

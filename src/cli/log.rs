@@ -8,8 +8,8 @@ use super::session::{Held, Session, held_by_another, log_failed};
 use super::{Context, ui};
 use crate::config::parse_duration_ms;
 use crate::contract::ids::Seq;
-use crate::service::control::Question;
-use crate::service::retention::first_after;
+use crate::control::socket::Question;
+use crate::upkeep::retention::first_after;
 
 /// Look into the log
 #[derive(Debug, Args)]

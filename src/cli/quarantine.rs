@@ -11,9 +11,9 @@ use super::session::{Session, load_config};
 use super::submit::append_failed;
 use super::{Context, ui};
 use crate::contract::request::Request;
+use crate::control::socket::Question;
+use crate::home::Home;
 use crate::seam::append::append;
-use crate::service::control::Question;
-use crate::service::home::Home;
 
 /// Inspect bad queue lines and release corrected ones
 #[derive(Debug, Args)]

@@ -12,8 +12,8 @@ use super::session::{Held, engine_failed, held_by_another, log_failed};
 use crate::seam::position::{
     AdoptAt, ConsumedBatch, adopt_position, describe_change, verify_prefix,
 };
-use crate::service::engine::CheckpointWhen;
-use crate::service::mark::QueueMark;
+use crate::sequencer::engine::CheckpointWhen;
+use crate::sequencer::mark::QueueMark;
 use crate::state::event::Event;
 
 /// Look after the queue file

@@ -22,20 +22,20 @@ use crate::compaction::files::sequence_of;
 use crate::compaction::service_run::OBJECTIVE;
 use crate::config::Config;
 use crate::contract::ids::Seq;
+use crate::control::socket::{Answer, Question};
+use crate::home::{Home, HomeLock};
 use crate::log::{Options, Store};
 use crate::os::{Disk, Open};
+use crate::projections::projector::{ACKS, ACKS_FLOOR, QUARANTINE};
+use crate::projections::runs::{RunQuestion, described};
+use crate::projections::snapshot_files::SNAPSHOTS;
+use crate::projections::summaries::Summaries;
 use crate::replay::{Compare, Until, compare_files, compare_snapshots, rebuild as replay};
 use crate::seam::tail::TailOptions;
-use crate::service::control::{Answer, Question};
+use crate::sequencer::engine::{Engine, EngineError, cursor};
 use crate::service::daemon::Service;
-use crate::service::engine::{Engine, EngineError, cursor};
-use crate::service::home::{Home, HomeLock};
-use crate::service::kinship::Kinship;
-use crate::service::projector::{ACKS, ACKS_FLOOR, QUARANTINE};
-use crate::service::recover::{Places, RecoverError, Report, Rules, rebuild, salvage};
-use crate::service::runs::{RunQuestion, described};
-use crate::service::snapshot_files::SNAPSHOTS;
-use crate::service::summaries::Summaries;
+use crate::upkeep::kinship::Kinship;
+use crate::upkeep::recover::{Places, RecoverError, Report, Rules, rebuild, salvage};
 
 /// Make the log again from its own records, the queue, the acks and the published summaries
 ///

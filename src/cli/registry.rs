@@ -16,7 +16,7 @@ use crate::flow::scaffold;
 use crate::registry::{
     DATASET, FlowPackRecord, HOME_FOLDER, Mutation, PackFiles, Registry, RegistryError, label,
 };
-use crate::service::worker::FlowDirectory;
+use crate::work::worker::FlowDirectory;
 
 /// Flow packs: what there is, whether it is sound, adding one
 #[derive(Debug, Args)]

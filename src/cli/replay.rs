@@ -17,13 +17,13 @@ use crate::digest::compare;
 use crate::digest::publish::{DigestError, Digests};
 use crate::export::append_only::{AppendOnly, Project, Range};
 use crate::export::{ack, quarantine};
+use crate::home::Home;
 use crate::log::codec::Cursor;
+use crate::projections::snapshot_files::SnapshotFiles;
+use crate::projections::summaries::Summaries;
 use crate::replay::{
     Compare, ReplayError, Replayed, Until, compare_files, compare_snapshots, rebuild,
 };
-use crate::service::home::Home;
-use crate::service::snapshot_files::SnapshotFiles;
-use crate::service::summaries::Summaries;
 
 /// Rebuild the state from the log
 #[derive(Debug, Args)]

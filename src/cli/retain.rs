@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::failure::{Exit, Failure};
 use super::session::{Held, held_by_another};
 use super::{Context, ui};
-use crate::service::retention::{self, Policy, RetainError};
+use crate::upkeep::retention::{self, Policy, RetainError};
 
 /// Apply the retention of the settings: answers, acks, frames of the log
 ///

@@ -11,7 +11,7 @@ use super::failure::{Exit, Failure};
 use super::session::load_config;
 use crate::contract::json::to_file;
 use crate::contract::vocabulary::{Bus, SummaryKind};
-use crate::service::home::Home;
+use crate::home::Home;
 use crate::upstream::selection::{self, Draft, Ordering};
 use crate::upstream::{InputSpec, Options, Upstream, index_of_home, resolve};
 

@@ -17,19 +17,19 @@ use super::{Context, ui};
 use crate::compaction::files::SnapshotStore;
 use crate::config::Config;
 use crate::contract::time::{Timestamp, parse_instant};
+use crate::control::socket::ControlServer;
+use crate::home::Home;
 use crate::log::Reader;
 use crate::model::ProviderError;
 use crate::os::notify::Notifier;
-use crate::service::control::ControlServer;
+use crate::projections::digester::DigestThread;
+use crate::projections::runs::{Orders, RunsDesk};
+use crate::projections::summaries::{Pace, Summaries, SummariesError, SummariesThread};
 use crate::service::daemon::{NextRun, Reloaded, RunReport, Service, StopSignal, Until, Watch};
-use crate::service::digester::DigestThread;
-use crate::service::flow_worker::FlowWorker;
-use crate::service::home::Home;
-use crate::service::run_watch::RunWatch;
-use crate::service::runs::{Orders, RunsDesk};
-use crate::service::summaries::{Pace, Summaries, SummariesError, SummariesThread};
-use crate::service::worker::FlowDirectory;
+use crate::upkeep::run_watch::RunWatch;
 use crate::web::{self, Shown, Tally};
+use crate::work::flow_worker::FlowWorker;
+use crate::work::worker::FlowDirectory;
 
 /// Exit status after a second interrupt, as shells expect it.
 const INTERRUPTED: i32 = 130;
@@ -228,7 +228,7 @@ fn start_digests(
 /// Reads configuration and registry again; a bad one changes nothing.
 fn reloader(
     context: &Context,
-    flows: crate::service::worker::SharedFlows,
+    flows: crate::work::worker::SharedFlows,
     worker: Arc<FlowWorker>,
 ) -> crate::service::daemon::Reload {
     let context = context.clone();

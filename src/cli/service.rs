@@ -10,7 +10,7 @@ use super::Context;
 use super::failure::{Exit, Failure};
 use super::session::load_config;
 use crate::config::Config;
-use crate::service::home::Home;
+use crate::home::Home;
 
 /// Run the service under systemd
 #[derive(Debug, Args)]

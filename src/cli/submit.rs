@@ -15,10 +15,10 @@ use super::session::{load_config, load_registry, make_home, random_bytes};
 use super::{Context, ui};
 use crate::contract::request::{Input, Request, RequestedBy};
 use crate::contract::vocabulary::{Bus, SummaryKind, Urgency};
+use crate::home::Home;
 use crate::os::Open;
 use crate::seam::append::{AppendError, append};
 use crate::seam::build::{RequestParts, build_request};
-use crate::service::home::Home;
 
 /// Requests appended with one lock and one sync.
 const APPEND_AT_ONCE: usize = 1024;

@@ -9,10 +9,10 @@ use std::time::Duration;
 use super::Context;
 use super::failure::{Exit, Failure};
 use super::session::load_config;
+use crate::control::socket::{Answer, ControlClient, Question};
+use crate::home::Home;
 use crate::os::notify::Notifier;
 use crate::os::signals::HangUps;
-use crate::service::control::{Answer, ControlClient, Question};
-use crate::service::home::Home;
 
 /// How often a start is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

@@ -15,36 +15,36 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, never, select_biased};
 
-use super::control::{Answer, Asked, ControlServer, Question, done};
-use super::digester::DigestDesk;
-use super::engine::{CheckpointWhen, Engine, EngineError, EngineOptions, RunStart};
-use super::home::Home;
-use super::intake::{Arrived, Intake, IntakeMessage, IntakeOptions};
-use super::mark::{MarkError, QueueMark};
-use super::operate::{self, Reply, Surroundings};
-use super::projector::{Projections, Projector, ProjectorError};
-use super::retention::{self, Policy, RetainError};
-use super::runs::{NoteOrder, RunsDesk, described};
-use super::summaries::Publishing;
-use super::worker::{Pool, PoolSize, SharedFlows, Ticket, Worker};
 use crate::compaction::book::facts::Pointer;
 use crate::compaction::book::{MakeNotes, Notary};
 use crate::config::Config;
 use crate::contract::ids::Seq;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::ReasonCode;
+use crate::control::answers::{self, Reply, Surroundings};
+use crate::control::socket::{Answer, Asked, ControlServer, Question, done};
 use crate::export::Committed;
 use crate::export::append_only::ProjectionError;
 use crate::export::run_book::{PUBLISH_FAILED, Promoted};
+use crate::home::Home;
 use crate::log::LogError;
 use crate::os::Machine;
+use crate::projections::digester::DigestDesk;
+use crate::projections::projector::{Projections, Projector, ProjectorError};
+use crate::projections::runs::{NoteOrder, RunsDesk, described};
+use crate::projections::summaries::Publishing;
 use crate::registry::Mutation;
 use crate::seam::position::QueueError;
+use crate::sequencer::engine::{CheckpointWhen, Engine, EngineError, EngineOptions, RunStart};
+use crate::sequencer::intake::{Arrived, Intake, IntakeMessage, IntakeOptions};
+use crate::sequencer::mark::{MarkError, QueueMark};
 use crate::state::Status;
 use crate::state::decide::{Again, Failed, Outcome, Report};
 use crate::state::event::{Event, PauseCause, RunEnd};
 use crate::state::flows::Flows;
+use crate::upkeep::retention::{self, Policy, RetainError};
 use crate::upstream::IndexStore;
+use crate::work::worker::{Pool, PoolSize, SharedFlows, Ticket, Worker};
 
 /// How long a service goes on letting go of what is old before it does anything else.
 const RETAIN_FOR: Duration = Duration::from_secs(5);
@@ -631,7 +631,7 @@ impl Sequencer {
             queue_bytes: queue.ok().flatten().map_or(0, |stat| stat.len),
             free_bytes: self.free_bytes,
         };
-        let mut answer = operate::answer(&mut self.engine, &around, question)?;
+        let mut answer = answers::answer(&mut self.engine, &around, question)?;
         if let (Reply::Now(Answer::Ok(status)), Some(desk)) = (&mut answer, &self.runs)
             && status.get("compaction").is_some()
         {
@@ -653,7 +653,7 @@ impl Sequencer {
         match reload(self.engine.state().flows(), accept) {
             Err(why) => Ok(Answer::Refused(format!("the old settings stay in force: {why}"))),
             Ok(Reloaded { config, accepted }) => {
-                operate::accept(&mut self.engine, &accepted, now)?;
+                answers::accept(&mut self.engine, &accepted, now)?;
                 self.engine.retune(Service::engine_options(&config));
                 if let Some(desk) = &self.runs {
                     desk.retune(&config);

@@ -11,9 +11,9 @@ use super::{Shown, reading};
 use crate::bus::SummaryBus;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
+use crate::control::socket::{Answer, Question};
 use crate::export::summary_bus::PartitionKey;
 use crate::os::dir::DirHandle;
-use crate::service::control::{Answer, Question};
 
 /// Days of streams in a list.
 const DAYS_MAX: usize = 200;

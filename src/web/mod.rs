@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::service::control::Asker;
+use crate::control::socket::Asker;
 use http::{Method, Refused, Request, Response};
 
 pub use tally::Tally;

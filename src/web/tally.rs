@@ -10,9 +10,9 @@ use super::spend::Spend;
 use crate::config::Config;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
+use crate::control::socket::{Answer, Asker, Question};
 use crate::export::Committed;
 use crate::log::Reader;
-use crate::service::control::{Answer, Asker, Question};
 use crate::state::event::Event;
 
 /// Points kept for the charts: half an hour.

@@ -24,7 +24,7 @@ use summarizer::log::codec;
 use summarizer::log::{Commit, NewRecord, Options, Reader, Store};
 use summarizer::os::Disk;
 use summarizer::os::real::HostDisk;
-use summarizer::service::summaries::Summaries;
+use summarizer::projections::summaries::Summaries;
 use summarizer::state::event::{AckHead, Event, SummaryPointer};
 use summarizer::verify::{self, Report, verify_tree};
 

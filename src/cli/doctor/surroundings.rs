@@ -14,9 +14,9 @@ use crate::cli::ui;
 use crate::config::{Config, Origin, ProviderConfig, shown_address};
 use crate::contract::ids::Seq;
 use crate::contract::time::Day;
+use crate::home::Home;
 use crate::log::Reader;
 use crate::model::{ModelError, probe};
-use crate::service::home::Home;
 use crate::upstream::Family;
 
 /// A bus whose newest day is older than this is worth a word.

@@ -1,4 +1,4 @@
-//! Answers to the questions of [`super::control`], the same in process and over the socket.
+//! Answers to the questions of [`crate::control::socket`], the same in process and over the socket.
 //!
 //! What needs memory is taken while the sequencer waits, and is small; what needs reading is
 //! handed back as [`Reply::Later`] and read by whoever asked, beside the running service.
@@ -9,30 +9,30 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::control::{Answer, Question, done};
-use super::copy::Page;
-use super::engine::{Engine, EngineError, OperatorError};
-use super::explain::{Around, ExplainError, Wanted, explain};
-use super::home::Home;
-use super::mark::QueueMark;
-use super::past::event_at;
-use super::retention;
-use super::summaries::DAY_OPENED;
-use super::worker::SharedFlows;
 use crate::config::Config;
 use crate::contract::hash::{Digest, push_hex};
 use crate::contract::ids::{KeyIndex, Seq};
 use crate::contract::time::{Day, Timestamp};
+use crate::control::socket::{Answer, Question, done};
+use crate::explain::{Around, ExplainError, Wanted, explain};
 use crate::export::{Committed, ack, quarantine};
+use crate::home::Home;
 use crate::limits::QUERY_PAGE_ROWS;
 use crate::log::codec::{self, CodecError};
 use crate::log::{LogError, ReadError, Reader, Record};
 use crate::os::Machine;
+use crate::projections::summaries::DAY_OPENED;
 use crate::registry::Mutation;
+use crate::sequencer::engine::{Engine, EngineError, OperatorError};
+use crate::sequencer::mark::QueueMark;
+use crate::sequencer::past::event_at;
 use crate::state::decide::Refused;
 use crate::state::event::{Event, PauseCause, TakenRequest};
 use crate::state::{Open, Past as _, Row, State, Status};
+use crate::upkeep::copy::Page;
+use crate::upkeep::retention;
 use crate::upstream::IndexStore;
+use crate::work::worker::SharedFlows;
 
 /// Rows looked at for one page when a filter passes few.
 const SCANNED_PER_PAGE: usize = 20_000;

@@ -8,10 +8,10 @@
 
 use std::collections::BTreeMap;
 
-use super::intake::Line;
-use super::past::{PastView, event_at};
 use crate::contract::ids::{KeyIndex, Seq};
 use crate::log::{LogError, Lookup, ReadError, Reader, codec};
+use crate::sequencer::intake::Line;
+use crate::sequencer::past::{PastView, event_at};
 use crate::state::event::{AckHead, Event, Output, TakenRequest};
 use crate::state::{Digest16, Past, Row};
 
@@ -140,11 +140,11 @@ mod tests {
     use crate::log::{Options, Store};
     use crate::os::Disk;
     use crate::os::sim::SimDisk;
-    use crate::service::engine::{CheckpointWhen, Engine, EngineOptions, RunStart};
-    use crate::service::intake::arrival;
-    use crate::service::worker::FlowDirectory;
+    use crate::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, RunStart};
+    use crate::sequencer::intake::arrival;
     use crate::state::decide::{Again, Failed, FlowStanding, Outcome, Report, RetryPolicy};
     use crate::state::event::{BadLine, RawLine, SummaryPointer};
+    use crate::work::worker::FlowDirectory;
 
     const NOW: Timestamp = Timestamp(1_772_359_200_000);
 

@@ -18,12 +18,12 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::home::Home;
-use super::operate::event_json;
 use crate::bus::SummaryBus;
 use crate::config::Config;
 use crate::contract::ids::Seq;
+use crate::control::answers::event_json;
 use crate::flow::align::{Aligned, Basis, SourceSpan, align};
+use crate::home::Home;
 use crate::log::codec::CodecError;
 use crate::log::{LogError, Reader};
 use crate::model::SourceText;

@@ -5,7 +5,6 @@
 
 use serde_json::{Map, Value, json};
 
-use super::flow_worker::{Prepared, object};
 use crate::contract::request::Request;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::{AckStatus, Bus, ErrorClass, ReasonCode, Stream, SummaryKind};
@@ -13,6 +12,7 @@ use crate::flow::{FlowError, FlowErrorClass, FlowOutcome, FlowProblem};
 use crate::model::ModelIdentity;
 use crate::state::decide::{Again, Failed, Outcome};
 use crate::upstream::{ResolveError, Resolved};
+use crate::work::flow_worker::{Prepared, object};
 
 /// Bytes of source places recorded for one request.
 const PLACES_BYTES_MAX: usize = 4 << 20;
@@ -23,7 +23,7 @@ const MESSAGE_BYTES_MAX: usize = 4_096;
 
 /// What is known of the input so far.
 #[derive(Debug, Clone)]
-pub(super) struct Found {
+pub(crate) struct Found {
     /// The stream the request counts on.
     pub stream: Stream,
     /// The day it counts on.
@@ -32,7 +32,7 @@ pub(super) struct Found {
 }
 
 /// The stream a request counts on when its input is not known.
-pub(super) fn stream_of(kind: SummaryKind, bus: Option<Bus>) -> Stream {
+pub(crate) fn stream_of(kind: SummaryKind, bus: Option<Bus>) -> Stream {
     let bus = bus.unwrap_or(match kind {
         SummaryKind::EventSummary => Bus::EventBus,
         SummaryKind::SessionSummary => Bus::SessionBus,
@@ -165,7 +165,7 @@ impl Found {
 }
 
 /// A failed try.
-pub(super) fn failed(
+pub(crate) fn failed(
     again: Again,
     reason: Option<ReasonCode>,
     mut message: String,
@@ -180,7 +180,7 @@ pub(super) fn failed(
 }
 
 /// The input could not be resolved.
-pub(super) fn unresolved(error: ResolveError, found: &Found) -> Outcome {
+pub(crate) fn unresolved(error: ResolveError, found: &Found) -> Outcome {
     let again = match error.status {
         AckStatus::FailedTransient => Again::Later,
         AckStatus::RejectedInvalidInput => Again::InvalidInput,
@@ -206,7 +206,7 @@ fn violations(error: &FlowError) -> Value {
 
 /// The flow gave nothing. A try that `got_on`, because answers came in that are kept, and ran out
 /// of time is not a failed one: the next goes on where it stopped.
-pub(super) fn flow_failed(
+pub(crate) fn flow_failed(
     prepared: &Prepared,
     identity: &ModelIdentity,
     error: &FlowError,

@@ -15,7 +15,7 @@ use crate::upstream::{Family, Upstream};
 const TEXT_BYTES_MAX: usize = 1 << 20;
 
 /// Sources with their texts, as upstream has them now.
-pub(super) struct Texts {
+pub(crate) struct Texts {
     /// Every source, in order; one that cannot be read has an empty text.
     pub sources: Vec<SourceText>,
     /// The place of each.

@@ -13,9 +13,6 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::control::Answer;
-use super::own_run::{self, OwnRun, OwnRunError};
-use super::snapshot_files::Projected;
 use crate::compaction::book::facts::{Note, head_of, snapshot_at};
 use crate::compaction::book::{AppendError, Appended, Lines, MakeNotes, Notary, RunBook};
 use crate::compaction::files::SnapshotStore;
@@ -25,7 +22,10 @@ use crate::config::Config;
 use crate::contract::ids::Seq;
 use crate::contract::json::jcs;
 use crate::contract::schema;
+use crate::control::socket::Answer;
 use crate::log::Reader;
+use crate::projections::own_run::{self, OwnRun, OwnRunError};
+use crate::projections::snapshot_files::Projected;
 
 /// The kind of a noted receipt.
 pub const RECEIPT: &str = "synthesis_receipt";

@@ -22,7 +22,7 @@ const PAGE_BYTES: usize = 128 << 10;
 /// Pages that may wait for the packer.
 const PAGES: usize = 16;
 /// Most batches that are sealed and not answered.
-pub(super) const BATCHES: usize = 8;
+pub(crate) const BATCHES: usize = 8;
 
 /// What became of a batch.
 pub type Written = Result<Appended, LogError>;
@@ -62,7 +62,7 @@ enum Order {
 }
 
 /// The threads, and the store they write to.
-pub(super) struct Writer {
+pub(crate) struct Writer {
     store: Arc<Mutex<Store>>,
     /// The page that is being filled.
     page: Page,

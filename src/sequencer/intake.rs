@@ -12,8 +12,6 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use super::foresight::Foresight;
-use super::worker::SharedFlows;
 use crate::contract::bytes::Piece;
 use crate::contract::request::Request;
 use crate::contract::time::{Day, Timestamp};
@@ -24,8 +22,10 @@ use crate::seam::line::{LineContent, parse_line};
 use crate::seam::position::{ConsumedBatch, Position, QueueError};
 use crate::seam::tail::{Batch, TailOptions, Tailer};
 use crate::seam::watch::Watcher;
+use crate::sequencer::foresight::Foresight;
 use crate::state::decide::Arrival;
 use crate::state::event::{AckHead, BadLine, TakenRequest};
+use crate::work::worker::SharedFlows;
 
 /// Batches read ahead of the sequencer.
 const READ_AHEAD: usize = 2;
@@ -213,7 +213,7 @@ pub fn parse(batch: &Batch, flows: &SharedFlows) -> Arrived {
 }
 
 /// The request's bytes without what only belongs to the line: a byte-order mark, a `\r`.
-pub(super) fn text_of(batch: &Batch, span: &crate::seam::tail::LineSpan) -> Piece {
+pub(crate) fn text_of(batch: &Batch, span: &crate::seam::tail::LineSpan) -> Piece {
     let (raw, mut range) = (batch.raw(span), span.range.clone());
     range.end -= usize::from(raw.ends_with(b"\r"));
     range.start += if raw.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
@@ -225,7 +225,7 @@ pub fn arrival(
     request: Request,
     (line, offset): (u64, u64),
     text: Piece,
-    flows: &dyn super::worker::FlowDirectory,
+    flows: &dyn crate::work::worker::FlowDirectory,
 ) -> Arrival {
     let key = request.effective_key();
     let work = if key.derived { key.digest } else { request.work_digest() };

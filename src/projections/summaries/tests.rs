@@ -14,8 +14,8 @@ use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::{Bus, ReasonCode, SummaryKind, Urgency, Warnings};
 use crate::log::{Options, Store};
 use crate::os::Machine;
+use crate::sequencer::engine::{CheckpointWhen, Engine, RunStart};
 use crate::service::daemon::Service;
-use crate::service::engine::{CheckpointWhen, Engine, RunStart};
 use crate::state::decide::{Arrival, FlowStanding, Outcome, Report};
 use crate::state::event::{AckHead, RunEnd, SummaryPointer, TakenRequest};
 

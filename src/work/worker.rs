@@ -20,13 +20,13 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use super::past::event_at;
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::ReasonCode;
 use crate::log::{ReadError, Reader};
 use crate::registry::Mutation;
+use crate::sequencer::past::event_at;
 use crate::state::decide::{Again, Failed, FlowStanding, Outcome, Report};
 use crate::state::event::{Charge, Event, TakenRequest};
 use crate::state::flows::Flows;

@@ -10,9 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::engine::{CheckpointWhen, Engine, EngineError, EngineOptions, RunStart};
-use super::intake::arrival;
-use super::worker::FlowDirectory;
 use crate::compaction::tuning::log_sweep::{LogRow, LogSetting, MeasureLog};
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::ids::Seq;
@@ -21,8 +18,11 @@ use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::{Stream, Warnings};
 use crate::log::{LogError, Options, Store};
 use crate::os::{Disk, DiskFile, Machine, Open, Stat};
+use crate::sequencer::engine::{CheckpointWhen, Engine, EngineError, EngineOptions, RunStart};
+use crate::sequencer::intake::arrival;
 use crate::state::decide::{FlowStanding, Outcome, Report, RetryPolicy};
 use crate::state::event::{Event, SummaryPointer};
+use crate::work::worker::FlowDirectory;
 
 /// Moments at which a crash is played.
 const CRASHES: u64 = 4;

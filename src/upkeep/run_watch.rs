@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 
-use super::runs::{RunsDesk, described};
 use crate::compaction::book::facts::{FileMark, head_of};
 use crate::compaction::book::{AppendError, Lines};
 use crate::compaction::event::{LINE_BYTES_MAX, RunEvent};
 use crate::contract::hash::sha256;
 use crate::os::{Disk, DiskFile, Open, Stat};
+use crate::projections::runs::{RunsDesk, described};
 
 /// How often the folder is looked at.
 const EVERY: Duration = Duration::from_millis(500);

@@ -16,9 +16,9 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::digester::DigestOrder;
+use crate::projections::digester::DigestOrder;
 
-use super::runs::RunQuestion;
+use crate::projections::runs::RunQuestion;
 
 /// Longest question.
 const QUESTION_BYTES_MAX: u64 = 2 << 20;

@@ -5,7 +5,6 @@
 
 use serde_json::{Map, Value, json};
 
-use super::flow_worker::{Prepared, object};
 use crate::compaction::evidence::{Span, SpanUnit, evidence_id};
 use crate::contract::hash::sha256;
 use crate::contract::publish;
@@ -15,12 +14,13 @@ use crate::export::item::{ModelIdentity, PromptIdentity, SummaryItem};
 use crate::flow::{EvidenceRef, FlowOutcome, HIERARCHY_VERSION};
 use crate::model;
 use crate::upstream::Source;
+use crate::work::flow_worker::{Prepared, object};
 
 /// A model whose name nobody knows.
 const UNKNOWN_MODEL: &str = "unknown";
 
 /// The name a model is recorded by.
-pub(super) fn model_name(identity: &model::ModelIdentity) -> &str {
+pub(crate) fn model_name(identity: &model::ModelIdentity) -> &str {
     match identity.model_name.as_str() {
         "" => UNKNOWN_MODEL,
         name => name,
@@ -29,7 +29,7 @@ pub(super) fn model_name(identity: &model::ModelIdentity) -> &str {
 
 /// The line of the item, or what is wrong with it. What the flow gave goes into it: ids and nodes of
 /// a large selection are there once.
-pub(super) fn line(
+pub(crate) fn line(
     prepared: &Prepared,
     summary_id: String,
     made: FlowOutcome,

@@ -12,15 +12,15 @@ use std::thread::JoinHandle;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::Mutex;
 
-use super::engine::{self, EngineError};
-use super::home::Home;
-use super::snapshot_files::{Projected, SNAPSHOTS, SnapshotFiles};
 use crate::contract::ids::Seq;
 use crate::export::append_only::{AppendOnly, ProjectionError, Range, Repair};
 use crate::export::{Committed, ack, quarantine};
+use crate::home::Home;
 use crate::log::Reader;
 use crate::log::codec::Cursor;
 use crate::os::Disk;
+use crate::projections::snapshot_files::{Projected, SNAPSHOTS, SnapshotFiles};
+use crate::sequencer::engine::{self, EngineError};
 
 /// Commits that may wait to be projected: a few, because each may hold some megabytes of requests.
 const BEHIND: usize = 8;

@@ -17,15 +17,15 @@ use std::ops::ControlFlow;
 
 use serde_json::{Value, json};
 
-use super::engine::{CheckpointWhen, Engine, EngineError, cursor};
-use super::home::Home;
-use super::projector::{ACKS, ACKS_FLOOR};
 use crate::config::{ArchiveAfter, Config};
 use crate::contract::ids::Seq;
 use crate::contract::time::{Timestamp, parse_instant};
+use crate::home::Home;
 use crate::log::codec::{self, Cursor};
 use crate::log::{LogError, Reader};
 use crate::os::{Disk, Machine, Open};
+use crate::projections::projector::{ACKS, ACKS_FLOOR};
+use crate::sequencer::engine::{CheckpointWhen, Engine, EngineError, cursor};
 use crate::state::event::Event;
 use crate::upstream::lines::Lines;
 

@@ -1,9 +1,9 @@
 //! The registry as the service asks it.
 
-use super::worker::FlowDirectory;
 use crate::registry::{Mutation, Registry, Resolution};
 use crate::state::decide::FlowStanding;
 use crate::state::flows::Flows;
+use crate::work::worker::FlowDirectory;
 
 /// The kind of every flow reference of the contract.
 pub const REGISTRY_KIND: &str = "registry";

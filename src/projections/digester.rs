@@ -19,12 +19,11 @@ use parking_lot::{Condvar, Mutex};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::control::Answer;
-use super::runs::Orders;
 use crate::compaction::book::{Notary, facts};
 use crate::config::Config;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
+use crate::control::socket::Answer;
 use crate::digest::build::{
     self, BuildError, Collection, Journal, JournalError, Note, Order, Settings, close_crashed,
     collect,
@@ -38,6 +37,7 @@ use crate::digest::window::{Window, WindowType};
 use crate::export::run_record::Environment;
 use crate::log::{ReadError, Reader};
 use crate::os::Machine;
+use crate::projections::runs::Orders;
 
 /// Orders that may wait.
 const WAITING_MAX: usize = 16;

@@ -18,10 +18,6 @@ use std::sync::Arc;
 use crossbeam_channel::Receiver;
 use parking_lot::MutexGuard;
 
-use super::foresight::Foresight;
-use super::intake::Line;
-use super::past::{PastView, Pending, Sealed};
-use super::writer::{BATCHES, StartError, Writer, Written};
 use crate::compaction::book::MakeNotes;
 use crate::compaction::book::facts::{Note, RunHeads};
 use crate::contract::hash::Digest;
@@ -31,6 +27,10 @@ use crate::export::Committed;
 use crate::log::checkpoint::{self, RestoreError, chain_digest, tables};
 use crate::log::codec::{self, CodecError, Cursor};
 use crate::log::{Checkpoint, LogError, ReadError, Reader, Store};
+use crate::sequencer::foresight::Foresight;
+use crate::sequencer::intake::Line;
+use crate::sequencer::past::{PastView, Pending, Sealed};
+use crate::sequencer::writer::{BATCHES, StartError, Writer, Written};
 use crate::state::decide::{Arrival, FlowStanding, Outcome, Refused, Report, RetryPolicy};
 use crate::state::event::{BadLine, Event, PauseCause, RawLine, RunEnd, TakenRequest};
 use crate::state::{Impossible, State};
@@ -182,7 +182,7 @@ impl Engine {
 
     /// The position of the checkpoint whose tables memory adds to.
     #[cfg(test)]
-    pub(super) fn checkpoint_at(&self) -> Seq {
+    pub(crate) fn checkpoint_at(&self) -> Seq {
         self.checkpoint_at
     }
 

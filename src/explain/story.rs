@@ -17,14 +17,14 @@ use crate::state::event::{Event, SummaryPointer, TakenRequest};
 const EVENTS_MAX: usize = 10_000;
 
 /// The record that holds the item.
-pub(super) struct ProducedAt {
+pub(crate) struct ProducedAt {
     pub seq: Seq,
     pub at: Timestamp,
     pub hash: Digest,
 }
 
 /// One request from its line to its item.
-pub(super) struct Story {
+pub(crate) struct Story {
     pub request: Seq,
     pub taken: TakenRequest,
     pub summary: SummaryPointer,

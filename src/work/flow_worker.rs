@@ -15,11 +15,6 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use serde_json::{Map, Value, json};
 
-use super::flow_facts::{Found, failed, flow_failed, unresolved};
-use super::flow_item;
-use super::flows::REGISTRY_KIND;
-use super::home::Home;
-use super::worker::{Begun, Desk, Job, Worker};
 use crate::config::{Config, FlowConfig};
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::request::{Input, Request};
@@ -27,6 +22,7 @@ use crate::contract::time::Day;
 use crate::contract::vocabulary::{ErrorClass, ReasonCode, Warning};
 use crate::export::item::{SummaryIdentity, summary_id};
 use crate::flow::{self, LoadedPack, PythonSettings, ReplyCache, RunOptions};
+use crate::home::Home;
 use crate::model::builtin::Builtin;
 use crate::model::gate::{Deadline, Spent};
 use crate::model::{Bill, Charge, ModelReply, Provider, ProviderError, Providers, SourceText};
@@ -37,6 +33,10 @@ use crate::state::event::{self, SummaryPointer};
 use crate::state::flows::DayCharged;
 use crate::upstream::selection::Roots;
 use crate::upstream::{self, IndexStore, InputSpec, Resolved, Upstream};
+use crate::work::flow_facts::{Found, failed, flow_failed, unresolved};
+use crate::work::flow_item;
+use crate::work::flows::REGISTRY_KIND;
+use crate::work::worker::{Begun, Desk, Job, Worker};
 
 /// Packs kept ready; more than that many different ones are loaded again when they are used.
 const PACKS_MAX: usize = 256;
@@ -66,7 +66,7 @@ struct Setup {
 }
 
 /// Everything known of a try before anybody is asked.
-pub(super) struct Prepared {
+pub(crate) struct Prepared {
     pub request: Request,
     /// The input, without its texts.
     pub resolved: Resolved,
@@ -480,7 +480,7 @@ fn known_params(configured: Map<String, Value>, pack: &LoadedPack) -> Map<String
 }
 
 /// Configured parameters with those of the request, which win, exactly as given.
-pub(super) fn with_request(
+pub(crate) fn with_request(
     mut configured: Map<String, Value>,
     request: &Request,
 ) -> Map<String, Value> {
@@ -502,7 +502,7 @@ fn flow_sections<'a>(
 }
 
 /// JSON without nulls at the top level.
-pub(super) fn object(value: Value) -> Map<String, Value> {
+pub(crate) fn object(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(members) => members,
         _ => Map::new(),

@@ -21,15 +21,15 @@ use crate::export::summary_bus::{
     Counts, PartitionFacts, PartitionInput, PartitionKey, SelectionInput, Stamp,
 };
 use crate::log::{ReadError, Reader};
-use crate::service::flow_facts::stream_of;
-use crate::service::past::event_at;
+use crate::sequencer::past::event_at;
 use crate::state::event::Event;
+use crate::work::flow_facts::stream_of;
 
 /// The kind of the note that opens a day.
 pub const DAY_OPENED: &str = "day_opened";
 
 /// The facts of an event that has some.
-pub(super) fn facts_of(event: &Event) -> OutcomeFacts {
+pub(crate) fn facts_of(event: &Event) -> OutcomeFacts {
     match event {
         Event::SummaryProduced { facts, .. }
         | Event::RequestSkipped { facts, .. }
@@ -76,7 +76,7 @@ const ITEMS_MAX: usize = if cfg!(test) { 50 } else { 1 << 16 };
 const DAYS_MAX: usize = 4096;
 
 /// All days.
-pub(super) struct Book {
+pub(crate) struct Book {
     shelf: Shelf,
     run: (String, String),
     /// The time zone of the runs from each of these records on.
@@ -499,7 +499,7 @@ fn item_of(bytes: [u8; ITEM]) -> (u128, Seq) {
 
 /// The events of a day's items, merged from memory and the runs on the shelf, one for each visit. A
 /// shelf that cannot be read ends it early, and says so when asked.
-pub(super) struct Items<'a> {
+pub(crate) struct Items<'a> {
     shelf: &'a Shelf,
     /// Newest last.
     sources: Vec<Source<'a>>,

@@ -10,16 +10,16 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::engine;
-use super::home::Home;
-use super::projector::ProjectorError;
 use crate::compaction::book::facts::{RunFact, SNAPSHOT_TAKEN, scan_facts, snapshot_at};
 use crate::compaction::files::{SnapshotStore, StoreError};
 use crate::contract::ids::Seq;
 use crate::export::append_only::ProjectionError;
+use crate::home::Home;
 use crate::log::codec::Cursor;
 use crate::log::{ReadError, Reader};
 use crate::os::Disk;
+use crate::projections::projector::ProjectorError;
+use crate::sequencer::engine;
 use crate::state::event::Event;
 
 /// The name of their cursor.

@@ -24,10 +24,10 @@ use crate::model::{
 };
 use crate::os::Open;
 use crate::registry::Registry;
-use crate::service::flow_worker::with_request;
 use crate::upstream::Upstream;
 use crate::upstream::lines::read_range;
 use crate::upstream::text::source_text_hash;
+use crate::work::flow_worker::with_request;
 
 /// Bytes hashed at once.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -58,7 +58,7 @@ pub struct Link {
 }
 
 /// What the flow gives when it is run again on the same texts, or why it cannot be.
-pub(super) type Again = Result<FlowOutcome, String>;
+pub(crate) type Again = Result<FlowOutcome, String>;
 
 struct Chain(Vec<Link>);
 
@@ -93,7 +93,7 @@ impl Chain {
 }
 
 /// Every link of a summary.
-pub(super) fn links(
+pub(crate) fn links(
     around: &Around,
     upstream: &Upstream,
     story: &Story,
@@ -439,7 +439,7 @@ fn outcome(chain: &mut Chain, story: &Story, again: &Again) {
 }
 
 /// Runs the flow again with the answers the log holds; nobody is asked.
-pub(super) fn run_again(around: &Around, story: &Story, texts: &Texts) -> Again {
+pub(crate) fn run_again(around: &Around, story: &Story, texts: &Texts) -> Again {
     if !texts.complete {
         return Err("not every text could be read again".to_owned());
     }

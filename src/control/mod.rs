@@ -1,0 +1,4 @@
+//! Questions to the process that holds a home, and their answers.
+
+pub mod answers;
+pub mod socket;

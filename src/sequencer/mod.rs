@@ -1,0 +1,8 @@
+//! Inputs become events, and events become durable batches.
+
+pub mod engine;
+pub mod foresight;
+pub mod intake;
+pub mod mark;
+pub mod past;
+mod writer;
