@@ -43,8 +43,7 @@ use summarizer::export::summary_bus::{
 use summarizer::log::{Options, Store};
 use summarizer::os::{Disk, Machine};
 use summarizer::projections::summaries::Summaries;
-use summarizer::sequencer::engine::{CheckpointWhen, Engine, RunStart};
-use summarizer::service::daemon::Service;
+use summarizer::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, RunStart};
 use summarizer::state::decide::{Arrival, FlowStanding, Outcome, Report};
 use summarizer::state::event::SummaryPointer;
 use summarizer::verify::{Options as Checks, verify_tree};
@@ -202,7 +201,7 @@ impl Filled {
         let disk = Arc::clone(&machine.disk);
         let store = Store::open(disk, &path, options, [7; 16], &mut |_| {}).unwrap();
         let config = summarizer::config::Config::load(None, &Default::default(), 2).unwrap();
-        let options = Service::engine_options(&config);
+        let options = EngineOptions::of(&config);
         let mut engine = Engine::open(store, options, machine.clock.now(), &mut |_| {}).unwrap();
         let run = RunStart {
             run_id: "run_bench".into(),

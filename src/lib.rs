@@ -29,10 +29,12 @@
 //! - [`log`]: the durable log in one redb file; its module doc is the format specification.
 //! - [`seam`]: the queue. [`export`]: projections. [`registry`], [`upstream`], [`flow`], [`model`]:
 //!   from a flow reference and ids to text and an answer.
-//! - [`home`]: the places of a home, and its lock. [`sequencer`]: inputs become durable batches.
-//!   [`work`]: attempts. [`projections`]: what follows from committed events. [`control`]: questions
-//!   and answers. [`explain`]: where a summary comes from. [`upkeep`]: retention, recovery, copies.
-//!   [`service`]: the loop that joins them. [`replay`]: the state again from the log alone.
+//! - [`home`]: the places of a home, and its lock.
+//! - [`sequencer`]: inputs become durable batches. [`work`]: attempts. [`projections`]: what follows
+//!   from committed events. [`upkeep`]: retention, recovery, copies. [`explain`]: where a summary
+//!   comes from. [`control`]: questions and answers. [`service`]: the loop that joins them. Each
+//!   of these may use the ones before it.
+//! - [`replay`]: the state again from the log alone.
 //!   [`digest`]: bags of summaries. [`compaction`] and [`synthesis`]: run snapshots and bounded packs.
 //! - [`mod@import`], [`verify`], [`bus`]: data in, whole trees checked, a reader for others.
 //! - [`web`]: metrics and the status page: looks, never orders.

@@ -1287,7 +1287,7 @@ fn what_goes_in_pieces_is_what_goes_at_once() {
     let options = summarizer::log::Options::beside(&path);
     let disk = std::sync::Arc::clone(&machine.disk);
     let store = summarizer::log::Store::open(disk, &path, options, [0; 16], &mut |_| {}).unwrap();
-    let options = summarizer::service::daemon::Service::engine_options(&config);
+    let options = summarizer::sequencer::engine::EngineOptions::of(&config);
     let now = summarizer::contract::time::parse_instant("2031-01-01T00:00:00Z").unwrap().at;
     let mut engine =
         summarizer::sequencer::engine::Engine::open(store, options, now, &mut |_| {}).unwrap();

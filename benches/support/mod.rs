@@ -24,15 +24,14 @@ use summarizer::log::{Options, Store};
 use summarizer::os::Machine;
 use summarizer::projections::projector::{Projections, Projector};
 use summarizer::projections::snapshot_files::SnapshotFiles;
+use summarizer::registry::{FlowDirectory, SharedFlows};
 use summarizer::seam::position::Position;
 use summarizer::seam::tail::TailOptions;
-use summarizer::sequencer::engine::{CheckpointWhen, Engine, RunStart};
+use summarizer::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, RunStart};
 use summarizer::sequencer::intake::{Intake, IntakeMessage, IntakeOptions};
 use summarizer::sequencer::mark::QueueMark;
-use summarizer::service::daemon::Service;
 use summarizer::state::decide::{FlowStanding, Outcome, Report};
 use summarizer::state::event::SummaryPointer;
-use summarizer::work::worker::{FlowDirectory, SharedFlows};
 
 /// The allocator of the program, so that its figures are the program's.
 #[global_allocator]
@@ -177,7 +176,7 @@ impl Bench {
         let disk = Arc::clone(&machine.disk);
         let store = Store::open(disk, &path, Options::beside(&path), [7; 16], &mut |_| {})
             .expect("open the store");
-        let options = Service::engine_options(&config);
+        let options = EngineOptions::of(&config);
         let engine =
             Engine::open(store, options, machine.clock.now(), &mut |_| {}).expect("open the log");
         let (projections, _) =

@@ -18,7 +18,7 @@ use super::session::{Session, load_config, log_failed};
 use super::{Context, ui};
 use crate::contract::hash::{Digest, Hasher};
 use crate::contract::ids::Seq;
-use crate::control::socket::Question;
+use crate::control::question::Question;
 use crate::export::append_only::{AppendOnly, Project, Range};
 use crate::export::{ack, quarantine};
 use crate::home::Home;

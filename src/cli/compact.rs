@@ -17,7 +17,7 @@ use crate::compaction::files::{SnapshotStore, StoreError};
 use crate::compaction::reader::LogError;
 use crate::compaction::run_log::{self, Difference, Job, RunLogError, Taken};
 use crate::compaction::trigger::Thresholds;
-use crate::control::socket::Question;
+use crate::control::question::Question;
 use crate::home::Home;
 use crate::os::{DiskFile, Open};
 use crate::projections::runs::{self, RunQuestion};

@@ -11,7 +11,7 @@ use super::serve::not_published;
 use super::session::{Held, Session, engine_failed, load_config, run_start};
 use crate::contract::time::Day;
 use crate::contract::vocabulary::ReasonCode;
-use crate::control::socket::Question;
+use crate::control::question::Question;
 use crate::home::Home;
 use crate::projections::summaries::Summaries;
 use crate::state::event::RunEnd;

@@ -21,7 +21,7 @@ use crate::contract::json::{jcs, to_file};
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::Stream;
-use crate::control::socket::Question;
+use crate::control::question::Question;
 use crate::home::Home;
 use crate::import::{ImportError, Report, Target, documents, fields, mail};
 use crate::os::Open;

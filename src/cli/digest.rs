@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::failure::{Exit, Failure};
 use super::session::{Session, run_id};
 use super::{Context, ui};
-use crate::control::socket::Question;
+use crate::control::question::Question;
 use crate::digest::window::Window;
 use crate::projections::digester::DigestOrder;
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::failure::{Exit, Failure};
 use super::session::Session;
 use super::{Context, ui};
-use crate::control::socket::Question;
+use crate::control::question::Question;
 
 /// Most characters of a quote on one line.
 const QUOTE_CHARS_MAX: usize = 200;

@@ -9,7 +9,7 @@ use super::failure::{Exit, Failure};
 use super::serve::moment;
 use super::session::Session;
 use super::{Context, ui};
-use crate::control::socket::Question;
+use crate::control::question::Question;
 
 /// Show how the home stands
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ use super::session::{Held, Session, held_by_another, log_failed};
 use super::{Context, ui};
 use crate::config::parse_duration_ms;
 use crate::contract::ids::Seq;
-use crate::control::socket::Question;
+use crate::control::question::Question;
 use crate::upkeep::retention::first_after;
 
 /// Look into the log

@@ -5,7 +5,7 @@ use clap::Args;
 use super::Context;
 use super::failure::{Exit, Failure};
 use super::session::Session;
-use crate::control::socket::Question;
+use crate::control::question::Question;
 
 /// Try requests again: end a backoff, or start over what ended without an output
 #[derive(Debug, Args)]

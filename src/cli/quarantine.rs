@@ -11,7 +11,7 @@ use super::session::{Session, load_config};
 use super::submit::append_failed;
 use super::{Context, ui};
 use crate::contract::request::Request;
-use crate::control::socket::Question;
+use crate::control::question::Question;
 use crate::home::Home;
 use crate::seam::append::append;
 

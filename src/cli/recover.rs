@@ -22,7 +22,7 @@ use crate::compaction::files::sequence_of;
 use crate::compaction::service_run::OBJECTIVE;
 use crate::config::Config;
 use crate::contract::ids::Seq;
-use crate::control::socket::{Answer, Question};
+use crate::control::question::{Answer, Question};
 use crate::home::{Home, HomeLock};
 use crate::log::{Options, Store};
 use crate::os::{Disk, Open};
@@ -32,8 +32,7 @@ use crate::projections::snapshot_files::SNAPSHOTS;
 use crate::projections::summaries::Summaries;
 use crate::replay::{Compare, Until, compare_files, compare_snapshots, rebuild as replay};
 use crate::seam::tail::TailOptions;
-use crate::sequencer::engine::{Engine, EngineError, cursor};
-use crate::service::daemon::Service;
+use crate::sequencer::engine::{Engine, EngineError, EngineOptions, cursor};
 use crate::upkeep::kinship::Kinship;
 use crate::upkeep::recover::{Places, RecoverError, Report, Rules, rebuild, salvage};
 
@@ -174,7 +173,7 @@ impl RecoverArgs {
             }
         };
         let now = context.machine.clock.now();
-        let options = Service::engine_options(config);
+        let options = EngineOptions::of(config);
         let engine = Engine::open(store, options, now, &mut |_| {});
         let engine = engine.map_err(|error| engine_failed(&error))?;
         let (acks, quarantine) = (home.acks(), home.quarantine());
@@ -271,7 +270,7 @@ fn look(context: &Context, config: &Config, home: &Home) -> Result<Found, Failur
 
 /// Records may all be what they were while what a start reads beside them is not.
 fn opens(context: &Context, config: &Config, store: Store) -> Result<Found, Failure> {
-    let options = Service::engine_options(config);
+    let options = EngineOptions::of(config);
     let now = context.machine.clock.now();
     let engine = match Engine::open(store, options, now, &mut |_| {}) {
         Ok(engine) => engine,

@@ -13,10 +13,10 @@ use crate::contract::hash::Digest;
 use crate::digest::selector::{Selector, Selectors};
 use crate::flow::lint::{self, Severity};
 use crate::flow::scaffold;
+use crate::registry::FlowDirectory;
 use crate::registry::{
     DATASET, FlowPackRecord, HOME_FOLDER, Mutation, PackFiles, Registry, RegistryError, label,
 };
-use crate::work::worker::FlowDirectory;
 
 /// Flow packs: what there is, whether it is sound, adding one
 #[derive(Debug, Args)]

@@ -25,11 +25,11 @@ use crate::os::notify::Notifier;
 use crate::projections::digester::DigestThread;
 use crate::projections::runs::{Orders, RunsDesk};
 use crate::projections::summaries::{Pace, Summaries, SummariesError, SummariesThread};
+use crate::registry::FlowDirectory;
 use crate::service::daemon::{NextRun, Reloaded, RunReport, Service, StopSignal, Until, Watch};
 use crate::upkeep::run_watch::RunWatch;
 use crate::web::{self, Shown, Tally};
 use crate::work::flow_worker::FlowWorker;
-use crate::work::worker::FlowDirectory;
 
 /// Exit status after a second interrupt, as shells expect it.
 const INTERRUPTED: i32 = 130;
@@ -228,7 +228,7 @@ fn start_digests(
 /// Reads configuration and registry again; a bad one changes nothing.
 fn reloader(
     context: &Context,
-    flows: crate::work::worker::SharedFlows,
+    flows: crate::registry::SharedFlows,
     worker: Arc<FlowWorker>,
 ) -> crate::service::daemon::Reload {
     let context = context.clone();

@@ -19,7 +19,8 @@ use crate::contract::hash::push_hex;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::control::answers::{Reply, Surroundings, answer};
-use crate::control::socket::{Answer, ControlClient, ControlServer, Progress, Question};
+use crate::control::question::{Answer, Question};
+use crate::control::socket::{ControlClient, ControlServer, Progress};
 use crate::digest::build::BuildError;
 use crate::export::run_record::Environment;
 use crate::home::{Home, HomeLock};
@@ -32,12 +33,12 @@ use crate::projections::runs::{self, RunQuestion, described};
 use crate::projections::snapshot_files::SnapshotFiles;
 use crate::projections::summaries::{Summaries, SummariesError};
 use crate::registry::Registry;
-use crate::sequencer::engine::{CheckpointWhen, Engine, EngineError, RunStart};
-use crate::service::daemon::{Service, ServiceError};
+use crate::registry::{FlowDirectory, SharedFlows};
+use crate::sequencer::engine::{CheckpointWhen, Engine, EngineError, EngineOptions, RunStart};
+use crate::service::daemon::ServiceError;
 use crate::state::flows::Flows;
 use crate::upkeep::kinship::{Kinship, kinship};
 use crate::upstream::{IndexStore, index_of_home};
-use crate::work::worker::{FlowDirectory, SharedFlows};
 
 /// How long a command waits for a service that is starting.
 const STARTING_PATIENCE: Duration = Duration::from_secs(120);
@@ -218,7 +219,7 @@ impl Held {
         let mut notary = InProcess { held: self, context };
         let (answer, _) = runs::answer(&mut book, &mut notary, &store, question);
         self.runs = Some(book);
-        answer
+        answer.into()
     }
 
     fn ask_digests(&mut self, context: &Context, order: DigestOrder) -> Result<Answer, Failure> {
@@ -248,7 +249,7 @@ impl Held {
             summaries.close().map_err(failed)?;
         }
         bar.finish_and_clear();
-        Ok(answer)
+        Ok(answer.into())
     }
 
     /// What there is to tell of the digests of the home.
@@ -474,7 +475,7 @@ fn recover(
     });
     let store = store.map_err(|error| log_failed(&error))?;
     let now = context.machine.clock.now();
-    let engine_options = Service::engine_options(config);
+    let engine_options = EngineOptions::of(config);
     let engine = Engine::open(store, engine_options, now, &mut |part| {
         report("replaying the log", part);
     });

@@ -9,7 +9,7 @@ use super::Context;
 use super::failure::{Exit, Failure};
 use super::session::{load_config, open_or_make};
 use super::ui;
-use crate::control::socket::Question;
+use crate::control::question::Question;
 use crate::projections::runs::RunQuestion;
 use crate::synthesis::finding::{Finding, Severity};
 use crate::synthesis::perspectives::known_agent_types;

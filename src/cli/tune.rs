@@ -16,7 +16,7 @@ use crate::compaction::tuning::report::{COLUMNS, LOG_COLUMNS, NOT_MEASURABLE, Re
 use crate::compaction::tuning::sweep::{
     EVENT_THRESHOLDS, Generated, Recorded, Runs, STEP_FALLBACKS, grid, sweep,
 };
-use crate::upkeep::log_meter::LogMeter;
+use crate::sequencer::log_meter::LogMeter;
 
 const FILE_MODE: u32 = 0o640;
 

@@ -13,7 +13,8 @@ use crate::config::Config;
 use crate::contract::hash::{Digest, push_hex};
 use crate::contract::ids::{KeyIndex, Seq};
 use crate::contract::time::{Day, Timestamp};
-use crate::control::socket::{Answer, Question, done};
+use crate::control::question::{Answer, Question, done};
+use crate::explain::event_json::{event_json, pause_word, taken_json};
 use crate::explain::{Around, ExplainError, Wanted, explain};
 use crate::export::{Committed, ack, quarantine};
 use crate::home::Home;
@@ -22,17 +23,15 @@ use crate::log::codec::{self, CodecError};
 use crate::log::{LogError, ReadError, Reader, Record};
 use crate::os::Machine;
 use crate::projections::summaries::DAY_OPENED;
-use crate::registry::Mutation;
+use crate::registry::SharedFlows;
 use crate::sequencer::engine::{Engine, EngineError, OperatorError};
 use crate::sequencer::mark::QueueMark;
-use crate::sequencer::past::event_at;
 use crate::state::decide::Refused;
 use crate::state::event::{Event, PauseCause, TakenRequest};
 use crate::state::{Open, Past as _, Row, State, Status};
 use crate::upkeep::copy::Page;
 use crate::upkeep::retention;
 use crate::upstream::IndexStore;
-use crate::work::worker::SharedFlows;
 
 /// Rows looked at for one page when a filter passes few.
 const SCANNED_PER_PAGE: usize = 20_000;
@@ -121,7 +120,7 @@ pub fn answer(
         }
         Question::QuarantineReleased { seq, request_id } => {
             let quarantined = Seq(seq);
-            if !matches!(event_at(engine.log(), quarantined)?, Some(Event::LineQuarantined(_))) {
+            if !matches!(engine.log().event(quarantined)?, Some(Event::LineQuarantined(_))) {
                 return Ok(not_found(format!("no quarantined line {seq}")));
             }
             engine.record(Event::QuarantineReleased { quarantined, request_id }, now)?;
@@ -148,7 +147,7 @@ pub fn answer(
         }
         Question::Reload { accept_mutations: true } => {
             let found = around.flows.read().mutations(engine.state().flows());
-            accept(engine, &found, now)?;
+            engine.accept_packs(&found, now)?;
             Ok(Reply::Now(done(&format!("{} accepted", found.len()))))
         }
         Question::FlowsUsed => {
@@ -197,20 +196,6 @@ fn copy_page(log: &Reader, from: Seq, until: Option<Seq>) -> Answer {
     Answer::Ok(json!({
         "store_id": store_id, "head": head.0.0, "hash": head.1.hex(), "page": page,
     }))
-}
-
-/// Lets changed flows stand for the packs they are registered with.
-pub fn accept(
-    engine: &mut Engine,
-    mutations: &[Mutation],
-    now: Timestamp,
-) -> Result<(), EngineError> {
-    for Mutation { flow_id, variant, first_used, now: pack } in mutations {
-        let (flow_id, variant) = (flow_id.clone(), variant.clone());
-        let (pack_hash, replaces) = (*pack, Some(*first_used));
-        engine.record(Event::FlowUsed { flow_id, variant, pack_hash, replaces }, now)?;
-    }
-    Ok(())
 }
 
 /// An answer could not be read.
@@ -347,15 +332,6 @@ fn charged(state: &State) -> Value {
     json!({"day": charged.day.to_string(), "providers": providers})
 }
 
-/// What a cause of a pause is called.
-pub fn pause_word(cause: &PauseCause) -> &'static str {
-    match cause {
-        PauseCause::Operator => "operator",
-        PauseCause::OpenRequests => "open_requests",
-        PauseCause::DiskSpace => "disk_space",
-    }
-}
-
 /// Which requests a listing wants.
 struct Filter {
     status: Option<Status>,
@@ -478,7 +454,7 @@ fn page(
         if reached.is_some_and(|reached| seq < reached) {
             break;
         }
-        let Some(event) = event_at(log, seq)? else { continue };
+        let Some(event) = log.event(seq)? else { continue };
         let Some(taken) = event.taken() else { continue };
         if filter.flow.as_ref().is_some_and(|flow| *flow != taken.flow_id) {
             continue;
@@ -632,138 +608,6 @@ fn history(log: &Reader, seq: Seq, word: &str, row: &Row) -> Result<Value, Answe
         "seq": seq.0, "state": word, "reason_code": row.reason, "attempts": row.attempts,
         "taken_at": row.taken_at.to_string(), "request": request, "acks": acks, "events": events,
     }))
-}
-
-fn taken_json(taken: &TakenRequest) -> Value {
-    let line = String::from_utf8_lossy(&taken.line);
-    json!({
-        "request_id": taken.head.request_id,
-        "idempotency_key": taken.head.key,
-        "line": taken.head.line,
-        "offset": taken.head.offset,
-        "repo": taken.producer,
-        "flow_id": taken.flow_id,
-        "variant": taken.variant,
-        "record": serde_json::from_str::<Value>(&line).unwrap_or(Value::Null),
-    })
-}
-
-/// An event as `log dump` and `show` print it.
-pub fn event_json(committed: &Committed) -> Value {
-    let mut value = json!({
-        "seq": committed.seq.0,
-        "at": committed.at.to_string(),
-        "event": committed.event.name(),
-        "hash": committed.hash.hex(),
-    });
-    if let Value::Object(object) = details(&committed.event)
-        && let Value::Object(target) = &mut value
-    {
-        target.extend(object);
-    }
-    value
-}
-
-fn details(event: &Event) -> Value {
-    match event {
-        Event::RunStarted { run_id, command, version, config, environment } => json!({
-            "run_id": run_id, "command": command, "version": version, "config": config.hex(),
-            "environment": parsed(environment),
-        }),
-        Event::RunFinished { run_id, started, end, report } => json!({
-            "run_id": run_id, "started": started.0, "report": parsed(report),
-            "end": format!("{end:?}").to_lowercase(),
-        }),
-        Event::LineQuarantined(line) => json!({
-            "line": line.line, "offset": line.offset, "reason": line.reason,
-            "request_id": line.request_id, "errors": line.errors,
-        }),
-        Event::RequestAccepted(request) => taken_json(request),
-        Event::RequestParked { request, behind } => with(taken_json(request), "behind", behind.0),
-        Event::RequestRejected { request, status, reason, message } => {
-            let value = with(taken_json(request), "status", status.as_str());
-            with(with(value, "reason_code", json!(reason)), "message", message.as_str())
-        }
-        Event::DuplicateReceived { request, of, reason, summary, .. } => {
-            let value = with(taken_json(request), "of", of.0);
-            with(
-                with(value, "reason_code", json!(reason)),
-                "summary_id",
-                summary.summary_id.as_str(),
-            )
-        }
-        Event::RequestDuplicated { request, of, reason, summary, .. } => json!({
-            "request": request.0, "of": of.0, "reason_code": reason,
-            "summary_id": summary.summary_id,
-        }),
-        Event::ParkedAccepted { request, .. }
-        | Event::WorkReleased { request }
-        | Event::DelayEnded { request }
-        | Event::RequestCancelled { request, .. } => json!({"request": request.0}),
-        Event::AttemptStarted { request, attempt } => {
-            json!({"request": request.0, "attempt": attempt})
-        }
-        Event::InputResolved { request, attempt, summary, facts, .. } => json!({
-            "request": request.0, "attempt": attempt, "summary_id": summary.summary_id,
-            "facts": parsed(facts),
-        }),
-        Event::WorkHeld { request, attempt, behind, summary } => json!({
-            "request": request.0, "attempt": attempt, "behind": behind.0,
-            "summary_id": summary.summary_id,
-        }),
-        Event::ModelResponded { request, attempt, call, body_sha256, facts } => json!({
-            "request": request.0, "attempt": attempt, "call": call.hex(),
-            "body_sha256": body_sha256.hex(), "facts": parsed(facts),
-        }),
-        Event::SummaryProduced { request, attempt, summary, body_sha256, facts, .. } => json!({
-            "request": request.0, "attempt": attempt, "summary_id": summary.summary_id,
-            "path": summary.path(), "body_sha256": body_sha256.hex(), "facts": parsed(facts),
-        }),
-        Event::AttemptFailed {
-            request, attempt, status, reason, message, retry_at, facts, ..
-        } => {
-            json!({
-                "request": request.0, "attempt": attempt, "status": status, "reason_code": reason,
-                "message": message, "retry_at": retry_at.map(|at| at.to_string()),
-                "facts": parsed(facts),
-            })
-        }
-        Event::RequestSkipped { request, attempt, reason, facts, .. } => json!({
-            "request": request.0, "attempt": attempt, "reason_code": reason,
-            "facts": parsed(facts),
-        }),
-        Event::IntakePaused { cause } | Event::IntakeResumed { cause } => {
-            json!({"cause": pause_word(cause)})
-        }
-        Event::ConfigReloaded { config } => json!({"config": config.hex()}),
-        Event::QuarantineReleased { quarantined, request_id } => {
-            json!({"quarantined": quarantined.0, "request_id": request_id})
-        }
-        Event::QueueAdopted { change, offset } => json!({"change": change, "offset": offset}),
-        Event::CheckpointTaken { applied, state, rows } => {
-            json!({"applied": applied.0, "state_digest": state.prefixed(), "rows": rows})
-        }
-        Event::FlowUsed { flow_id, variant, pack_hash, replaces } => json!({
-            "flow_id": flow_id, "variant": variant, "pack_hash": pack_hash.hex(),
-            "replaces": replaces.map(|pack| pack.hex()),
-        }),
-        Event::ModelCharged { request, attempt, charge } => json!({
-            "request": request.0, "attempt": attempt, "provider": charge.provider,
-            "model": charge.model, "day": charge.day.to_string(),
-            "input_tokens": charge.input_tokens, "output_tokens": charge.output_tokens,
-            "cost": charge.cost_nanos as f64 / 1e9, "estimated": charge.estimated,
-        }),
-        Event::Noted { kind, facts } => json!({"kind": kind, "facts": parsed(facts)}),
-    }
-}
-
-fn parsed(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| text.into())
-}
-
-fn with(mut value: Value, name: &str, member: impl Into<Value>) -> Value {
-    value[name] = member.into();
-    value
 }
 
 fn committed(record: &Record) -> Result<Committed, AnswerError> {

@@ -1,4 +1,5 @@
 //! Questions to the process that holds a home, and their answers.
 
 pub mod answers;
+pub mod question;
 pub mod socket;

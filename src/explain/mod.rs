@@ -9,6 +9,7 @@
 //! Spans of an extractive summary are exact. Those of a model's summary are likenesses, labelled.
 
 mod check;
+pub mod event_json;
 mod story;
 mod texts;
 
@@ -21,7 +22,6 @@ use serde_json::{Value, json};
 use crate::bus::SummaryBus;
 use crate::config::Config;
 use crate::contract::ids::Seq;
-use crate::control::answers::event_json;
 use crate::flow::align::{Aligned, Basis, SourceSpan, align};
 use crate::home::Home;
 use crate::log::codec::CodecError;
@@ -32,6 +32,7 @@ use crate::state::event::SummaryPointer;
 use crate::upstream::{IndexStore, Upstream};
 
 pub use check::{Link, Standing};
+use event_json::event_json;
 use story::Story;
 use texts::Texts;
 

@@ -23,7 +23,6 @@ use crate::compaction::book::{Notary, facts};
 use crate::config::Config;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
-use crate::control::socket::Answer;
 use crate::digest::build::{
     self, BuildError, Collection, Journal, JournalError, Note, Order, Settings, close_crashed,
     collect,
@@ -37,7 +36,7 @@ use crate::digest::window::{Window, WindowType};
 use crate::export::run_record::Environment;
 use crate::log::{ReadError, Reader};
 use crate::os::Machine;
-use crate::projections::runs::Orders;
+use crate::projections::runs::{OrderError, Orders};
 
 /// Orders that may wait.
 const WAITING_MAX: usize = 16;
@@ -213,7 +212,11 @@ impl Digester {
     }
 
     /// Carries out an order.
-    pub fn answer(&mut self, order: DigestOrder, journal: &mut dyn Journal) -> Answer {
+    pub fn answer(
+        &mut self,
+        order: DigestOrder,
+        journal: &mut dyn Journal,
+    ) -> Result<Value, OrderError> {
         let changes = matches!(order, DigestOrder::Build { .. } | DigestOrder::Collect { .. });
         let done = match order {
             DigestOrder::Build { run_id, selector, window, all } => {
@@ -243,9 +246,9 @@ impl Digester {
         };
         self.keep(changes);
         match done {
-            Ok(Ok(value)) => Answer::Ok(value),
-            Ok(Err(unknown)) => Answer::NotFound(unknown),
-            Err(error) => Answer::Ok(failure(&error)),
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(unknown)) => Err(OrderError::NotFound(unknown)),
+            Err(error) => Ok(failure(&error)),
         }
     }
 
@@ -360,7 +363,7 @@ impl<N: Notary> Journal for NotaryJournal<N> {
 
 #[derive(Default)]
 struct Answers {
-    ready: BTreeMap<u64, Answer>,
+    ready: BTreeMap<u64, Result<Value, OrderError>>,
     /// What there was to tell when the thread looked last.
     overview: Value,
     /// What an order under way is doing, how far it is, and how far it goes.
@@ -390,7 +393,7 @@ impl DigestDesk {
     }
 
     /// Waits a while for an answer; without one, the ticket is good for another try.
-    pub fn fetch(&self, ticket: u64) -> Answer {
+    pub fn fetch(&self, ticket: u64) -> Result<Value, OrderError> {
         let (answers, ready) = &*self.answers;
         let deadline = Instant::now() + PATIENCE;
         let mut answers = answers.lock();
@@ -400,7 +403,7 @@ impl DigestDesk {
             }
             if ready.wait_until(&mut answers, deadline).timed_out() {
                 let (what, done, all) = answers.progress;
-                return Answer::Ok(json!({
+                return Ok(json!({
                     "ticket": ticket, "doing": {"what": what, "done": done, "of": all},
                 }));
             }

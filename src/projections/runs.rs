@@ -22,7 +22,6 @@ use crate::config::Config;
 use crate::contract::ids::Seq;
 use crate::contract::json::jcs;
 use crate::contract::schema;
-use crate::control::socket::Answer;
 use crate::log::Reader;
 use crate::projections::own_run::{self, OwnRun, OwnRunError};
 use crate::projections::snapshot_files::Projected;
@@ -63,6 +62,23 @@ pub enum RunQuestion {
         /// The receipt.
         receipt: Value,
     },
+}
+
+/// Why a question or order about runs or digests has no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OrderError {
+    /// It cannot be done now.
+    #[error("{0}")]
+    Refused(String),
+    /// Something it names does not exist.
+    #[error("{0}")]
+    NotFound(String),
+}
+
+impl OrderError {
+    fn of(error: &dyn std::error::Error) -> OrderError {
+        OrderError::Refused(described(error))
+    }
 }
 
 /// Notes on their way to the sequencer.
@@ -204,13 +220,15 @@ impl RunsDesk {
         }
     }
 
-    fn snapshot_own(&self) -> Answer {
+    fn snapshot_own(&self) -> Result<Value, OrderError> {
         let mut own = self.own.lock();
         let taken = own.snapshot_now(&mut self.orders.clone());
         drop(own);
         match taken {
-            Err(error) => Answer::Refused(described(&error)),
-            Ok(None) => Answer::Refused("nothing happened since the last snapshot".to_owned()),
+            Err(error) => Err(OrderError::of(&error)),
+            Ok(None) => {
+                Err(OrderError::Refused("nothing happened since the last snapshot".to_owned()))
+            }
             Ok(Some(fact)) => {
                 let stored = head_of(&self.log, &fact.run_id);
                 let record = stored.map_or(0, |head| head.snapshot);
@@ -231,13 +249,13 @@ impl RunsDesk {
                     snapshots: vec![taken],
                     ..Appended::default()
                 };
-                Answer::Ok(json!({"done": done}))
+                Ok(json!({"done": done}))
             }
         }
     }
 
     /// Answers; when it does, the files of new snapshots are there too.
-    pub fn answer(&self, question: RunQuestion) -> Answer {
+    pub fn answer(&self, question: RunQuestion) -> Result<Value, OrderError> {
         if let RunQuestion::Snapshot { run_id } = &question {
             let open = self.own.lock().segment();
             if run_id == OWN || open.as_ref() == Some(run_id) {
@@ -258,7 +276,7 @@ pub fn answer(
     notary: &mut dyn Notary,
     store: &SnapshotStore,
     question: RunQuestion,
-) -> (Answer, Seq) {
+) -> (Result<Value, OrderError>, Seq) {
     match question {
         RunQuestion::Append { text, first_line, thresholds } => {
             let lines = Lines { text: &text, first_line, source: None };
@@ -268,32 +286,35 @@ pub fn answer(
             let stopped = matches!(error, Some(AppendError::Stopped { .. }));
             let error = error.map(|error| described(&error));
             let value = json!({"done": done, "error": error, "input": input, "stopped": stopped});
-            (Answer::Ok(value), noted)
+            (Ok(value), noted)
         }
         RunQuestion::Snapshot { run_id } => match book.snapshot_now(notary, &run_id) {
             Ok(done) => {
                 let noted = Seq(done.noted);
-                (Answer::Ok(json!({"done": done})), noted)
+                (Ok(json!({"done": done})), noted)
             }
-            Err(error) => (Answer::Refused(described(&error)), Seq(0)),
+            Err(error) => (Err(OrderError::of(&error)), Seq(0)),
         },
         RunQuestion::Verify { run_id } => (verify(book, store, &run_id), Seq(0)),
         RunQuestion::Receipt { receipt } => (keep(notary, &receipt), Seq(0)),
     }
 }
 
-fn keep(notary: &mut dyn Notary, receipt: &Value) -> Answer {
+fn keep(notary: &mut dyn Notary, receipt: &Value) -> Result<Value, OrderError> {
     if let Some(first) = schema::check("synthesis_receipt.v1", receipt).first() {
-        return Answer::Refused(format!("no receipt: `{}`: {}", first.pointer, first.message));
+        return Err(OrderError::Refused(format!(
+            "no receipt: `{}`: {}",
+            first.pointer, first.message
+        )));
     }
     let note = Note { kind: RECEIPT, facts: jcs(receipt), body: Vec::new() };
     match notary.note(Box::new(|_| vec![note])) {
-        Ok(seq) => Answer::Ok(json!({"seq": seq.0})),
-        Err(error) => Answer::Refused(error),
+        Ok(seq) => Ok(json!({"seq": seq.0})),
+        Err(error) => Err(OrderError::Refused(error)),
     }
 }
 
-fn verify(book: &RunBook, store: &SnapshotStore, run_id: &str) -> Answer {
+fn verify(book: &RunBook, store: &SnapshotStore, run_id: &str) -> Result<Value, OrderError> {
     let log = book.log();
     let verified = match head_of(log, run_id) {
         Ok(head) if head.derived => own_run::verify(log, run_id, store),
@@ -301,12 +322,14 @@ fn verify(book: &RunBook, store: &SnapshotStore, run_id: &str) -> Answer {
         Err(error) => Err(error.into()),
     };
     match verified {
-        Ok((0, _)) => Answer::NotFound(format!("no snapshot of run {run_id} in this home")),
-        Ok((checked, differences)) => Answer::Ok(json!({
+        Ok((0, _)) => {
+            Err(OrderError::NotFound(format!("no snapshot of run {run_id} in this home")))
+        }
+        Ok((checked, differences)) => Ok(json!({
             "schema_version": "compaction_verdict.v1", "run_id": run_id, "checked": checked,
             "differences": differences,
         })),
-        Err(error) => Answer::Refused(described(&error)),
+        Err(error) => Err(OrderError::of(&error)),
     }
 }
 

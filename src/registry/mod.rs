@@ -7,9 +7,12 @@
 //!
 //! Deliberately not here: what is inside a flow (`flow`), and what was used when (the log).
 
+mod directory;
 mod pack;
 mod record;
 
+pub(crate) use directory::REGISTRY_KIND;
+pub use directory::{FlowDirectory, SharedFlows};
 pub use pack::{Difference, PACK_FILES_MAX, PackError, PackFiles};
 pub use record::{
     DeclaredOutputs, FlowPackRecord, Integrity, IoContract, IoInput, IoOutput, RECORD_VERSION,

@@ -10,7 +10,7 @@ use crate::contract::schema::Violation;
 use crate::contract::vocabulary::QuarantineReason;
 use crate::state::event::{BadLine, RawLine};
 
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// One line of a batch, read.
 #[derive(Debug, Clone, PartialEq)]

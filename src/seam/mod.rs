@@ -8,6 +8,7 @@
 //! that shrank, was replaced or was rewritten is reported, never guessed around.
 
 pub mod append;
+pub(crate) mod arrival;
 pub mod build;
 pub mod line;
 pub mod position;

@@ -20,6 +20,7 @@ use parking_lot::MutexGuard;
 
 use crate::compaction::book::MakeNotes;
 use crate::compaction::book::facts::{Note, RunHeads};
+use crate::config::Config;
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
@@ -27,6 +28,7 @@ use crate::export::Committed;
 use crate::log::checkpoint::{self, RestoreError, chain_digest, tables};
 use crate::log::codec::{self, CodecError, Cursor};
 use crate::log::{Checkpoint, LogError, ReadError, Reader, Store};
+use crate::registry::Mutation;
 use crate::sequencer::foresight::Foresight;
 use crate::sequencer::intake::Line;
 use crate::sequencer::past::{PastView, Pending, Sealed};
@@ -107,6 +109,20 @@ pub struct EngineOptions {
     pub retry: RetryPolicy,
     /// Events between checkpoints.
     pub checkpoint_every: u64,
+}
+
+impl EngineOptions {
+    /// The options that a configuration sets.
+    pub fn of(config: &Config) -> EngineOptions {
+        EngineOptions {
+            retry: RetryPolicy {
+                attempts_max: config.attempts_max,
+                base_delay_ms: config.retry_base_delay_ms,
+                delay_ms_max: config.retry_delay_ms_max,
+            },
+            checkpoint_every: config.checkpoint_every_events,
+        }
+    }
 }
 
 /// The engine.
@@ -306,6 +322,20 @@ impl Engine {
     /// An operational fact: a reload, a release, an adoption.
     pub fn record(&mut self, event: Event, now: Timestamp) -> Result<Seq, EngineError> {
         self.push(event, None, now)
+    }
+
+    /// Binds changed flows to the packs they are registered with now.
+    pub fn accept_packs(
+        &mut self,
+        mutations: &[Mutation],
+        now: Timestamp,
+    ) -> Result<(), EngineError> {
+        for Mutation { flow_id, variant, first_used, now: pack } in mutations {
+            let (flow_id, variant) = (flow_id.clone(), variant.clone());
+            let (pack_hash, replaces) = (*pack, Some(*first_used));
+            self.record(Event::FlowUsed { flow_id, variant, pack_hash, replaces }, now)?;
+        }
+        Ok(())
     }
 
     /// Stops or restarts intake.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use crate::contract::ids::{KeyIndex, Seq};
 use crate::log::{LogError, Lookup, ReadError, Reader, codec};
 use crate::sequencer::intake::Line;
-use crate::sequencer::past::{PastView, event_at};
+use crate::sequencer::past::PastView;
 use crate::state::event::{AckHead, Event, Output, TakenRequest};
 use crate::state::{Digest16, Past, Row};
 
@@ -44,7 +44,7 @@ impl Foresight {
         let mut outputs = BTreeMap::new();
         let holders = keys.iter().flatten().filter_map(|holder| rows.get(holder));
         for row in holders.filter(|row| row.status.has_output()) {
-            if let Some(output) = event_at(log, row.last)?.as_ref().and_then(Event::output) {
+            if let Some(output) = log.event(row.last)?.as_ref().and_then(Event::output) {
                 outputs.insert(row.last, output);
             }
         }
@@ -140,11 +140,11 @@ mod tests {
     use crate::log::{Options, Store};
     use crate::os::Disk;
     use crate::os::sim::SimDisk;
+    use crate::registry::FlowDirectory;
+    use crate::seam::arrival::arrival;
     use crate::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, RunStart};
-    use crate::sequencer::intake::arrival;
     use crate::state::decide::{Again, Failed, FlowStanding, Outcome, Report, RetryPolicy};
     use crate::state::event::{BadLine, RawLine, SummaryPointer};
-    use crate::work::worker::FlowDirectory;
 
     const NOW: Timestamp = Timestamp(1_772_359_200_000);
 

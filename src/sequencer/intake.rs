@@ -12,20 +12,18 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::contract::bytes::Piece;
-use crate::contract::request::Request;
-use crate::contract::time::{Day, Timestamp};
-use crate::contract::vocabulary::{ReasonCode, Warning};
+use crate::contract::time::Timestamp;
 use crate::log::Reader;
 use crate::os::Machine;
+use crate::registry::SharedFlows;
+use crate::seam::arrival::{arrival, request_bytes};
 use crate::seam::line::{LineContent, parse_line};
 use crate::seam::position::{ConsumedBatch, Position, QueueError};
 use crate::seam::tail::{Batch, TailOptions, Tailer};
 use crate::seam::watch::Watcher;
 use crate::sequencer::foresight::Foresight;
 use crate::state::decide::Arrival;
-use crate::state::event::{AckHead, BadLine, TakenRequest};
-use crate::work::worker::SharedFlows;
+use crate::state::event::BadLine;
 
 /// Batches read ahead of the sequencer.
 const READ_AHEAD: usize = 2;
@@ -203,78 +201,11 @@ pub fn parse(batch: &Batch, flows: &SharedFlows) -> Arrived {
             LineContent::Quarantined(line) => lines.push(Line::Bad(line)),
             LineContent::Request(request) => {
                 let head = (span.number, span.offset);
-                let arrival = arrival(*request, head, text_of(batch, span), flows.as_ref());
+                let arrival = arrival(*request, head, request_bytes(batch, span), flows.as_ref());
                 lines.push(Line::Request(arrival));
             }
         }
     }
     let (end, consumed) = (batch.end.clone(), batch.consumed);
     Arrived { lines, foresight: Foresight::default(), end, consumed }
-}
-
-/// The request's bytes without what only belongs to the line: a byte-order mark, a `\r`.
-pub(crate) fn text_of(batch: &Batch, span: &crate::seam::tail::LineSpan) -> Piece {
-    let (raw, mut range) = (batch.raw(span), span.range.clone());
-    range.end -= usize::from(raw.ends_with(b"\r"));
-    range.start += if raw.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
-    batch.bytes.piece(range)
-}
-
-/// A valid request with everything the core wants to know about it.
-pub fn arrival(
-    request: Request,
-    (line, offset): (u64, u64),
-    text: Piece,
-    flows: &dyn crate::work::worker::FlowDirectory,
-) -> Arrival {
-    let key = request.effective_key();
-    let work = if key.derived { key.digest } else { request.work_digest() };
-    let id = request.id_digest();
-    let flow = flows.standing(&request.work.flow_id, request.work.variant.as_deref());
-    let refused = refusal(&request);
-    let soft = request.urgency == crate::contract::vocabulary::Urgency::Now;
-    let mut warnings = request.warnings;
-    if soft && request.not_before.is_some() {
-        warnings = warnings.with(Warning::NotBeforeIsSoft);
-    }
-    let taken = TakenRequest {
-        head: AckHead { request_id: request.request_id, key: key.text, line, offset },
-        key: key.digest,
-        id,
-        work: work.head(),
-        producer: request.requested_by.repo,
-        flow_id: request.work.flow_id,
-        variant: request.work.variant,
-        kind: request.work.kind,
-        bus: request.input.bus(),
-        priority: request.priority,
-        urgency: request.urgency,
-        created_at: request.created_at,
-        not_before: request.not_before,
-        deadline: request.deadline,
-        warnings,
-        previous: None,
-        supersedes: None,
-        line: text,
-    };
-    Arrival { request: Box::new(taken), flow, refused }
-}
-
-/// What can be refused by looking at the request alone.
-fn refusal(request: &Request) -> Option<(ReasonCode, String)> {
-    if !request.kind_fits() {
-        let bus = request.input.bus().map_or("", |bus| bus.as_str());
-        let message = format!("{} takes no input from {bus}", request.work.kind);
-        return Some((ReasonCode::KindBusMismatch, message));
-    }
-    let publish = request.work.params.get("publish");
-    if let Some(flag) = publish.filter(|flag| !flag.is_boolean()) {
-        let message = format!("params.publish must be true or false, not {flag}");
-        return Some((ReasonCode::InvalidParams, message));
-    }
-    let day = request.work.params.get("day")?;
-    let is_day = day.as_str().is_some_and(|text| text.parse::<Day>().is_ok());
-    (!is_day).then(|| {
-        (ReasonCode::InvalidParams, format!("params.day must be a calendar date, not {day}"))
-    })
 }

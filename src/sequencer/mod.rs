@@ -3,6 +3,7 @@
 pub mod engine;
 pub mod foresight;
 pub mod intake;
+pub mod log_meter;
 pub mod mark;
 pub mod past;
 mod writer;

@@ -63,14 +63,9 @@ impl<'a> PastView<'a> {
                 return look(&pending.event).ok_or_else(unexpected);
             }
         }
-        let event = event_at(self.log, seq)?.ok_or_else(unexpected)?;
+        let event = self.log.event(seq)?.ok_or_else(unexpected)?;
         look(&event).ok_or_else(unexpected)
     }
-}
-
-/// A committed event.
-pub fn event_at(log: &Reader, seq: Seq) -> Result<Option<Event>, ReadError> {
-    log.look(seq, codec::decode)?.transpose().map_err(|source| ReadError::Event { seq, source })
 }
 
 impl Past for PastView<'_> {

@@ -22,7 +22,8 @@ use crate::contract::ids::Seq;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::ReasonCode;
 use crate::control::answers::{self, Reply, Surroundings};
-use crate::control::socket::{Answer, Asked, ControlServer, Question, done};
+use crate::control::question::{Answer, Question, done};
+use crate::control::socket::{Asked, ControlServer};
 use crate::export::Committed;
 use crate::export::append_only::ProjectionError;
 use crate::export::run_book::{PUBLISH_FAILED, Promoted};
@@ -34,6 +35,7 @@ use crate::projections::projector::{Projections, Projector, ProjectorError};
 use crate::projections::runs::{NoteOrder, RunsDesk, described};
 use crate::projections::summaries::Publishing;
 use crate::registry::Mutation;
+use crate::registry::SharedFlows;
 use crate::seam::position::QueueError;
 use crate::sequencer::engine::{CheckpointWhen, Engine, EngineError, EngineOptions, RunStart};
 use crate::sequencer::intake::{Arrived, Intake, IntakeMessage, IntakeOptions};
@@ -44,7 +46,7 @@ use crate::state::event::{Event, PauseCause, RunEnd};
 use crate::state::flows::Flows;
 use crate::upkeep::retention::{self, Policy, RetainError};
 use crate::upstream::IndexStore;
-use crate::work::worker::{Pool, PoolSize, SharedFlows, Ticket, Worker};
+use crate::work::worker::{Pool, PoolSize, Ticket, Worker};
 
 /// How long a service goes on letting go of what is old before it does anything else.
 const RETAIN_FOR: Duration = Duration::from_secs(5);
@@ -227,18 +229,6 @@ impl RunReport {
 }
 
 impl Service {
-    /// Options of the engine that the configuration decides.
-    pub fn engine_options(config: &Config) -> EngineOptions {
-        EngineOptions {
-            retry: crate::state::decide::RetryPolicy {
-                attempts_max: config.attempts_max,
-                base_delay_ms: config.retry_base_delay_ms,
-                delay_ms_max: config.retry_delay_ms_max,
-            },
-            checkpoint_every: config.checkpoint_every_events,
-        }
-    }
-
     /// Runs until the end. The engine is open, the projections are repaired.
     pub fn run(
         mut self,
@@ -595,7 +585,7 @@ impl Sequencer {
             _ => Err("that is no question about digests".to_owned()),
         };
         match ticket {
-            Ok(ticket) => Reply::Later(Box::new(move || desk.fetch(ticket))),
+            Ok(ticket) => Reply::Later(Box::new(move || desk.fetch(ticket).into())),
             Err(why) => Reply::Now(Answer::Refused(why)),
         }
     }
@@ -610,7 +600,7 @@ impl Sequencer {
         }
         if let (Question::Run(question), Some(desk)) = (&question, &self.runs) {
             let (desk, question) = (Arc::clone(desk), question.clone());
-            let answer = Reply::Later(Box::new(move || desk.answer(question)));
+            let answer = Reply::Later(Box::new(move || desk.answer(question).into()));
             self.waiting.answers.push((reply, answer));
             return Ok(());
         }
@@ -653,8 +643,8 @@ impl Sequencer {
         match reload(self.engine.state().flows(), accept) {
             Err(why) => Ok(Answer::Refused(format!("the old settings stay in force: {why}"))),
             Ok(Reloaded { config, accepted }) => {
-                answers::accept(&mut self.engine, &accepted, now)?;
-                self.engine.retune(Service::engine_options(&config));
+                self.engine.accept_packs(&accepted, now)?;
+                self.engine.retune(EngineOptions::of(&config));
                 if let Some(desk) = &self.runs {
                     desk.retune(&config);
                 }

@@ -2,7 +2,6 @@
 
 pub mod copy;
 pub mod kinship;
-pub mod log_meter;
 pub mod recover;
 pub mod retention;
 pub mod run_watch;

@@ -27,12 +27,13 @@ use crate::contract::vocabulary::{
 };
 use crate::log::{LogError, Reader, Store};
 use crate::os::{Disk, Machine, Open};
+use crate::registry::SharedFlows;
+use crate::seam::arrival::arrival;
 use crate::seam::line::{LineContent, parse_line};
 use crate::seam::position::describe_change;
 use crate::seam::position::{AdoptAt, Change, Position, QueueError, adopt_position};
 use crate::seam::tail::{Batch, LineForm, LineSpan, TailOptions, Tailer};
 use crate::sequencer::engine::{CheckpointWhen, Engine, EngineError, OperatorError, RunStart};
-use crate::sequencer::intake::arrival;
 use crate::sequencer::mark::{MarkError, QueueMark};
 use crate::state::apply::item_digest;
 use crate::state::decide::{Again, Arrival, Failed, FlowStanding, Outcome, Report as Said};
@@ -40,7 +41,6 @@ use crate::state::event::{AckHead, Event, RunEnd, SummaryPointer, TakenRequest};
 use crate::state::{Past as _, Status};
 use crate::upkeep::copy::{CopyError, LogCopy, Page};
 use crate::upstream::lines::Lines;
-use crate::work::worker::SharedFlows;
 
 /// Queue lines taken in between two commits.
 const LINES_AT_ONCE: usize = 1000;
@@ -546,7 +546,7 @@ impl Recovery<'_> {
                 }
                 LineContent::Request(request) => {
                     let flows = Arc::clone(&self.flows.read());
-                    let text = crate::sequencer::intake::text_of(batch, span);
+                    let text = crate::seam::arrival::request_bytes(batch, span);
                     let place = (span.number, span.offset);
                     let arrived = arrival(*request, place, text, flows.as_ref());
                     self.request(arrived, span.offset)?;

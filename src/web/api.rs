@@ -11,7 +11,7 @@ use super::{Shown, reading};
 use crate::bus::SummaryBus;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
-use crate::control::socket::{Answer, Question};
+use crate::control::question::{Answer, Question};
 use crate::export::summary_bus::PartitionKey;
 use crate::os::dir::DirHandle;
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Shown;
 use super::http::Response;
 use super::tally::BOUNDS;
-use crate::control::socket::{Answer, Question};
+use crate::control::question::{Answer, Question};
 
 /// Everything that is measured.
 pub(super) fn metrics(shown: &Shown) -> Response {

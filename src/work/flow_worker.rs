@@ -27,7 +27,7 @@ use crate::model::builtin::Builtin;
 use crate::model::gate::{Deadline, Spent};
 use crate::model::{Bill, Charge, ModelReply, Provider, ProviderError, Providers, SourceText};
 use crate::os::{Clock, Disk, Machine};
-use crate::registry::{Registry, Resolution, label};
+use crate::registry::{REGISTRY_KIND, Registry, Resolution, label};
 use crate::state::decide::{Again, Outcome};
 use crate::state::event::{self, SummaryPointer};
 use crate::state::flows::DayCharged;
@@ -35,7 +35,6 @@ use crate::upstream::selection::Roots;
 use crate::upstream::{self, IndexStore, InputSpec, Resolved, Upstream};
 use crate::work::flow_facts::{Found, failed, flow_failed, unresolved};
 use crate::work::flow_item;
-use crate::work::flows::REGISTRY_KIND;
 use crate::work::worker::{Begun, Desk, Job, Worker};
 
 /// Packs kept ready; more than that many different ones are loaded again when they are used.

@@ -3,5 +3,4 @@
 pub mod flow_facts;
 pub mod flow_item;
 pub mod flow_worker;
-pub mod flows;
 pub mod worker;

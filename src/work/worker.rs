@@ -18,33 +18,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Condvar, Mutex};
 
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::ReasonCode;
 use crate::log::{ReadError, Reader};
-use crate::registry::Mutation;
-use crate::sequencer::past::event_at;
-use crate::state::decide::{Again, Failed, FlowStanding, Outcome, Report};
+use crate::state::decide::{Again, Failed, Outcome, Report};
 use crate::state::event::{Charge, Event, TakenRequest};
-use crate::state::flows::Flows;
-
-/// Says how a flow stands, for the moment a request arrives.
-pub trait FlowDirectory: Send + Sync {
-    /// Whether the flow may run.
-    fn standing(&self, flow_id: &str, variant: Option<&str>) -> FlowStanding;
-
-    /// Flows that stand for another pack than the one they were used with; none where flows have
-    /// no packs.
-    fn mutations(&self, _used: &Flows) -> Vec<Mutation> {
-        Vec::new()
-    }
-}
-
-/// A directory that a reload can replace.
-pub type SharedFlows = Arc<RwLock<Arc<dyn FlowDirectory>>>;
 
 /// One try.
 #[derive(Debug, Clone)]
@@ -368,14 +350,14 @@ impl Bench {
 
     fn job(&self, ticket: &Ticket) -> Result<Job, ReadError> {
         let unexpected = || ReadError::unexpected(ticket.request, "it should be a request");
-        let event = event_at(&self.log, ticket.request)?.ok_or_else(unexpected)?;
+        let event = self.log.event(ticket.request)?.ok_or_else(unexpected)?;
         let taken = match event {
             Event::RequestAccepted(request) | Event::RequestParked { request, .. } => request,
             _ => return Err(unexpected()),
         };
         let mut replies = BTreeMap::new();
         for seq in &ticket.replies {
-            if let Some(Event::ModelResponded { call, .. }) = event_at(&self.log, *seq)? {
+            if let Some(Event::ModelResponded { call, .. }) = self.log.event(*seq)? {
                 replies.insert(call, *seq);
             }
         }

@@ -18,6 +18,7 @@ use summarizer::log::{LogError, Options, ReadError, Store};
 use summarizer::os::sim::{SimClock, SimDisk};
 use summarizer::os::{Clock as _, Disk, Open};
 use summarizer::projections::projector::Projections;
+use summarizer::registry::{FlowDirectory, SharedFlows};
 use summarizer::replay::{self, Compare, Until};
 use summarizer::seam::tail::{TailOptions, Tailer};
 use summarizer::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, RunStart};
@@ -27,7 +28,6 @@ use summarizer::sequencer::mark::QueueMark;
 use summarizer::state::decide::{Again, Failed, FlowStanding, Outcome, Report, RetryPolicy};
 use summarizer::state::event::{Event, RunEnd, SummaryPointer, TakenRequest};
 use summarizer::state::{Past as _, Status};
-use summarizer::work::worker::{FlowDirectory, SharedFlows};
 
 use super::auditor::{Evidence, Verdict, audit};
 use super::requests::{ACTIVE, DEPRECATED, DISABLED};

@@ -11,9 +11,11 @@ use redb::{ReadTransaction, TableDefinition};
 use crate::contract::hash::Digest;
 use crate::contract::ids::{KeyIndex, Seq};
 use crate::contract::time::Timestamp;
-use crate::log::error::LogError;
+use crate::log::codec;
+use crate::log::error::{LogError, ReadError};
 use crate::log::frame::{Entry, Frame, Header, Record, Unpacker, dropped_body};
 use crate::log::runs::key_of;
+use crate::state::event::Event;
 
 use super::archiving::listed;
 use super::failure::{engine, guarded};
@@ -121,6 +123,12 @@ impl Reader {
         let cached = self.cached_frame(seq)?;
         let part = cached.frame.parts().nth(cached.index(seq));
         Ok(part.map(|part| f(part.tag, part.version, part.payload)))
+    }
+
+    /// One event; `None` when the log does not reach this far.
+    pub fn event(&self, seq: Seq) -> Result<Option<Event>, ReadError> {
+        let decoded = self.look(seq, codec::decode)?;
+        decoded.transpose().map_err(|source| ReadError::Event { seq, source })
     }
 
     fn cached_frame(&self, seq: Seq) -> Result<Arc<CachedFrame>, LogError> {

@@ -21,7 +21,6 @@ use crate::export::summary_bus::{
     Counts, PartitionFacts, PartitionInput, PartitionKey, SelectionInput, Stamp,
 };
 use crate::log::{ReadError, Reader};
-use crate::sequencer::past::event_at;
 use crate::state::event::Event;
 use crate::work::flow_facts::stream_of;
 
@@ -372,7 +371,7 @@ impl Book {
         if let Some(key) = placed(facts) {
             return Ok(Some(key));
         }
-        let Some(asked) = event_at(log, request)? else { return Ok(None) };
+        let Some(asked) = log.event(request)? else { return Ok(None) };
         let Some(taken) = asked.taken() else { return Ok(None) };
         let known = self.zones.iter().rev().find(|(from, _)| *from <= seq);
         let zone = known.and_then(|(_, zone)| *zone).unwrap_or(chrono_tz::UTC);
@@ -388,7 +387,7 @@ impl Book {
         stamp: &Stamp,
     ) -> Result<(), SummariesError> {
         let Some(seq) = ended else { return Ok(()) };
-        let Some(event) = event_at(log, seq)? else { return Ok(()) };
+        let Some(event) = log.event(seq)? else { return Ok(()) };
         let Some((request, ending)) = ending_of(&event) else { return Ok(()) };
         let Some(key) = self.place(log, seq, request, &facts_of(&event))? else { return Ok(()) };
         let Some(day) = self.known(&key)? else { return Ok(()) };

@@ -14,8 +14,7 @@ use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::{Bus, ReasonCode, SummaryKind, Urgency, Warnings};
 use crate::log::{Options, Store};
 use crate::os::Machine;
-use crate::sequencer::engine::{CheckpointWhen, Engine, RunStart};
-use crate::service::daemon::Service;
+use crate::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, RunStart};
 use crate::state::decide::{Arrival, FlowStanding, Outcome, Report};
 use crate::state::event::{AckHead, RunEnd, SummaryPointer, TakenRequest};
 
@@ -37,7 +36,7 @@ impl World {
         let (disk, options) = (Arc::clone(&machine.disk), Options::beside(&path));
         let store = Store::open(disk, &path, options, [store_id; 16], &mut |_| {}).unwrap();
         let config = Config::load(None, &BTreeMap::new(), 1).unwrap();
-        let options = Service::engine_options(&config);
+        let options = EngineOptions::of(&config);
         let engine = Engine::open(store, options, machine.clock.now(), &mut |_| {}).unwrap();
         std::fs::create_dir(dir.path().join("buses")).unwrap();
         World { dir, engine, disk: machine.disk, next: 0 }

@@ -1,12 +1,30 @@
-//! The registry as the service asks it.
+//! What the service asks of the registry: may a flow run, and which pack does it stand for.
 
-use crate::registry::{Mutation, Registry, Resolution};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+use super::{Mutation, Registry, Resolution};
 use crate::state::decide::FlowStanding;
 use crate::state::flows::Flows;
-use crate::work::worker::FlowDirectory;
 
 /// The kind of every flow reference of the contract.
-pub const REGISTRY_KIND: &str = "registry";
+pub(crate) const REGISTRY_KIND: &str = "registry";
+
+/// Flows as the service sees them. Tests and measurements stand in for the registry.
+pub trait FlowDirectory: Send + Sync {
+    /// Whether the flow may run at the moment a request for it arrives.
+    fn standing(&self, flow_id: &str, variant: Option<&str>) -> FlowStanding;
+
+    /// Flows whose registered pack differs from the pack they were used with. A directory without
+    /// packs has none.
+    fn mutations(&self, _used: &Flows) -> Vec<Mutation> {
+        Vec::new()
+    }
+}
+
+/// A directory that a reload can replace.
+pub type SharedFlows = Arc<RwLock<Arc<dyn FlowDirectory>>>;
 
 impl FlowDirectory for Registry {
     fn standing(&self, flow_id: &str, variant: Option<&str>) -> FlowStanding {

@@ -18,11 +18,11 @@ use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::{Stream, Warnings};
 use crate::log::{LogError, Options, Store};
 use crate::os::{Disk, DiskFile, Machine, Open, Stat};
+use crate::registry::FlowDirectory;
+use crate::seam::arrival::arrival;
 use crate::sequencer::engine::{CheckpointWhen, Engine, EngineError, EngineOptions, RunStart};
-use crate::sequencer::intake::arrival;
 use crate::state::decide::{FlowStanding, Outcome, Report, RetryPolicy};
 use crate::state::event::{Event, SummaryPointer};
-use crate::work::worker::FlowDirectory;
 
 /// Moments at which a crash is played.
 const CRASHES: u64 = 4;

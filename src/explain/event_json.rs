@@ -1,0 +1,148 @@
+//! Events as JSON, for `log dump`, `show` and `explain`.
+
+use serde_json::{Value, json};
+
+use crate::export::Committed;
+use crate::state::event::{Event, PauseCause, TakenRequest};
+
+/// What a cause of a pause is called.
+pub fn pause_word(cause: &PauseCause) -> &'static str {
+    match cause {
+        PauseCause::Operator => "operator",
+        PauseCause::OpenRequests => "open_requests",
+        PauseCause::DiskSpace => "disk_space",
+    }
+}
+
+/// A request as it was taken in, with its line as JSON.
+pub fn taken_json(taken: &TakenRequest) -> Value {
+    let line = String::from_utf8_lossy(&taken.line);
+    json!({
+        "request_id": taken.head.request_id,
+        "idempotency_key": taken.head.key,
+        "line": taken.head.line,
+        "offset": taken.head.offset,
+        "repo": taken.producer,
+        "flow_id": taken.flow_id,
+        "variant": taken.variant,
+        "record": serde_json::from_str::<Value>(&line).unwrap_or(Value::Null),
+    })
+}
+
+/// An event as `log dump` and `show` print it.
+pub fn event_json(committed: &Committed) -> Value {
+    let mut value = json!({
+        "seq": committed.seq.0,
+        "at": committed.at.to_string(),
+        "event": committed.event.name(),
+        "hash": committed.hash.hex(),
+    });
+    if let Value::Object(object) = details(&committed.event)
+        && let Value::Object(target) = &mut value
+    {
+        target.extend(object);
+    }
+    value
+}
+
+fn details(event: &Event) -> Value {
+    match event {
+        Event::RunStarted { run_id, command, version, config, environment } => json!({
+            "run_id": run_id, "command": command, "version": version, "config": config.hex(),
+            "environment": parsed(environment),
+        }),
+        Event::RunFinished { run_id, started, end, report } => json!({
+            "run_id": run_id, "started": started.0, "report": parsed(report),
+            "end": format!("{end:?}").to_lowercase(),
+        }),
+        Event::LineQuarantined(line) => json!({
+            "line": line.line, "offset": line.offset, "reason": line.reason,
+            "request_id": line.request_id, "errors": line.errors,
+        }),
+        Event::RequestAccepted(request) => taken_json(request),
+        Event::RequestParked { request, behind } => with(taken_json(request), "behind", behind.0),
+        Event::RequestRejected { request, status, reason, message } => {
+            let value = with(taken_json(request), "status", status.as_str());
+            with(with(value, "reason_code", json!(reason)), "message", message.as_str())
+        }
+        Event::DuplicateReceived { request, of, reason, summary, .. } => {
+            let value = with(taken_json(request), "of", of.0);
+            with(
+                with(value, "reason_code", json!(reason)),
+                "summary_id",
+                summary.summary_id.as_str(),
+            )
+        }
+        Event::RequestDuplicated { request, of, reason, summary, .. } => json!({
+            "request": request.0, "of": of.0, "reason_code": reason,
+            "summary_id": summary.summary_id,
+        }),
+        Event::ParkedAccepted { request, .. }
+        | Event::WorkReleased { request }
+        | Event::DelayEnded { request }
+        | Event::RequestCancelled { request, .. } => json!({"request": request.0}),
+        Event::AttemptStarted { request, attempt } => {
+            json!({"request": request.0, "attempt": attempt})
+        }
+        Event::InputResolved { request, attempt, summary, facts, .. } => json!({
+            "request": request.0, "attempt": attempt, "summary_id": summary.summary_id,
+            "facts": parsed(facts),
+        }),
+        Event::WorkHeld { request, attempt, behind, summary } => json!({
+            "request": request.0, "attempt": attempt, "behind": behind.0,
+            "summary_id": summary.summary_id,
+        }),
+        Event::ModelResponded { request, attempt, call, body_sha256, facts } => json!({
+            "request": request.0, "attempt": attempt, "call": call.hex(),
+            "body_sha256": body_sha256.hex(), "facts": parsed(facts),
+        }),
+        Event::SummaryProduced { request, attempt, summary, body_sha256, facts, .. } => json!({
+            "request": request.0, "attempt": attempt, "summary_id": summary.summary_id,
+            "path": summary.path(), "body_sha256": body_sha256.hex(), "facts": parsed(facts),
+        }),
+        Event::AttemptFailed {
+            request, attempt, status, reason, message, retry_at, facts, ..
+        } => {
+            json!({
+                "request": request.0, "attempt": attempt, "status": status, "reason_code": reason,
+                "message": message, "retry_at": retry_at.map(|at| at.to_string()),
+                "facts": parsed(facts),
+            })
+        }
+        Event::RequestSkipped { request, attempt, reason, facts, .. } => json!({
+            "request": request.0, "attempt": attempt, "reason_code": reason,
+            "facts": parsed(facts),
+        }),
+        Event::IntakePaused { cause } | Event::IntakeResumed { cause } => {
+            json!({"cause": pause_word(cause)})
+        }
+        Event::ConfigReloaded { config } => json!({"config": config.hex()}),
+        Event::QuarantineReleased { quarantined, request_id } => {
+            json!({"quarantined": quarantined.0, "request_id": request_id})
+        }
+        Event::QueueAdopted { change, offset } => json!({"change": change, "offset": offset}),
+        Event::CheckpointTaken { applied, state, rows } => {
+            json!({"applied": applied.0, "state_digest": state.prefixed(), "rows": rows})
+        }
+        Event::FlowUsed { flow_id, variant, pack_hash, replaces } => json!({
+            "flow_id": flow_id, "variant": variant, "pack_hash": pack_hash.hex(),
+            "replaces": replaces.map(|pack| pack.hex()),
+        }),
+        Event::ModelCharged { request, attempt, charge } => json!({
+            "request": request.0, "attempt": attempt, "provider": charge.provider,
+            "model": charge.model, "day": charge.day.to_string(),
+            "input_tokens": charge.input_tokens, "output_tokens": charge.output_tokens,
+            "cost": charge.cost_nanos as f64 / 1e9, "estimated": charge.estimated,
+        }),
+        Event::Noted { kind, facts } => json!({"kind": kind, "facts": parsed(facts)}),
+    }
+}
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| text.into())
+}
+
+fn with(mut value: Value, name: &str, member: impl Into<Value>) -> Value {
+    value[name] = member.into();
+    value
+}
