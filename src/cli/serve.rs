@@ -23,7 +23,7 @@ use crate::log::Reader;
 use crate::model::ProviderError;
 use crate::os::notify::Notifier;
 use crate::projections::digester::DigestThread;
-use crate::projections::runs::{Orders, RunsDesk};
+use crate::projections::runs::{AgentRuns, Orders};
 use crate::projections::summaries::{Pace, Summaries, SummariesError, SummariesThread};
 use crate::registry::FlowDirectory;
 use crate::service::daemon::{NextRun, Reloaded, RunReport, Service, StopSignal, Until, Watch};
@@ -106,7 +106,7 @@ pub fn run_service(
     let registry = load_registry(context)?;
     let (orders, incoming) = Orders::channel();
     let store = SnapshotStore::new(Arc::clone(&context.machine.disk), home.snapshots());
-    let desk = RunsDesk::new(engine.log(), &config, store, orders.clone(), projector.projected());
+    let desk = AgentRuns::new(engine.log(), &config, store, orders.clone(), projector.projected());
     let desk = Arc::new(desk);
     let (disk, run_logs) = (Arc::clone(&context.machine.disk), home.root.join(&config.run_logs));
     for mutation in FlowDirectory::mutations(&registry, engine.state().flows()) {

@@ -6,7 +6,7 @@
 //!
 //! [`append_only`] keeps the two growing files (acks, quarantine) true across crashes; [`ack`] and
 //! [`quarantine`] say which line an event becomes. [`item`], [`summary_bus`] and [`run_record`]
-//! render bus files, purely; [`run_book`] folds events into run records; [`publish`] shows a whole
+//! render bus files, purely; [`session_fold`] folds events into run records; [`publish`] shows a whole
 //! consistent tree at every instant; [`fingerprint`] tells that a file holds what was meant.
 
 pub mod ack;
@@ -16,8 +16,8 @@ pub mod item;
 pub mod outcome_facts;
 pub mod publish;
 pub mod quarantine;
-pub mod run_book;
 pub mod run_record;
+pub mod session_fold;
 pub mod summary_bus;
 
 use crate::contract::hash::Digest;

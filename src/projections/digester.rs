@@ -372,13 +372,13 @@ struct Answers {
 
 /// Where orders are left and answers fetched.
 #[derive(Clone)]
-pub struct DigestDesk {
+pub struct DigestClient {
     orders: Sender<(u64, DigestOrder)>,
     answers: Arc<(Mutex<Answers>, Condvar)>,
     next: Arc<AtomicU64>,
 }
 
-impl DigestDesk {
+impl DigestClient {
     /// Leaves an order. The ticket fetches its answer.
     pub fn leave(&self, order: DigestOrder) -> Result<u64, String> {
         let ticket = self.next.fetch_add(1, Ordering::Relaxed);
@@ -414,7 +414,7 @@ impl DigestDesk {
 /// The thread of a service.
 pub struct DigestThread {
     /// How others reach it.
-    pub desk: DigestDesk,
+    pub desk: DigestClient,
     stop: Arc<AtomicBool>,
     stopping: Sender<()>,
     thread: JoinHandle<()>,
@@ -430,8 +430,11 @@ impl DigestThread {
         let (orders, inbox) = bounded(WAITING_MAX);
         let (stopping, stopped) = bounded(1);
         let answers: Arc<(Mutex<Answers>, Condvar)> = Arc::default();
-        let desk =
-            DigestDesk { orders, answers: Arc::clone(&answers), next: Arc::new(AtomicU64::new(1)) };
+        let desk = DigestClient {
+            orders,
+            answers: Arc::clone(&answers),
+            next: Arc::new(AtomicU64::new(1)),
+        };
         let journal = NotaryJournal::new(notary, &setup.log, &setup.machine);
         let watched = Arc::clone(&answers);
         let digester = Digester::new(setup).watched(Arc::new(move |what, done, all| {

@@ -130,7 +130,7 @@ pub fn own_thresholds(config: &Config) -> Thresholds {
 }
 
 /// The runs of a running service.
-pub struct RunsDesk {
+pub struct AgentRuns {
     book: Mutex<RunBook>,
     own: Mutex<OwnRun>,
     log: Reader,
@@ -142,7 +142,7 @@ pub struct RunsDesk {
     looked: AtomicBool,
 }
 
-impl RunsDesk {
+impl AgentRuns {
     /// The runs in a log.
     pub fn new(
         log: &Reader,
@@ -150,12 +150,12 @@ impl RunsDesk {
         store: SnapshotStore,
         orders: Orders,
         projected: Projected,
-    ) -> RunsDesk {
+    ) -> AgentRuns {
         let book = Mutex::new(RunBook::new(log, thresholds(config)));
         let set_aside = Mutex::default();
         let own = Mutex::new(OwnRun::new(log, own_thresholds(config)));
         let (log, looked) = (log.clone(), AtomicBool::new(true));
-        RunsDesk { book, own, log, store, orders, projected, set_aside, looked }
+        AgentRuns { book, own, log, store, orders, projected, set_aside, looked }
     }
 
     /// Says whether everything that was in the watched folder at first is in the log by now, or

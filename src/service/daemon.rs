@@ -26,13 +26,13 @@ use crate::control::question::{Answer, Question, done};
 use crate::control::socket::{Asked, ControlServer};
 use crate::export::Committed;
 use crate::export::append_only::ProjectionError;
-use crate::export::run_book::{PUBLISH_FAILED, Promoted};
+use crate::export::session_fold::{PUBLISH_FAILED, Promoted};
 use crate::home::Home;
 use crate::log::LogError;
 use crate::os::Machine;
-use crate::projections::digester::DigestDesk;
+use crate::projections::digester::DigestClient;
 use crate::projections::projector::{Projections, Projector, ProjectorError};
-use crate::projections::runs::{NoteOrder, RunsDesk, described};
+use crate::projections::runs::{AgentRuns, NoteOrder, described};
 use crate::projections::summaries::Publishing;
 use crate::registry::Mutation;
 use crate::registry::SharedFlows;
@@ -159,9 +159,9 @@ pub struct Service {
     /// Who looks on.
     pub watch: Option<Watch>,
     /// The runs of the home, and their notes on the way here.
-    pub runs: Option<(Arc<RunsDesk>, Receiver<NoteOrder>)>,
+    pub runs: Option<(Arc<AgentRuns>, Receiver<NoteOrder>)>,
     /// Who builds digests.
-    pub digests: Option<DigestDesk>,
+    pub digests: Option<DigestClient>,
 }
 
 /// How a run went.
@@ -342,7 +342,7 @@ struct Sequencer {
     /// Another day has begun: nothing new starts until the run of the old one is closed.
     turning: bool,
     watch: Option<Watch>,
-    runs: Option<Arc<RunsDesk>>,
+    runs: Option<Arc<AgentRuns>>,
     orders: Receiver<NoteOrder>,
 }
 

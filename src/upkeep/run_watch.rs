@@ -20,7 +20,7 @@ use crate::compaction::book::{AppendError, Lines};
 use crate::compaction::event::{LINE_BYTES_MAX, RunEvent};
 use crate::contract::hash::sha256;
 use crate::os::{Disk, DiskFile, Open, Stat};
-use crate::projections::runs::{RunsDesk, described};
+use crate::projections::runs::{AgentRuns, described};
 
 /// How often the folder is looked at.
 const EVERY: Duration = Duration::from_millis(500);
@@ -40,7 +40,7 @@ impl RunWatch {
     pub fn start(
         disk: Arc<dyn Disk>,
         dir: Option<PathBuf>,
-        desk: Arc<RunsDesk>,
+        desk: Arc<AgentRuns>,
     ) -> std::io::Result<RunWatch> {
         let (stop, stopped) = bounded::<()>(1);
         let thread = std::thread::Builder::new().name("run-logs".to_owned());
@@ -73,7 +73,7 @@ impl RunWatch {
 }
 
 /// Held during the first look at the folder; however that ends, nobody waits for it any longer.
-struct FirstLook(Arc<RunsDesk>);
+struct FirstLook(Arc<AgentRuns>);
 
 impl Drop for FirstLook {
     fn drop(&mut self) {
@@ -84,7 +84,7 @@ impl Drop for FirstLook {
 struct Folder {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
-    desk: Arc<RunsDesk>,
+    desk: Arc<AgentRuns>,
     files: BTreeMap<String, Followed>,
 }
 

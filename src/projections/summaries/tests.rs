@@ -1,4 +1,4 @@
-//! What the publisher remembers, and what it refuses to show. In tests it visits its shelf after
+//! What the publisher remembers, and what it refuses to show. In tests it visits its cache after
 //! fifty items.
 
 use std::collections::BTreeMap;
@@ -46,8 +46,8 @@ impl World {
         self.dir.path().join("buses")
     }
 
-    fn shelf(&self) -> PathBuf {
-        self.dir.path().join("shelf.redb")
+    fn cache(&self) -> PathBuf {
+        self.dir.path().join("cache.redb")
     }
 
     /// One run with so many requests: most give an item, some are skipped, some fail.
@@ -94,8 +94,8 @@ impl World {
     }
 
     fn open(&self, remember: bool) -> Summaries {
-        let shelf = self.shelf();
-        let path = remember.then_some(shelf.as_path());
+        let cache = self.cache();
+        let path = remember.then_some(cache.as_path());
         Summaries::open(&self.disk, &self.buses(), self.engine.log(), path).unwrap()
     }
 
@@ -210,13 +210,13 @@ fn a_start_reads_only_what_is_newer_and_memory_follows_what_is_new() {
     world.run(7);
     assert_eq!(world.publish(), kept);
     world.check();
-    // While it runs it visits the shelf, and what is there is not in memory.
+    // While it runs it visits the cache, and what is there is not in memory.
     let mut summaries = world.open(true);
     let before = world.head();
     world.run(130);
     summaries.publish(None).unwrap();
-    assert!(summaries.kept_at > before, "the shelf was not visited");
-    let (days, items) = summaries.book.in_memory();
+    assert!(summaries.kept_at > before, "the cache was not visited");
+    let (days, items) = summaries.index.in_memory();
     assert!(days <= 12 && items < 50, "{days} days and {items} items are in memory");
     drop(summaries);
     world.check();
@@ -230,19 +230,19 @@ fn a_memory_that_is_lost_damaged_foreign_or_ahead_is_made_again() {
     let mut world = World::new(1);
     world.run(70);
     world.publish();
-    let early = std::fs::read(world.shelf()).unwrap();
+    let early = std::fs::read(world.cache()).unwrap();
     world.run(10);
     world.publish();
     // One from earlier is as good as any.
-    world.disk.replace(&world.shelf(), &early, 0o640).unwrap();
+    world.disk.replace(&world.cache(), &early, 0o640).unwrap();
     let from = world.publish();
     assert!(Seq::ZERO < from && from < world.head());
     world.check();
-    let late = std::fs::read(world.shelf()).unwrap();
+    let late = std::fs::read(world.cache()).unwrap();
     for (why, bytes) in [("lost", None), ("damaged", Some(b"nothing of ours".repeat(400)))] {
         match bytes {
-            Some(bytes) => world.disk.replace(&world.shelf(), &bytes, 0o640).unwrap(),
-            None => std::fs::remove_file(world.shelf()).unwrap(),
+            Some(bytes) => world.disk.replace(&world.cache(), &bytes, 0o640).unwrap(),
+            None => std::fs::remove_file(world.cache()).unwrap(),
         }
         assert_eq!(world.publish(), Seq::ZERO, "{why}");
         world.check();
@@ -251,7 +251,7 @@ fn a_memory_that_is_lost_damaged_foreign_or_ahead_is_made_again() {
     for (why, store_id, count) in [("foreign", 2, 200), ("ahead", 1, 20)] {
         let mut other = World::new(store_id);
         other.run(count);
-        other.disk.replace(&other.shelf(), &late, 0o640).unwrap();
+        other.disk.replace(&other.cache(), &late, 0o640).unwrap();
         assert_eq!(other.publish(), Seq::ZERO, "{why}");
         other.check();
         assert_eq!(other.publish(), other.head(), "{why}: what was made again is kept");

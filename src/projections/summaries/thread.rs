@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use serde_json::{Value, json};
 
-use super::{Summaries, SummariesError};
-use crate::export::run_book::Promoted;
+use super::bus::Summaries;
+use super::error::SummariesError;
+use crate::export::session_fold::Promoted;
 use crate::export::summary_bus::SUMMARIES_DIR;
 
 /// Least share that can be asked for; with less nothing would ever be shown again.

@@ -1,42 +1,27 @@
 //! What is on each day of each stream, folded from the log.
 //!
-//! Contract: what is kept for an item is its id and the event that holds it; what is kept for an
-//! ending without one is a count. What an ending that starts over counted as is read from the log.
-//! In memory is what is newer than the shelf; the rest is read from there when it is needed.
+//! Contract: the index keeps the id of an item and the event that holds it, and for an ending
+//! without an item a count. When a request starts over, the index reads its earlier ending from the
+//! log to know what to subtract. Memory holds only what is newer than the spill cache.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::SummariesError;
-use super::shelf::{At, Change, END, Shelf};
-use crate::contract::hash::{Digest, sha256};
+use super::day::{DAYS, DayOfStream, Ending, day_row, inputs_of, key_of, selection_of};
+use super::error::SummariesError;
+use super::fold::{DAY_OPENED, facts_of};
+use super::items::{Items, ROW_ITEMS, item_bytes, items_of};
+use super::spill_cache::{Change, Position, SpillCache};
+use crate::contract::hash::sha256;
 use crate::contract::ids::Seq;
-use crate::contract::time::{Day, Timestamp};
+use crate::contract::time::Day;
 use crate::contract::vocabulary::{Bus, Stream};
-use crate::export::outcome_facts::{InputFact, OutcomeFacts, SelectionFact};
-use crate::export::summary_bus::{
-    Counts, PartitionFacts, PartitionInput, PartitionKey, SelectionInput, Stamp,
-};
+use crate::export::outcome_facts::OutcomeFacts;
+use crate::export::summary_bus::{PartitionFacts, PartitionKey, Stamp};
 use crate::log::{ReadError, Reader};
 use crate::state::event::Event;
 use crate::work::flow_facts::stream_of;
-
-/// The kind of the note that opens a day.
-pub const DAY_OPENED: &str = "day_opened";
-
-/// The facts of an event that has some.
-pub(crate) fn facts_of(event: &Event) -> OutcomeFacts {
-    match event {
-        Event::SummaryProduced { facts, .. }
-        | Event::RequestSkipped { facts, .. }
-        | Event::AttemptFailed { retry_at: None, facts, .. } => OutcomeFacts::of(facts),
-        Event::Noted { kind, facts } if kind == DAY_OPENED => OutcomeFacts::of(facts),
-        _ => OutcomeFacts::default(),
-    }
-}
 
 /// What an event lends a day, with its hash: that is read when a day is shown or put away, because
 /// to hash every event that was the last one for a while takes longer than all the rest.
@@ -69,150 +54,32 @@ fn concerns(event: &Event) -> bool {
     }
 }
 
-/// Items in memory above which they go to the shelf.
+/// Items in memory above which they go to the cache.
 const ITEMS_MAX: usize = if cfg!(test) { 50 } else { 1 << 16 };
-/// Days in memory above which they go to the shelf.
+/// Days in memory above which they go to the cache.
 const DAYS_MAX: usize = 4096;
 
 /// All days.
-pub(crate) struct Book {
-    shelf: Shelf,
+pub(super) struct DayIndex {
+    cache: SpillCache,
     run: (String, String),
     /// The time zone of the runs from each of these records on.
     zones: Vec<(Seq, Option<chrono_tz::Tz>)>,
-    /// Days that were needed since the last visit to the shelf.
+    /// Days that were needed since the last visit to the cache.
     days: BTreeMap<PartitionKey, DayOfStream>,
-    /// Items that are not on the shelf, by id.
+    /// Items that are not on the cache, by id.
     items: BTreeMap<(PartitionKey, u128), Seq>,
     /// Days that are not shown as they are.
     changed: BTreeSet<PartitionKey>,
 }
 
-#[derive(Clone)]
-enum Ending {
-    Skipped(String),
-    Failed(String),
-}
-
-/// One day of one stream, without its items.
-#[derive(Clone)]
-struct DayOfStream {
-    produced: u64,
-    skipped: BTreeMap<String, u64>,
-    failed: BTreeMap<String, u64>,
-    inputs: BTreeSet<PartitionInput>,
-    selections: BTreeSet<SelectionInput>,
-    stamp: Stamp,
-    /// Whether it differs from what is on the shelf.
-    loose: bool,
-}
-
-/// A day as it lies on the shelf.
-#[derive(Serialize, Deserialize)]
-struct DayRow {
-    produced: u64,
-    skipped: BTreeMap<String, u64>,
-    failed: BTreeMap<String, u64>,
-    inputs: Vec<InputFact>,
-    selections: Vec<SelectionFact>,
-    run_id: String,
-    at: i64,
-    sequence: u64,
-    log_head: String,
-    version: String,
-}
-
-impl DayOfStream {
-    fn empty(stamp: Stamp) -> DayOfStream {
-        DayOfStream {
-            produced: 0,
-            skipped: BTreeMap::new(),
-            failed: BTreeMap::new(),
-            inputs: BTreeSet::new(),
-            selections: BTreeSet::new(),
-            stamp,
-            loose: true,
-        }
-    }
-
-    fn of_row(row: &[u8]) -> Result<DayOfStream, SummariesError> {
-        let row: DayRow = serde_json::from_slice(row)?;
-        Ok(DayOfStream {
-            produced: row.produced,
-            skipped: row.skipped,
-            failed: row.failed,
-            inputs: inputs_of(row.inputs).into_iter().collect(),
-            selections: row.selections.into_iter().filter_map(selection_of).collect(),
-            stamp: Stamp {
-                run_id: row.run_id,
-                at: Timestamp(row.at),
-                sequence: row.sequence,
-                log_head: row.log_head,
-                summarizer_version: row.version,
-            },
-            loose: false,
-        })
-    }
-
-    fn row(&self, stamp: Stamp) -> Result<Vec<u8>, SummariesError> {
-        let hex = |hash: Option<Digest>| hash.map(|hash| hash.hex());
-        let inputs = self.inputs.iter().map(|input| InputFact {
-            path: input.path.clone(),
-            bus: input.bus,
-            partition: input.partition.clone(),
-            data_sha256: hex(input.data_sha256),
-            manifest_path: input.manifest_path.clone(),
-            manifest_sha256: hex(input.manifest_sha256),
-            schema_version: input.schema_version.clone(),
-        });
-        let selections = self.selections.iter().map(|selection| SelectionFact {
-            path: selection.path.clone(),
-            sha256: selection.sha256.hex(),
-            selection_hash: selection.selection_hash.clone(),
-        });
-        Ok(serde_json::to_vec(&DayRow {
-            produced: self.produced,
-            skipped: self.skipped.clone(),
-            failed: self.failed.clone(),
-            inputs: inputs.collect(),
-            selections: selections.collect(),
-            run_id: stamp.run_id,
-            at: stamp.at.0,
-            sequence: stamp.sequence,
-            log_head: stamp.log_head,
-            version: stamp.summarizer_version,
-        })?)
-    }
-
-    /// Everything but its lines.
-    fn facts(&self, stamp: Stamp) -> PartitionFacts {
-        let (skipped, failed) = (self.skipped.values().sum(), self.failed.values().sum());
-        let produced = self.produced;
-        PartitionFacts {
-            counts: Counts { eligible: produced + skipped + failed, produced, skipped, failed },
-            skip_reasons: self.skipped.clone(),
-            fail_reasons: self.failed.clone(),
-            inputs: self.inputs.iter().cloned().collect(),
-            selections: self.selections.iter().cloned().collect(),
-            stamp,
-        }
-    }
-
-    fn reasons(&mut self, ending: Ending) -> (&mut BTreeMap<String, u64>, String) {
-        match ending {
-            Ending::Skipped(reason) => (&mut self.skipped, reason),
-            Ending::Failed(reason) => (&mut self.failed, reason),
-        }
-    }
-}
-
-impl Book {
-    /// The book as it lies on the shelf; empty where that stands for nothing.
-    pub fn open(shelf: Shelf, at: Option<&At>) -> Book {
+impl DayIndex {
+    /// The book as it lies on the cache; empty where that stands for nothing.
+    pub fn open(cache: SpillCache, at: Option<&Position>) -> DayIndex {
         let at = at.cloned().unwrap_or_default();
         let zones = at.zones.into_iter().map(|(seq, zone)| (Seq(seq), zone.parse().ok()));
-        Book {
-            shelf,
+        DayIndex {
+            cache,
             run: at.run,
             zones: zones.collect(),
             days: BTreeMap::new(),
@@ -229,7 +96,7 @@ impl Book {
     /// All days there are.
     pub fn keys(&self) -> Result<BTreeSet<PartitionKey>, SummariesError> {
         let mut keys: BTreeSet<PartitionKey> = self.days.keys().copied().collect();
-        self.shelf.each(DAYS, &mut |name, _| {
+        self.cache.each(DAYS, &mut |name, _| {
             keys.extend(key_of(name));
             Ok(())
         })?;
@@ -245,7 +112,7 @@ impl Book {
         if let Some(day) = self.days.get(key) {
             return Ok(Some(day.facts(anchored(log, &day.stamp)?)));
         }
-        let row = self.shelf.get(&day_row(key))?;
+        let row = self.cache.get(&day_row(key))?;
         let day = row.map(|row| DayOfStream::of_row(&row)).transpose()?;
         Ok(day.map(|day| day.facts(day.stamp.clone())))
     }
@@ -253,7 +120,7 @@ impl Book {
     /// The events that hold the items of a day, in order of the ids.
     pub fn items(&self, key: &PartitionKey) -> Items<'_> {
         let newer = self.items.range((*key, 0)..=(*key, u128::MAX));
-        Items::open(&self.shelf, &items_of(key), newer.map(|((_, id), seq)| (*id, *seq)))
+        Items::open(&self.cache, &items_of(key), newer.map(|((_, id), seq)| (*id, *seq)))
     }
 
     /// These days are shown as they are.
@@ -268,16 +135,16 @@ impl Book {
         self.changed.extend(keys);
     }
 
-    /// Whether it is time for a visit to the shelf.
+    /// Whether it is time for a visit to the cache.
     pub fn is_full(&self) -> bool {
-        self.shelf.keeps() && (self.items.len() >= ITEMS_MAX || self.days.len() >= DAYS_MAX)
+        self.cache.keeps() && (self.items.len() >= ITEMS_MAX || self.days.len() >= DAYS_MAX)
     }
 
-    /// What the shelf has to know to stand for everything that was taken, and then forgets it.
+    /// What the cache has to know to stand for everything that was taken, and then forgets it.
     pub fn leave(
         &mut self,
         log: &Reader,
-        at: &mut At,
+        at: &mut Position,
         rows: &mut Vec<Change>,
     ) -> Result<(), SummariesError> {
         at.run = self.run.clone();
@@ -298,7 +165,7 @@ impl Book {
         Ok(())
     }
 
-    /// What was left is on the shelf.
+    /// What was left is on the cache.
     pub fn left(&mut self) {
         self.days.clear();
         self.items.clear();
@@ -407,7 +274,7 @@ impl Book {
     /// A day, if there is one.
     fn known(&mut self, key: &PartitionKey) -> Result<Option<&mut DayOfStream>, SummariesError> {
         if !self.days.contains_key(key)
-            && let Some(row) = self.shelf.get(&day_row(key))?
+            && let Some(row) = self.cache.get(&day_row(key))?
         {
             self.days.insert(*key, DayOfStream::of_row(&row)?);
         }
@@ -475,154 +342,6 @@ impl Book {
         day.selections.extend(facts.selection.and_then(selection_of));
         Ok(day)
     }
-}
-
-/// Items in one row of the shelf.
-const ROW_ITEMS: usize = if cfg!(test) { 7 } else { 256 };
-/// Bytes of one of them: its id and the event that holds it.
-const ITEM: usize = 24;
-
-fn item_bytes(id: u128, seq: Seq) -> [u8; ITEM] {
-    let mut bytes = [0; ITEM];
-    bytes[..16].copy_from_slice(&id.to_be_bytes());
-    bytes[16..].copy_from_slice(&seq.0.to_le_bytes());
-    bytes
-}
-
-fn item_of(bytes: [u8; ITEM]) -> (u128, Seq) {
-    let (mut id, mut seq) = ([0; 16], [0; 8]);
-    id.copy_from_slice(&bytes[..16]);
-    seq.copy_from_slice(&bytes[16..]);
-    (u128::from_be_bytes(id), Seq(u64::from_le_bytes(seq)))
-}
-
-/// The events of a day's items, merged from memory and the runs on the shelf, one for each visit. A
-/// shelf that cannot be read ends it early, and says so when asked.
-pub(crate) struct Items<'a> {
-    shelf: &'a Shelf,
-    /// Newest last.
-    sources: Vec<Source<'a>>,
-    /// The next item of each: the smallest id first, and of equal ones the newest.
-    heads: BinaryHeap<(Reverse<u128>, usize, Seq)>,
-    last: Option<u128>,
-    failure: Option<SummariesError>,
-}
-
-/// Items in order of their ids.
-enum Source<'a> {
-    Memory(Box<dyn Iterator<Item = (u128, Seq)> + 'a>),
-    Run { prefix: String, after: String, row: std::vec::IntoIter<(u128, Seq)> },
-}
-
-impl<'a> Items<'a> {
-    fn open(
-        shelf: &'a Shelf,
-        day: &str,
-        newer: impl Iterator<Item = (u128, Seq)> + 'a,
-    ) -> Items<'a> {
-        let (heads, sources) = (BinaryHeap::new(), Vec::new());
-        let mut items = Items { shelf, sources, heads, last: None, failure: None };
-        items.failure = items.find_runs(day).err();
-        items.sources.push(Source::Memory(Box::new(newer)));
-        for at in 0..items.sources.len() {
-            items.advance(at);
-        }
-        items
-    }
-
-    fn find_runs(&mut self, day: &str) -> Result<(), SummariesError> {
-        let (mut after, below) = (day.to_owned(), format!("{day}{END}"));
-        while let Some((key, _)) = self.shelf.next(&after, &below)? {
-            let run = key[day.len()..].split('/').next().unwrap_or_default();
-            let prefix = format!("{day}{run}/");
-            after = format!("{prefix}{END}");
-            let row = Vec::new().into_iter();
-            self.sources.push(Source::Run { after: prefix.clone(), prefix, row });
-        }
-        Ok(())
-    }
-
-    /// Whether all were given.
-    pub fn whole(self) -> Result<(), SummariesError> {
-        self.failure.map_or(Ok(()), Err)
-    }
-
-    /// Brings the next item of a source among the heads.
-    fn advance(&mut self, at: usize) {
-        let next = match &mut self.sources[at] {
-            Source::Memory(items) => items.next(),
-            Source::Run { prefix, after, row } => loop {
-                if let Some(item) = row.next() {
-                    break Some(item);
-                }
-                match self.shelf.next(after, &format!("{prefix}{END}")) {
-                    Ok(Some((key, stored))) => {
-                        let (stored, _) = stored.as_chunks::<ITEM>();
-                        let items: Vec<_> = stored.iter().map(|item| item_of(*item)).collect();
-                        (*after, *row) = (key, items.into_iter());
-                    }
-                    Ok(None) => break None,
-                    Err(error) => {
-                        self.failure = Some(error);
-                        break None;
-                    }
-                }
-            },
-        };
-        self.heads.extend(next.map(|(id, seq)| (Reverse(id), at, seq)));
-    }
-}
-
-impl Iterator for Items<'_> {
-    type Item = Seq;
-
-    fn next(&mut self) -> Option<Seq> {
-        while self.failure.is_none() {
-            let (Reverse(id), at, seq) = self.heads.pop()?;
-            self.advance(at);
-            if self.last.replace(id) != Some(id) {
-                return Some(seq);
-            }
-        }
-        None
-    }
-}
-
-/// Rows of days.
-const DAYS: &str = "day/";
-
-fn day_row(key: &PartitionKey) -> String {
-    format!("{DAYS}{}/{}", key.stream, key.day)
-}
-
-fn key_of(name: &str) -> Option<PartitionKey> {
-    let (stream, day) = name.split_once('/')?;
-    Some(PartitionKey { stream: Stream::parse(stream)?, day: day.parse().ok()? })
-}
-
-fn items_of(key: &PartitionKey) -> String {
-    format!("item/{}/{}/", key.stream, key.day)
-}
-
-fn selection_of(selection: SelectionFact) -> Option<SelectionInput> {
-    let SelectionFact { path, sha256, selection_hash } = selection;
-    Some(SelectionInput { path, sha256: sha256.parse().ok()?, selection_hash })
-}
-
-fn inputs_of(facts: Vec<InputFact>) -> Vec<PartitionInput> {
-    let hash = |text: Option<String>| text.and_then(|text| text.parse::<Digest>().ok());
-    facts
-        .into_iter()
-        .map(|input| PartitionInput {
-            path: input.path,
-            bus: input.bus,
-            partition: input.partition,
-            data_sha256: hash(input.data_sha256),
-            manifest_path: input.manifest_path,
-            manifest_sha256: hash(input.manifest_sha256),
-            schema_version: input.schema_version,
-        })
-        .collect()
 }
 
 /// Whether a bus is the proper upstream of a stream.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::SummariesError;
+use super::error::SummariesError;
 use crate::contract::ids::Seq;
 use crate::log::{Cache, Reader};
 use crate::os::Disk;
@@ -36,7 +36,7 @@ pub(super) type Change = (String, Option<Vec<u8>>);
 
 /// Up to where the rows stand for the log, and what is too small for rows of its own.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct At {
+pub(super) struct Position {
     layout: u32,
     store: String,
     /// The record, and its hash.
@@ -50,26 +50,26 @@ pub(super) struct At {
     pub zones: Vec<(u64, String)>,
 }
 
-impl At {
+impl Position {
     /// Up to a record.
-    pub fn of(seq: Seq) -> At {
-        At { seq: seq.0, ..At::default() }
+    pub fn of(seq: Seq) -> Position {
+        Position { seq: seq.0, ..Position::default() }
     }
 }
 
 /// The rows.
 #[derive(Clone, Default)]
-pub(super) struct Shelf(Option<Arc<Cache>>);
+pub(super) struct SpillCache(Option<Arc<Cache>>);
 
-impl Shelf {
+impl SpillCache {
     /// Opens the file; without one, or where somebody else has it, nothing is kept.
-    pub fn open(disk: &Arc<dyn Disk>, path: Option<&Path>) -> Shelf {
-        let Some(path) = path else { return Shelf(None) };
+    pub fn open(disk: &Arc<dyn Disk>, path: Option<&Path>) -> SpillCache {
+        let Some(path) = path else { return SpillCache(None) };
         match Cache::open(disk, path) {
-            Ok(cache) => Shelf(Some(Arc::new(cache))),
+            Ok(cache) => SpillCache(Some(Arc::new(cache))),
             Err(error) => {
                 tracing::info!(%error, "what is published is remembered in memory");
-                Shelf(None)
+                SpillCache(None)
             }
         }
     }
@@ -80,9 +80,9 @@ impl Shelf {
     }
 
     /// The place in the log that the rows stand for; what stands for none is thrown away.
-    pub fn at(&self, log: &Reader) -> Result<Option<At>, SummariesError> {
+    pub fn at(&self, log: &Reader) -> Result<Option<Position>, SummariesError> {
         let row = self.get(AT)?;
-        let at = row.and_then(|row| serde_json::from_slice::<At>(&row).ok());
+        let at = row.and_then(|row| serde_json::from_slice::<Position>(&row).ok());
         if let Some(at) = at
             && at.layout == LAYOUT
             && at.store == hex(&log.store_id())
@@ -98,7 +98,7 @@ impl Shelf {
     pub fn keep(
         &self,
         log: &Reader,
-        mut at: At,
+        mut at: Position,
         mut rows: Vec<Change>,
     ) -> Result<(), SummariesError> {
         let Some(record) = log.get(Seq(at.seq))? else { return Ok(()) };
@@ -110,12 +110,12 @@ impl Shelf {
     fn change(&self, rows: &[Change]) -> Result<(), SummariesError> {
         let Some(cache) = &self.0 else { return Ok(()) };
         let rows = rows.iter().map(|(key, value)| (key.as_str(), value.as_deref()));
-        cache.change(rows).map_err(SummariesError::Shelf)
+        cache.change(rows).map_err(SummariesError::Cache)
     }
 
     /// Makes durable what was kept.
     pub fn sync(&self) -> Result<(), SummariesError> {
-        self.0.as_ref().map_or(Ok(()), |cache| cache.sync()).map_err(SummariesError::Shelf)
+        self.0.as_ref().map_or(Ok(()), |cache| cache.sync()).map_err(SummariesError::Cache)
     }
 
     /// Throws everything away.
@@ -134,7 +134,7 @@ impl Shelf {
     /// One row.
     pub fn get(&self, key: &str) -> Result<Option<Vec<u8>>, SummariesError> {
         match &self.0 {
-            Some(cache) => cache.get(key).map_err(SummariesError::Shelf),
+            Some(cache) => cache.get(key).map_err(SummariesError::Cache),
             None => Ok(None),
         }
     }
@@ -142,7 +142,7 @@ impl Shelf {
     /// Some of the rows after a key and below another, in order.
     fn page(&self, after: &str, below: &str) -> Result<Vec<Row>, SummariesError> {
         match &self.0 {
-            Some(cache) => cache.page(after, below, PAGE_ROWS).map_err(SummariesError::Shelf),
+            Some(cache) => cache.page(after, below, PAGE_ROWS).map_err(SummariesError::Cache),
             None => Ok(Vec::new()),
         }
     }
@@ -150,7 +150,7 @@ impl Shelf {
     /// The first row after a key and below another.
     pub fn next(&self, after: &str, below: &str) -> Result<Option<Row>, SummariesError> {
         let Some(cache) = &self.0 else { return Ok(None) };
-        let mut rows = cache.page(after, below, 1).map_err(SummariesError::Shelf)?;
+        let mut rows = cache.page(after, below, 1).map_err(SummariesError::Cache)?;
         Ok(rows.pop())
     }
 

@@ -1,8 +1,8 @@
 //! Run records on disk: a file for each run that ended, a row in the day of its start.
 //!
-//! Contract: a record is written once, before its row. At the start records and rows that are
+//! Contract: a record is written once, before its row. Position the start records and rows that are
 //! missing are written again; what is there and is the same is left alone. Rows of earlier days are
-//! on the shelf.
+//! on the cache.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -11,16 +11,16 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::SummariesError;
-use super::book::facts_of;
-use super::shelf::{At, Change, Shelf};
+use super::error::SummariesError;
+use super::fold::{facts_of, fold};
+use super::spill_cache::{Change, Position, SpillCache};
 use crate::contract::ids::Seq;
 use crate::contract::time::{Day, Timestamp};
 use crate::digest::catalog as digests;
 use crate::export::outcome_facts::OutcomeFacts;
 use crate::export::publish::{Fallback, Publisher};
-use crate::export::run_book::{FinishedRun, RunBook, skip_line, skip_report_path};
 use crate::export::run_record::render_day;
+use crate::export::session_fold::{FinishedRun, SessionFold, skip_line, skip_report_path};
 use crate::log::{ReadError, Reader, codec};
 use crate::os::{Disk, DiskFile, Open};
 use crate::state::event::Event;
@@ -33,14 +33,14 @@ const MODE: u32 = 0o640;
 const WRITE_BYTES: usize = 1 << 20;
 
 /// The records of all runs.
-pub(super) struct Runs {
+pub(super) struct RunRecords {
     disk: Arc<dyn Disk>,
     buses: PathBuf,
     publisher: Publisher,
-    book: RunBook,
+    sessions: SessionFold,
     ended: Vec<FinishedRun>,
-    shelf: Shelf,
-    /// Rows that are not on the shelf, by day and run.
+    cache: SpillCache,
+    /// Rows that are not on the cache, by day and run.
     rows: BTreeMap<(Day, String), RunRow>,
     changed: BTreeSet<Day>,
 }
@@ -52,42 +52,46 @@ struct RunRow {
     files: Vec<String>,
 }
 
-/// Rows of runs on the shelf.
+/// Rows of runs on the cache.
 const RUNS: &str = "run/";
-/// Runs that ended above which they are written before more is read.
+/// RunRecords that ended above which they are written before more is read.
 const ENDED_MAX: usize = 256;
 
-impl Runs {
-    pub fn open(disk: &Arc<dyn Disk>, buses: &Path, shelf: Shelf) -> Result<Runs, SummariesError> {
+impl RunRecords {
+    pub fn open(
+        disk: &Arc<dyn Disk>,
+        buses: &Path,
+        cache: SpillCache,
+    ) -> Result<RunRecords, SummariesError> {
         let publisher =
             Publisher::open(Arc::clone(disk), buses, RUNS_DIR, Fallback::DataThenManifest)?;
-        Ok(Runs {
+        Ok(RunRecords {
             disk: Arc::clone(disk),
             buses: buses.to_owned(),
             publisher,
-            book: RunBook::default(),
+            sessions: SessionFold::default(),
             ended: Vec::new(),
-            shelf,
+            cache,
             rows: BTreeMap::new(),
             changed: BTreeSet::new(),
         })
     }
 
     /// Forgets everything the log can tell again.
-    pub fn start_over(&mut self, shelf: Shelf) {
-        (self.book, self.shelf) = (RunBook::default(), shelf);
+    pub fn start_over(&mut self, cache: SpillCache) {
+        (self.sessions, self.cache) = (SessionFold::default(), cache);
         self.ended.clear();
         self.rows.clear();
         self.changed.clear();
     }
 
-    /// Takes up what the shelf knows, and the run that was open there. False when a file is missing
+    /// Takes up what the cache knows, and the run that was open there. False when a file is missing
     /// that only the log can write again.
-    pub fn recall(&mut self, log: &Reader, at: &At) -> Result<bool, SummariesError> {
+    pub fn recall(&mut self, log: &Reader, at: &Position) -> Result<bool, SummariesError> {
         let mut there = true;
         let (disk, buses, publisher) = (&self.disk, &self.buses, &self.publisher);
         let (mut looked_at, changed) = (None, &mut self.changed);
-        self.shelf.each(RUNS, &mut |name, row| {
+        self.cache.each(RUNS, &mut |name, row| {
             let row: RunRow = serde_json::from_slice(&row)?;
             for file in row.files {
                 there = there && disk.stat(&buses.join(file))?.is_some();
@@ -104,13 +108,13 @@ impl Runs {
             Ok(())
         })?;
         let Some(from) = at.run_from.filter(|_| there) else { return Ok(there) };
-        let book = &mut self.book;
-        super::fold(
+        let sessions = &mut self.sessions;
+        fold(
             log,
             Seq(from.saturating_sub(1)),
             Some(Seq(at.seq)),
             &mut |seq, stamp, event, facts| {
-                book.take(seq, stamp.at, &event, &facts);
+                sessions.take(seq, stamp.at, &event, &facts);
                 Ok(ControlFlow::Continue(()))
             },
         )?;
@@ -119,19 +123,19 @@ impl Runs {
 
     /// Whether what ended has to be written before more is read.
     pub fn is_full(&self) -> bool {
-        self.shelf.keeps() && self.ended.len() >= ENDED_MAX
+        self.cache.keeps() && self.ended.len() >= ENDED_MAX
     }
 
-    /// What the shelf has to know to stand for everything that was taken.
-    pub fn leave(&self, at: &mut At, rows: &mut Vec<Change>) -> Result<(), SummariesError> {
-        at.run_from = self.book.open_since().map(|seq| seq.0);
+    /// What the cache has to know to stand for everything that was taken.
+    pub fn leave(&self, at: &mut Position, rows: &mut Vec<Change>) -> Result<(), SummariesError> {
+        at.run_from = self.sessions.open_since().map(|seq| seq.0);
         for ((day, run), row) in &self.rows {
             rows.push((format!("{RUNS}{day}/{run}"), Some(serde_json::to_vec(row)?)));
         }
         Ok(())
     }
 
-    /// What was left is on the shelf.
+    /// What was left is on the cache.
     pub fn left(&mut self) {
         self.rows.clear();
     }
@@ -139,7 +143,7 @@ impl Runs {
     /// All rows of a day, by run.
     fn rows_of(&self, day: Day) -> Result<BTreeMap<String, String>, SummariesError> {
         let mut rows = BTreeMap::new();
-        self.shelf.each(&format!("{RUNS}{day}/"), &mut |run, row| {
+        self.cache.each(&format!("{RUNS}{day}/"), &mut |run, row| {
             rows.insert(run.to_owned(), serde_json::from_slice::<RunRow>(&row)?.row);
             Ok(())
         })?;
@@ -168,7 +172,7 @@ impl Runs {
                 self.changed.insert(day);
             }
         }
-        if let Some(run) = self.book.take(seq, at, event, facts) {
+        if let Some(run) = self.sessions.take(seq, at, event, facts) {
             let skips = run.lists_skips.then(|| skip_report_path(&run.record.run_id));
             let files = [run.record.path()].into_iter().chain(skips).collect();
             let row = RunRow { row: run.record.to_row()?, files };

@@ -77,7 +77,7 @@ pub struct FinishedRun {
 
 /// Folds events into runs.
 #[derive(Default)]
-pub struct RunBook {
+pub struct SessionFold {
     open: Option<Run>,
 }
 
@@ -148,7 +148,7 @@ struct Group {
     at: Timestamp,
 }
 
-impl RunBook {
+impl SessionFold {
     /// The first event of the run that is open.
     pub fn open_since(&self) -> Option<Seq> {
         self.open.as_ref().map(|run| run.started.0)

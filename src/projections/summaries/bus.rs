@@ -1,0 +1,307 @@
+//! The Summary Bus of a home and how far into the log it is.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::day_index::DayIndex;
+use super::error::SummariesError;
+use super::fold::fold;
+use super::publication::stage;
+use super::run_records::RunRecords;
+use super::spill_cache::{Position, SpillCache};
+use crate::contract::hash::Digest;
+use crate::contract::ids::Seq;
+use crate::contract::time::Day;
+use crate::contract::vocabulary::Stream;
+use crate::export::publish::{Fallback, Publisher};
+use crate::export::run_record::Promotion;
+use crate::export::session_fold::Promoted;
+use crate::export::summary_bus::{PartitionFacts, PartitionKey, SUMMARIES_DIR};
+use crate::log::{LogError, Reader};
+use crate::os::Disk;
+use crate::verify::Gate;
+use crate::verify::spread::Helpers;
+
+/// Records read since the cache was visited after which it is visited again.
+const RECORDS_MAX: u64 = if cfg!(test) { 100 } else { 1 << 18 };
+
+/// Threads that read and check the lines of a large day.
+const THREADS: usize = 2;
+/// Lines from which on a day is large.
+const LARGE_LINES: u64 = if cfg!(test) { 20 } else { 4096 };
+
+/// The bus and how far into the log it is.
+pub struct Summaries {
+    log: Reader,
+    disk: Arc<dyn Disk>,
+    publisher: Publisher,
+    cache: SpillCache,
+    index: DayIndex,
+    records: RunRecords,
+    read_to: Seq,
+    /// Where the cache stands.
+    kept_at: Seq,
+    compared: bool,
+    /// The only day and the only stream to show, and no run records.
+    only: Option<(Option<Day>, Option<Stream>)>,
+    /// What was shown since somebody last asked.
+    promoted: BTreeMap<PartitionKey, Digest>,
+}
+
+impl Summaries {
+    /// Takes charge of `BUSES/summaries` and of the run records, and remembers what it knows of the
+    /// log in a file, where one is given. Nothing is published yet.
+    pub fn open(
+        disk: &Arc<dyn Disk>,
+        buses: &Path,
+        log: &Reader,
+        remember: Option<&Path>,
+    ) -> Result<Summaries, SummariesError> {
+        let publisher =
+            Publisher::open(Arc::clone(disk), buses, SUMMARIES_DIR, Fallback::DataThenManifest)?;
+        let cache = SpillCache::open(disk, remember);
+        let mut summaries = Summaries {
+            log: log.clone(),
+            disk: Arc::clone(disk),
+            publisher,
+            index: DayIndex::open(cache.clone(), None),
+            records: RunRecords::open(disk, buses, cache.clone())?,
+            cache,
+            read_to: Seq::ZERO,
+            kept_at: Seq::ZERO,
+            compared: false,
+            only: None,
+            promoted: BTreeMap::new(),
+        };
+        match summaries.recall() {
+            Err(SummariesError::Cache(error)) => summaries.forget(error)?,
+            recalled => recalled?,
+        }
+        Ok(summaries)
+    }
+
+    /// Takes up what the cache knows.
+    fn recall(&mut self) -> Result<(), SummariesError> {
+        let Some(at) = self.cache.at(&self.log)? else { return Ok(()) };
+        if !self.records.recall(&self.log, &at)? {
+            // Records are written from the events of their records alone.
+            tracing::info!("a run record is missing: the log is read from its beginning");
+            return self.cache.clear();
+        }
+        self.index = DayIndex::open(self.cache.clone(), Some(&at));
+        (self.read_to, self.kept_at) = (Seq(at.seq), Seq(at.seq));
+        Ok(())
+    }
+
+    /// Goes on without a cache that failed.
+    fn forget(&mut self, error: LogError) -> Result<(), SummariesError> {
+        tracing::warn!(%error, "what is published is remembered in memory from now on");
+        self.cache = SpillCache::default();
+        self.start_over()
+    }
+
+    /// Forgets everything the log can tell again.
+    fn start_over(&mut self) -> Result<(), SummariesError> {
+        self.cache.clear()?;
+        self.index = DayIndex::open(self.cache.clone(), None);
+        self.records.start_over(self.cache.clone());
+        (self.read_to, self.kept_at, self.compared) = (Seq::ZERO, Seq::ZERO, false);
+        Ok(())
+    }
+
+    /// From here on shows nothing but a day, or a stream, or both; no run records.
+    pub fn only(&mut self, day: Option<Day>, stream: Option<Stream>) {
+        self.only = Some((day, stream));
+    }
+
+    /// Publishes what the log says up to an event, and returns how many days of streams changed.
+    pub fn publish(&mut self, until: Option<Seq>) -> Result<usize, SummariesError> {
+        match self.publish_once(until) {
+            Err(SummariesError::Cache(error)) => {
+                self.forget(error)?;
+                self.publish_once(until)
+            }
+            published => published,
+        }
+    }
+
+    fn publish_once(&mut self, until: Option<Seq>) -> Result<usize, SummariesError> {
+        self.read(until)?;
+        if !self.compared {
+            self.compare()?;
+            self.compared = true;
+        }
+        let mut changed = self.index.changed();
+        if let Some((day, stream)) = self.only {
+            changed.retain(|key| day.is_none_or(|day| key.day == day));
+            changed.retain(|key| stream.is_none_or(|stream| key.stream == stream));
+        }
+        if !changed.is_empty() {
+            self.show(&changed)?;
+        }
+        if self.only.is_none() {
+            self.records.publish(&self.log)?;
+        }
+        if self.read_to.0 - self.kept_at.0 >= RECORDS_MAX {
+            self.keep()?;
+        }
+        Ok(changed.len())
+    }
+
+    /// Remembers everything for the next start.
+    pub fn close(mut self) -> Result<(), SummariesError> {
+        match self.keep().and_then(|()| self.cache.sync()) {
+            Err(SummariesError::Cache(error)) => {
+                tracing::warn!(%error, "the next start reads the log again");
+                Ok(())
+            }
+            kept => kept,
+        }
+    }
+
+    /// Brings the cache up to what was read.
+    fn keep(&mut self) -> Result<(), SummariesError> {
+        if !self.cache.keeps() || self.read_to == self.kept_at {
+            return Ok(());
+        }
+        let mut at = Position::of(self.read_to);
+        let mut rows = Vec::new();
+        self.index.leave(&self.log, &mut at, &mut rows)?;
+        self.records.leave(&mut at, &mut rows)?;
+        self.cache.keep(&self.log, at, rows)?;
+        self.index.left();
+        self.records.left();
+        self.kept_at = self.read_to;
+        Ok(())
+    }
+
+    /// What was shown since the last call, and what could not be.
+    pub fn take_promoted(&mut self) -> Vec<Promoted> {
+        let shown = std::mem::take(&mut self.promoted);
+        let shown = shown.into_iter().map(|(key, hash)| (key, Some(hash)));
+        let hidden = self.index.changed().into_iter().map(|key| (key, None));
+        let all: BTreeMap<PartitionKey, Option<Digest>> = shown.chain(hidden).collect();
+        all.into_iter()
+            .map(|(key, hash)| Promoted {
+                path: format!("{SUMMARIES_DIR}/{}", key.data_file()),
+                manifest_path: format!("{SUMMARIES_DIR}/{}", key.manifest_file()),
+                data_hash: hash.map(|hash| hash.hex()),
+                schema_version: key.stream.item_version().to_owned(),
+                promotion_status: match hash {
+                    Some(_) => Promotion::Promoted,
+                    None => Promotion::NotWritten,
+                },
+            })
+            .collect()
+    }
+
+    /// Publishes every day again, whatever the files say and whatever was remembered.
+    pub fn publish_all(&mut self) -> Result<usize, SummariesError> {
+        self.start_over()?;
+        self.read(None)?;
+        let all = self.index.keys()?;
+        self.index.change(all);
+        self.compared = true;
+        self.publish(None)
+    }
+
+    /// Manifests that should be published and are not. Nothing is touched.
+    pub fn missing(
+        disk: &Arc<dyn Disk>,
+        buses: &Path,
+        log: &Reader,
+    ) -> Result<Vec<String>, SummariesError> {
+        let mut index = DayIndex::open(SpillCache::default(), None);
+        fold(log, Seq::ZERO, None, &mut |seq, stamp, event, facts| {
+            index.take(log, seq, event, facts, stamp).map(ControlFlow::Continue)
+        })?;
+        let live = buses.join(SUMMARIES_DIR);
+        let mut missing = Vec::new();
+        for key in index.keys()? {
+            if disk.stat(&live.join(key.manifest_file()))?.is_none() {
+                missing.push(key.manifest_file());
+            }
+        }
+        Ok(missing)
+    }
+
+    /// Folds what the log holds beyond what was read before, with visits to the cache in between.
+    fn read(&mut self, until: Option<Seq>) -> Result<(), SummariesError> {
+        loop {
+            let Summaries { index, records, read_to, log, .. } = self;
+            let (from, mut full) = (*read_to, false);
+            fold(log, from, until, &mut |seq, stamp, event, facts| {
+                records.take(seq, stamp.at, &event, &facts)?;
+                index.take(log, seq, event, facts, stamp)?;
+                *read_to = seq;
+                full = index.is_full() || records.is_full();
+                Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            })?;
+            if !full {
+                return Ok(());
+            }
+            self.records.publish(&self.log)?;
+            self.keep()?;
+        }
+    }
+
+    fn show(&mut self, changed: &[PartitionKey]) -> Result<(), SummariesError> {
+        let facts: Vec<(PartitionKey, PartitionFacts)> = changed
+            .iter()
+            .filter_map(|key| {
+                Some(self.index.facts(&self.log, key).transpose()?.map(|facts| (*key, facts)))
+            })
+            .collect::<Result<_, SummariesError>>()?;
+        let most = facts.iter().map(|(_, facts)| facts.counts.produced).max().unwrap_or_default();
+        let threads = if most < LARGE_LINES { 1 } else { THREADS };
+        let days: Vec<_> =
+            facts.iter().map(|(key, facts)| (Gate::new(*key), *key, facts)).collect();
+        let hashes = std::thread::scope(|scope| {
+            let helpers = Helpers::of(threads);
+            for _ in 1..threads {
+                let helpers = helpers.clone();
+                scope.spawn(move || helpers.help());
+            }
+            stage(&self.log, &self.index, &mut self.publisher, &self.disk, &days, helpers)
+        })?;
+        self.promoted.extend(hashes);
+        self.index.shown(changed);
+        Ok(())
+    }
+
+    /// Days that are published as they should be need not be published again.
+    fn compare(&mut self) -> Result<(), SummariesError> {
+        #[derive(Deserialize)]
+        struct Published {
+            sequence: u64,
+            log_head: String,
+            byte_size: u64,
+        }
+        let live = self.publisher.live();
+        for key in self.index.keys()? {
+            let Some(facts) = self.index.facts(&self.log, &key)? else { continue };
+            let manifest = self.disk.read_if_present(&live.join(key.manifest_file()))?;
+            let data = self.disk.stat(&live.join(key.data_file()))?;
+            let published: Option<Published> =
+                manifest.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+            let as_it_should = published.is_some_and(|published| {
+                published.sequence == facts.stamp.sequence
+                    && published.log_head == facts.stamp.log_head
+                    && data.is_some_and(|data| data.len == published.byte_size)
+            });
+            match as_it_should {
+                true => self.index.shown(&[key]),
+                false => self.index.change([key]),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,52 @@
+//! Why the Summary Bus could not be published.
+
+use std::io;
+
+use crate::export::publish::PublishError;
+use crate::export::summary_bus::RenderError;
+use crate::log::{LogError, ReadError};
+
+/// The bus could not be published.
+#[derive(Debug, thiserror::Error)]
+pub enum SummariesError {
+    /// The log, or a record of it.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// A day that does not add up.
+    #[error(transparent)]
+    Render(#[from] RenderError),
+    /// The files.
+    #[error("publish the summaries")]
+    Publish(#[from] PublishError),
+    /// The published files could not be looked at or written.
+    #[error("write the published files")]
+    Disk(#[from] io::Error),
+    /// A run record or a row that is no JSON.
+    #[error("render a run record")]
+    Record(#[from] serde_json::Error),
+    /// What is kept beside the log.
+    #[error("keep what was read of the log for the next start")]
+    Cache(#[source] LogError),
+    /// The thread could not go on.
+    #[error("the publisher ended early")]
+    Ended,
+}
+
+impl From<LogError> for SummariesError {
+    fn from(error: LogError) -> SummariesError {
+        SummariesError::Read(error.into())
+    }
+}
+
+impl SummariesError {
+    /// Whether what was to be published is wrong, rather than the disk.
+    pub fn is_violation(&self) -> bool {
+        matches!(
+            self,
+            SummariesError::Render(RenderError::Order { .. } | RenderError::Unreconciled { .. })
+                | SummariesError::Render(RenderError::NotAnItem(_))
+                | SummariesError::Publish(PublishError::Invalid(_))
+                | SummariesError::Read(ReadError::Unexpected { .. })
+        )
+    }
+}
