@@ -26,7 +26,7 @@ use crate::home::Home;
 use crate::import::{ImportError, Report, Target, documents, fields, mail};
 use crate::os::Open;
 use crate::projections::runs::RunQuestion;
-use crate::service::daemon::Until;
+use crate::service::Until;
 use crate::upstream::Family;
 use crate::verify::{Options, verify_tree};
 

@@ -26,7 +26,9 @@ use crate::projections::digester::DigestThread;
 use crate::projections::runs::{AgentRuns, Orders};
 use crate::projections::summaries::{Pace, Summaries, SummariesError, SummariesThread};
 use crate::registry::FlowDirectory;
-use crate::service::daemon::{NextRun, Reloaded, RunReport, Service, StopSignal, Until, Watch};
+use crate::service::{
+    NextSession, Reload, Reloaded, Service, SessionCounts, StopSignal, Until, Watch,
+};
 use crate::upkeep::run_watch::RunWatch;
 use crate::web::{self, Shown, Tally};
 use crate::work::flow_worker::FlowWorker;
@@ -86,7 +88,7 @@ pub fn run_service(
     context: &Context,
     command: &str,
     until: Until,
-) -> Result<(RunReport, BTreeMap<String, String>), Failure> {
+) -> Result<(SessionCounts, BTreeMap<String, String>), Failure> {
     let held = Held::take(context, true)?.ok_or_else(|| held_by_another(context))?;
     held.is_up();
     let Held { config, home, index, flows, engine, projector, control, lock, .. } = held;
@@ -132,8 +134,8 @@ pub fn run_service(
     let service = Service {
         machine: context.machine.clone(),
         home,
-        run: run_start(context, &config, command)?,
-        next_run: next_run(context, &config, command),
+        session: run_start(context, &config, command)?,
+        next_session: next_session(context, &config, command),
         config,
         index,
         reload: Some(reloader(context, Arc::clone(&flows), Arc::clone(&worker))),
@@ -142,7 +144,8 @@ pub fn run_service(
         stop,
         publishing: Some(publishing.client()),
         watch,
-        runs: Some((Arc::clone(&desk), incoming)),
+        runs: Some(Arc::clone(&desk)),
+        notes: Some(incoming),
         digests: digests.as_ref().map(|digests| digests.desk.clone()),
     };
     let watching = RunWatch::start(disk, Some(run_logs), Arc::clone(&desk)).map_err(|error| {
@@ -167,8 +170,8 @@ pub fn run_service(
     Ok((report, desk.all_set_aside()))
 }
 
-/// How the run of another day names itself; a run whose name cannot be made goes on.
-fn next_run(context: &Context, config: &Config, command: &str) -> Option<NextRun> {
+/// Names the session of the next day.
+fn next_session(context: &Context, config: &Config, command: &str) -> Option<NextSession> {
     let (context, config, command) = (context.clone(), config.clone(), command.to_owned());
     Some(Box::new(move || run_start(&context, &config, &command).ok()))
 }
@@ -230,7 +233,7 @@ fn reloader(
     context: &Context,
     flows: crate::registry::SharedFlows,
     worker: Arc<FlowWorker>,
-) -> crate::service::daemon::Reload {
+) -> Reload {
     let context = context.clone();
     Box::new(move |used, accept_mutations| {
         let config = load_config(&context).map_err(|failure| failure.to_json().to_string())?;
@@ -284,7 +287,7 @@ fn stop_on_signals(stop: &StopSignal) -> Result<(), Failure> {
     }
 }
 
-fn show(context: &Context, report: &RunReport, set_aside: &BTreeMap<String, String>) {
+fn show(context: &Context, report: &SessionCounts, set_aside: &BTreeMap<String, String>) {
     if context.ui.json {
         context.ui.json(&json!({
             "lines": report.lines, "events": report.events, "commits": report.commits,

@@ -35,7 +35,7 @@ use crate::projections::summaries::{Summaries, SummariesError};
 use crate::registry::Registry;
 use crate::registry::{FlowDirectory, SharedFlows};
 use crate::sequencer::engine::{CheckpointWhen, Engine, EngineError, EngineOptions, RunStart};
-use crate::service::daemon::ServiceError;
+use crate::service::ServiceError;
 use crate::state::flows::Flows;
 use crate::upkeep::kinship::{Kinship, kinship};
 use crate::upstream::{IndexStore, index_of_home};

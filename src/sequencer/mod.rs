@@ -6,4 +6,4 @@ pub mod intake;
 pub mod log_meter;
 pub mod mark;
 pub mod past;
-mod writer;
+pub(crate) mod writer;

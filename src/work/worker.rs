@@ -249,7 +249,7 @@ impl Pool {
     }
 
     /// Forgets the rest of one try, whose input came too late to be of use.
-    pub fn drop_try(&self, request: Seq, attempt: u32) {
+    pub fn drop_attempt(&self, request: Seq, attempt: u32) {
         self.waiting.lock().remove(&(request, attempt));
     }
 

@@ -1,0 +1,150 @@
+//! Batches: how one is sealed, and what follows once it is durable.
+
+use std::sync::Arc;
+
+use crate::control::answers::Reply;
+use crate::export::Committed;
+use crate::log::LogError;
+use crate::sequencer::engine::{CheckpointWhen, Engine};
+use crate::sequencer::writer::Written;
+use crate::state::Status;
+use crate::state::event::Event;
+use crate::work::worker::Ticket;
+
+use super::error::ServiceError;
+use super::state::{ServiceLoop, Waiters};
+
+impl ServiceLoop {
+    /// Seals the batch and waits until it is durable.
+    pub(super) fn commit(&mut self, checkpoint: CheckpointWhen) -> Result<(), ServiceError> {
+        self.seal(checkpoint)?;
+        self.finish_writing()
+    }
+
+    /// Hands the batch to the writer, if it has anything to write.
+    pub(super) fn seal(&mut self, checkpoint: CheckpointWhen) -> Result<(), ServiceError> {
+        let has_lines = self.batch.mark.is_some();
+        if self.engine.pending() == 0 && !has_lines && checkpoint == CheckpointWhen::Due {
+            return self.answer_without_events();
+        }
+        if checkpoint == CheckpointWhen::Changed {
+            // One checkpoint is under way at a time, and this one cannot be put off.
+            self.finish_writing()?;
+        }
+        // A full batch may wait in line, as behind a checkpoint. With less than that it is better to
+        // wait here: what arrives meanwhile shares the next sync.
+        let full = self.is_full();
+        let must_wait = |engine: &Engine| {
+            let has_no_place = if full { !engine.has_room() } else { engine.is_writing() };
+            // What is durable already is acted on before anything new is sealed.
+            has_no_place || !engine.written().is_empty()
+        };
+        while must_wait(&self.engine) {
+            let committed = self.engine.finish()?;
+            self.after_commit(&committed)?;
+        }
+        let now = self.now();
+        let cursors = self.projector.cursors();
+        let mark = self.batch.mark.take();
+        let sealed = self.engine.seal(mark, checkpoint, &cursors, now)?;
+        self.sealed.push_back(std::mem::take(&mut self.batch.waiters));
+        if sealed {
+            return Ok(());
+        }
+        // No event and no mark: nothing will be written, and nobody may wait for it.
+        self.finish_writing()?;
+        self.after_commit(&Arc::default())
+    }
+
+    /// Without events the waiters depend at most on the batches that are being written.
+    fn answer_without_events(&mut self) -> Result<(), ServiceError> {
+        let mut waiters = std::mem::take(&mut self.batch.waiters);
+        match self.sealed.back_mut() {
+            Some(last) => {
+                last.answers.append(&mut waiters.answers);
+                last.notes.append(&mut waiters.notes);
+                Ok(())
+            }
+            None => {
+                self.sealed.push_back(waiters);
+                self.after_commit(&Arc::default())
+            }
+        }
+    }
+
+    /// Waits for all batches that the writer has.
+    pub(super) fn finish_writing(&mut self) -> Result<(), ServiceError> {
+        while self.engine.is_writing() {
+            let committed = self.engine.finish()?;
+            self.after_commit(&committed)?;
+        }
+        Ok(())
+    }
+
+    /// Input: the writer's answer to the oldest batch it has.
+    pub(super) fn take_written(&mut self, written: Option<Written>) -> Result<(), ServiceError> {
+        let committed = self.engine.finished(written.unwrap_or(Err(LogError::Poisoned)))?;
+        self.after_commit(&committed)
+    }
+
+    /// The oldest sealed batch is durable, so what follows from it may happen.
+    fn after_commit(&mut self, committed: &Arc<Vec<Committed>>) -> Result<(), ServiceError> {
+        if !committed.is_empty() {
+            self.session.counts.commits += 1;
+            committed.iter().for_each(|event| self.session.counts.observe(event));
+        }
+        self.projector.take(committed)?;
+        for event in committed.iter() {
+            self.act(event);
+        }
+        let Waiters { answers, notes } = self.sealed.pop_front().unwrap_or_default();
+        for (reply, first) in notes {
+            // The thread that ordered it may have been told to end.
+            let _ = reply.send(first);
+        }
+        for (reply, answer) in answers {
+            match answer {
+                // An asker that went away misses its answer; its order is carried out all the same.
+                Reply::Now(answer) => drop(reply.send(answer)),
+                Reply::Later(work) => {
+                    let thread = std::thread::Builder::new().name("answer".to_owned());
+                    thread.spawn(move || drop(reply.send(work())))?;
+                }
+            }
+        }
+        if let Some(watch) = &mut self.service.watch {
+            watch(committed, &self.engine);
+        }
+        Ok(())
+    }
+
+    /// What one committed event sets in motion among the workers.
+    fn act(&self, committed: &Committed) {
+        let pool = &self.attempts.pool;
+        match &committed.event {
+            Event::AttemptStarted { request, attempt } => {
+                // It may have ended already, in the same batch or in a later one that is applied but
+                // not durable yet.
+                let Some(open) = self.engine.state().open_request(*request) else { return };
+                if open.row.status != Status::Running || open.row.attempts != *attempt {
+                    return;
+                }
+                pool.begin(Ticket {
+                    request: *request,
+                    attempt: *attempt,
+                    epoch: self.engine.state().epoch(),
+                    run_id: self.service.session.run_id.clone(),
+                    started_at: committed.at,
+                    replies: open.particulars().replies.clone(),
+                });
+            }
+            // From here on a crash does not forget the name of the item, so the attempt may pay.
+            Event::InputResolved { request, attempt, .. } => pool.proceed(*request, *attempt),
+            Event::ModelResponded { request, call, .. } => pool.answered(*request, call),
+            Event::RequestCancelled { request, .. }
+            | Event::RequestDuplicated { request, .. }
+            | Event::WorkHeld { request, .. } => pool.forget(*request),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Why the service stopped.
+
+use crate::export::append_only::ProjectionError;
+use crate::projections::projector::ProjectorError;
+use crate::seam::position::QueueError;
+use crate::sequencer::engine::EngineError;
+use crate::sequencer::mark::MarkError;
+use crate::upkeep::retention::RetainError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error("bring run/ack.jsonl and run/quarantine.jsonl up to the log")]
+    Projector(#[from] ProjectorError),
+    #[error("write run/ack.jsonl or run/quarantine.jsonl")]
+    Projection(#[from] ProjectionError),
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    #[error("read the queue position from the log")]
+    Mark(#[from] MarkError),
+    #[error("remove data older than the retention period")]
+    Retain(#[from] RetainError),
+    #[error("start a thread")]
+    Thread(#[from] std::io::Error),
+}

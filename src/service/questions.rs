@@ -1,0 +1,105 @@
+//! Input: questions and orders over the control socket.
+
+use crate::contract::time::Timestamp;
+use crate::control::answers::{self, Reply, Surroundings};
+use crate::control::question::{Answer, Question, done};
+use crate::control::socket::Asked;
+use crate::sequencer::engine::EngineOptions;
+use crate::state::event::Event;
+
+use super::error::ServiceError;
+use super::setup::Reloaded;
+use super::state::ServiceLoop;
+
+impl ServiceLoop {
+    pub(super) fn poll_questions(&mut self) -> Result<(), ServiceError> {
+        while let Ok(asked) = self.questions.try_recv() {
+            self.take_question(asked)?;
+        }
+        Ok(())
+    }
+
+    /// Answers are given once the batch is durable: an order that was answered must survive a crash.
+    pub(super) fn take_question(&mut self, asked: Asked) -> Result<(), ServiceError> {
+        let Asked { question, reply } = asked;
+        let answer = self.answer(question)?;
+        self.batch.waiters.answers.push((reply, answer));
+        Ok(())
+    }
+
+    fn answer(&mut self, question: Question) -> Result<Reply, ServiceError> {
+        let now = self.now();
+        let question = match (question, self.service.runs.clone()) {
+            (question @ (Question::Digest { .. } | Question::DigestAnswer { .. }), _) => {
+                return Ok(self.about_digests(question));
+            }
+            (Question::Run(question), Some(runs)) => {
+                return Ok(Reply::Later(Box::new(move || runs.answer(question).into())));
+            }
+            (Question::Reload { accept_mutations }, _) => {
+                return Ok(Reply::Now(self.reload(accept_mutations, now)?));
+            }
+            (question, _) => question,
+        };
+        let asks_status = question == Question::Status;
+        let queue = self.service.machine.disk.stat(&self.service.home.queue);
+        let around = Surroundings {
+            now,
+            machine: &self.service.machine,
+            home: &self.service.home,
+            config: &self.service.config,
+            index: &self.service.index,
+            flows: &self.service.flows,
+            queue_bytes: queue.ok().flatten().map_or(0, |stat| stat.len),
+            free_bytes: self.disk.bytes,
+        };
+        let mut answer = answers::answer(&mut self.engine, &around, question)?;
+        if let Reply::Now(Answer::Ok(status)) = &mut answer
+            && asks_status
+        {
+            if let Some(runs) = &self.service.runs {
+                status["compaction"]["set_aside"] = serde_json::json!(runs.all_set_aside());
+            }
+            if let Some(digests) = &self.service.digests {
+                status["digests"] = digests.overview();
+            }
+        }
+        Ok(answer)
+    }
+
+    /// Orders about digests go to their thread; the loop never waits for it.
+    fn about_digests(&self, question: Question) -> Reply {
+        let Some(digests) = self.service.digests.clone() else {
+            let why = "the command that holds this home builds no digests; ask when it has ended";
+            return Reply::Now(Answer::Refused(why.to_owned()));
+        };
+        let ticket = match question {
+            Question::DigestAnswer { ticket } => Ok(ticket),
+            Question::Digest { order } => digests.leave(order),
+            _ => Err("that is no question about digests".to_owned()),
+        };
+        match ticket {
+            Ok(ticket) => Reply::Later(Box::new(move || digests.fetch(ticket).into())),
+            Err(why) => Reply::Now(Answer::Refused(why)),
+        }
+    }
+
+    fn reload(&mut self, accept: bool, now: Timestamp) -> Result<Answer, ServiceError> {
+        let Some(reload) = &mut self.service.reload else {
+            return Ok(Answer::Refused("this command does not reload".to_owned()));
+        };
+        match reload(self.engine.state().flows(), accept) {
+            Err(why) => Ok(Answer::Refused(format!("the old settings stay in force: {why}"))),
+            Ok(Reloaded { config, accepted }) => {
+                self.engine.accept_packs(&accepted, now)?;
+                self.engine.retune(EngineOptions::of(&config));
+                if let Some(runs) = &self.service.runs {
+                    runs.retune(&config);
+                }
+                self.engine.record(Event::ConfigReloaded { config: config.fingerprint() }, now)?;
+                self.service.config = config;
+                Ok(done("reloaded"))
+            }
+        }
+    }
+}

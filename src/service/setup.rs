@@ -1,0 +1,90 @@
+//! What the caller gives to the loop.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use crossbeam_channel::Receiver;
+
+use crate::config::Config;
+use crate::contract::time::Timestamp;
+use crate::export::Committed;
+use crate::home::Home;
+use crate::os::Machine;
+use crate::projections::digester::DigestClient;
+use crate::projections::runs::{AgentRuns, NoteOrder};
+use crate::projections::summaries::Publishing;
+use crate::registry::{Mutation, SharedFlows};
+use crate::sequencer::engine::{Engine, RunStart};
+use crate::state::flows::Flows;
+use crate::upstream::IndexStore;
+use crate::work::worker::Worker;
+
+/// When the loop ends by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// When it is told to stop.
+    Stopped,
+    /// When nothing is left that may run now. With a time: nor anything that may run by then.
+    Drained(Option<Timestamp>),
+}
+
+/// How a signal handler or a test asks the loop to stop.
+#[derive(Debug, Clone, Default)]
+pub struct StopSignal(Arc<AtomicU8>);
+
+impl StopSignal {
+    /// Asks once more; returns how often it was asked before.
+    pub fn raise(&self) -> u8 {
+        self.0.fetch_add(1, Ordering::AcqRel)
+    }
+
+    pub fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether it was asked more than once: then the loop does not wait for attempts.
+    pub(super) fn is_urgent(&self) -> bool {
+        self.0.load(Ordering::Acquire) > 1
+    }
+}
+
+/// Reads configuration and registry again. It gets the flows that the log knows, and whether a flow
+/// may be bound to another pack. An error is the reason why the old settings stay in force.
+pub type Reload = Box<dyn FnMut(&Flows, bool) -> Result<Reloaded, String> + Send>;
+
+/// Called for each durable batch with its events and the engine.
+pub type Watch = Box<dyn FnMut(&[Committed], &Engine) + Send>;
+
+/// Names the session of the next day. `None` means that the name could not be made, and the session
+/// goes on under its old name.
+pub type NextSession = Box<dyn FnMut() -> Option<RunStart> + Send>;
+
+/// New settings that have been checked.
+pub struct Reloaded {
+    pub config: Config,
+    /// Flows that are bound to another pack from now on.
+    pub accepted: Vec<Mutation>,
+}
+
+/// Everything the loop needs.
+pub struct Service {
+    pub machine: Machine,
+    pub home: Home,
+    pub config: Config,
+    /// Where upstream ids are looked up.
+    pub index: Arc<dyn IndexStore>,
+    pub flows: SharedFlows,
+    pub worker: Arc<dyn Worker>,
+    /// The session that begins.
+    pub session: RunStart,
+    pub stop: StopSignal,
+    /// Without it one session goes on past midnight.
+    pub next_session: Option<NextSession>,
+    pub reload: Option<Reload>,
+    pub publishing: Option<Publishing>,
+    pub watch: Option<Watch>,
+    pub runs: Option<Arc<AgentRuns>>,
+    /// Orders of notes, about agent runs and digests.
+    pub notes: Option<Receiver<NoteOrder>>,
+    pub digests: Option<DigestClient>,
+}

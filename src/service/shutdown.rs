@@ -1,0 +1,120 @@
+//! The end of a session, and of the loop.
+
+use std::time::{Duration, Instant};
+
+use crate::compaction::book::{MakeNotes, Notary};
+use crate::contract::ids::Seq;
+use crate::projections::runs::described;
+use crate::sequencer::engine::{CheckpointWhen, Engine};
+use crate::state::event::RunEnd;
+
+use super::counts::SessionCounts;
+use super::error::ServiceError;
+use super::state::ServiceLoop;
+
+/// Longest wait for one report, so that a second stop signal is noticed.
+const LOOK_AT_STOP_EVERY: Duration = Duration::from_millis(500);
+
+impl ServiceLoop {
+    /// Ends in order: no new work, the grace period for attempts under way, everything durable.
+    pub(super) fn finish(mut self) -> Result<(SessionCounts, Engine), ServiceError> {
+        self.stop_intake();
+        self.finish_writing()?;
+        self.wait_for_attempts()?;
+        // Everything that a note could still order comes after the last commit of this session.
+        self.stop_notes();
+        self.end_session(RunEnd::Clean, None)?;
+        let ServiceLoop { service, mut engine, projector, attempts, mut session, .. } = self;
+        session.counts.add(session.earlier);
+        let cursors = projector.finish()?;
+        engine.commit(None, CheckpointWhen::Changed, &cursors, service.machine.clock.now())?;
+        if engine.state().running_count() == 0 {
+            attempts.pool.join()
+        } else {
+            // Joining would wait for providers; the next session starts these attempts again.
+            attempts.pool.abandon()
+        }
+        Ok((session.counts, engine))
+    }
+
+    /// Ends after an error. What failed may be the queue alone; then the session still ends in order.
+    pub(super) fn finish_failed(
+        mut self,
+        error: ServiceError,
+    ) -> Result<ServiceError, ServiceError> {
+        self.stop_intake();
+        if let ServiceError::Queue(queue) = &error {
+            let why = queue.to_string();
+            self.end_session(RunEnd::Failed, Some(&why))?;
+            self.projector.finish()?;
+        }
+        Ok(error)
+    }
+
+    fn wait_for_attempts(&mut self) -> Result<(), ServiceError> {
+        let grace = Duration::from_millis(self.service.config.shutdown_grace_ms.max(0) as u64);
+        let deadline = Instant::now() + grace;
+        while self.engine.state().running_count() > 0 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Ok(report) = self.attempts.reports.recv_timeout(left.min(LOOK_AT_STOP_EVERY))
+            else {
+                if left.is_zero() || self.service.stop.is_urgent() {
+                    break;
+                }
+                continue;
+            };
+            self.take_report(report)?;
+            self.poll_reports()?;
+            if self.engine.state().has_unsettled() {
+                let now = self.now();
+                self.engine.settle(now)?;
+            }
+            self.commit(CheckpointWhen::Due)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the session. Everything is published first, so that its end can say what it promoted.
+    pub(super) fn end_session(
+        &mut self,
+        end: RunEnd,
+        error: Option<&str>,
+    ) -> Result<(), ServiceError> {
+        let mut outputs = Vec::new();
+        if let Some(publishing) = self.service.publishing.clone() {
+            outputs = match publishing.flush() {
+                Ok(outputs) | Err((_, outputs)) => outputs,
+            };
+            self.record_publish_failures()?;
+        }
+        self.close_own_run();
+        let snapshot = self.engine.runs().overview().service.clone();
+        let report = self.session.counts.to_json(&outputs, snapshot.as_ref(), error);
+        let now = self.now();
+        self.engine.finish_run(end, report, now)?;
+        self.commit(CheckpointWhen::Due)
+    }
+
+    /// Closes the service's own run log with a snapshot. A failure stops nothing: the end of the
+    /// session closes the run log all the same.
+    fn close_own_run(&mut self) {
+        let Some(runs) = self.service.runs.clone() else { return };
+        if let Err(error) = runs.close_own(&mut CommitHere(self)) {
+            let error = described(&error);
+            tracing::warn!(error, "the service's own run has no last snapshot yet");
+        }
+    }
+}
+
+/// Commits notes on the thread of the loop. An order of notes would wait for the loop, which is
+/// waiting here.
+struct CommitHere<'a>(&'a mut ServiceLoop);
+
+impl Notary for CommitHere<'_> {
+    fn note(&mut self, make: MakeNotes) -> Result<Seq, String> {
+        let now = self.0.now();
+        let first = self.0.engine.note_all(make, now).map_err(|error| described(&error))?;
+        self.0.commit(CheckpointWhen::Due).map_err(|error| described(&error))?;
+        Ok(first)
+    }
+}

@@ -1,0 +1,98 @@
+//! How the loop begins.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{bounded, never};
+
+use crate::control::socket::ControlServer;
+use crate::projections::projector::Projector;
+use crate::seam::tail::TailOptions;
+use crate::sequencer::engine::{CheckpointWhen, Engine};
+use crate::sequencer::intake::{Intake, IntakeOptions};
+use crate::sequencer::mark::QueueMark;
+use crate::state::event::RunEnd;
+use crate::work::worker::{Pool, PoolSize};
+
+use super::counts::SessionCounts;
+use super::error::ServiceError;
+use super::setup::{Service, Until};
+use super::starts::{LOOK_AT_DISK_EVERY, SLOTS_PER_WORKER};
+use super::state::{Attempts, Batch, FreeSpace, QueueLines, ServiceLoop, Session};
+
+impl Service {
+    /// Runs until the end. The engine is open, and the projections are repaired.
+    pub fn run(
+        mut self,
+        mut engine: Engine,
+        projector: Projector,
+        control: Option<&ControlServer>,
+        until: Until,
+    ) -> Result<(SessionCounts, Engine), ServiceError> {
+        engine.begin_run(self.session.clone(), self.machine.clock.now())?;
+        let intake = match self.start_intake(&engine)? {
+            Ok(intake) => intake,
+            Err(error) => {
+                // The session has begun in the log, so its failure is recorded there too.
+                let now = self.machine.clock.now();
+                let why = error.to_string();
+                let report = SessionCounts::default().to_json(&[], None, Some(&why));
+                engine.finish_run(RunEnd::Failed, report, now)?;
+                engine.commit(None, CheckpointWhen::Due, &[], now)?;
+                return Err(error);
+            }
+        };
+        let slots = self.config.workers * SLOTS_PER_WORKER;
+        let (sender, reports) = bounded(slots * 4);
+        let timeout = Duration::from_millis(self.config.attempt_timeout_ms.max(1) as u64);
+        let size = PoolSize {
+            threads: self.config.workers,
+            paid_threads: self.config.paid_threads(),
+            slots,
+            timeout,
+        };
+        let pool = Pool::start(Arc::clone(&self.worker), engine.log(), size, sender)?;
+        let day = self.machine.clock.now().day_in(self.config.timezone);
+        // The only receiver: dropping it tells those who order notes that the session is over.
+        let notes = self.notes.take().unwrap_or_else(never);
+        let service_loop = ServiceLoop {
+            until,
+            engine,
+            projector,
+            attempts: Attempts { pool, reports, slots, timeout },
+            queue: QueueLines { intake: Some(intake), unparsed: None, at_end: false },
+            questions: control.map_or_else(never, |control| control.questions.clone()),
+            notes,
+            batch: Batch::default(),
+            sealed: VecDeque::new(),
+            // Long enough ago for a look in the first turn.
+            disk: FreeSpace { checked: Instant::now() - LOOK_AT_DISK_EVERY, bytes: None },
+            session: Session {
+                counts: SessionCounts::default(),
+                earlier: SessionCounts::default(),
+                day,
+                is_ending: false,
+            },
+            service: self,
+        };
+        service_loop.run()
+    }
+
+    /// The outer error is one of the log, after which the session cannot be ended in order.
+    fn start_intake(&self, engine: &Engine) -> Result<Result<Intake, ServiceError>, ServiceError> {
+        let position = QueueMark::decode(&engine.log().mark())?.position;
+        let options = IntakeOptions {
+            path: self.home.queue.clone(),
+            tail: TailOptions {
+                max_line_bytes: self.config.line_bytes_max,
+                partial_line_grace_ms: self.config.partial_line_grace_ms,
+            },
+            lines_max: self.config.commit_inputs_max,
+            bytes_max: self.config.commit_bytes_max,
+            parsers: self.config.workers.clamp(1, 2),
+        };
+        let intake = Intake::start(&self.machine, position, &options, &self.flows, engine.log());
+        Ok(intake.map_err(ServiceError::from))
+    }
+}

@@ -1,0 +1,92 @@
+//! What follows from the inputs of a turn: limits, timeouts, waiters, and which attempts start.
+
+use std::time::{Duration, Instant};
+
+use crate::contract::time::Timestamp;
+use crate::contract::vocabulary::ReasonCode;
+use crate::export::session_fold::PUBLISH_FAILED;
+use crate::state::decide::{Again, Failed, Outcome, Report};
+use crate::state::event::PauseCause;
+
+use super::error::ServiceError;
+use super::state::ServiceLoop;
+
+/// Attempts that may be under way for each worker thread: enough to keep the threads busy across a
+/// commit, few enough that a stop does not wait long.
+pub(super) const SLOTS_PER_WORKER: usize = 64;
+/// How often free space is looked at.
+pub(super) const LOOK_AT_DISK_EVERY: Duration = Duration::from_secs(2);
+/// Time that a worker gets beyond its timeout, because it should notice the timeout itself.
+const TIMEOUT_SLACK: Duration = Duration::from_secs(5);
+
+impl ServiceLoop {
+    pub(super) fn after_inputs(&mut self) -> Result<(), ServiceError> {
+        let now = self.now();
+        self.record_publish_failures()?;
+        self.watch_limits(now)?;
+        self.watch_timeouts(now)?;
+        if self.engine.state().has_unsettled() {
+            self.engine.settle(now)?;
+        }
+        if self.engine.state().paused().is_empty() && !self.session.is_ending {
+            self.engine.start_ready(self.free_slots(), now)?;
+        }
+        Ok(())
+    }
+
+    /// How many attempts may start.
+    pub(super) fn free_slots(&self) -> usize {
+        match self.attempts.pool.is_backed_up() {
+            true => 0,
+            false => self.attempts.slots.saturating_sub(self.engine.state().running_count()),
+        }
+    }
+
+    fn watch_limits(&mut self, now: Timestamp) -> Result<(), ServiceError> {
+        let max = self.service.config.open_requests_max;
+        let open = self.engine.state().open_count();
+        let pausing = self.engine.state().paused().contains(&PauseCause::OpenRequests);
+        // It resumes a tenth below the limit. At the limit itself it would pause and resume with
+        // every request.
+        let above = if pausing { open > max - max / 10 } else { open >= max };
+        if above != pausing {
+            self.engine.pause(PauseCause::OpenRequests, above, now)?;
+        }
+        if self.disk.checked.elapsed() >= LOOK_AT_DISK_EVERY {
+            self.disk.checked = Instant::now();
+            let free = self.service.machine.disk.free_bytes(&self.service.home.root).ok();
+            self.disk.bytes = free;
+            let low = free.is_some_and(|free| free < self.service.config.disk_headroom_bytes);
+            self.engine.pause(PauseCause::DiskSpace, low, now)?;
+        }
+        Ok(())
+    }
+
+    /// Fails attempts whose worker did not notice its own timeout. What such a worker reports later
+    /// does not count.
+    fn watch_timeouts(&mut self, now: Timestamp) -> Result<(), ServiceError> {
+        let patience = self.attempts.timeout + TIMEOUT_SLACK;
+        for (request, attempt) in self.attempts.pool.overdue(patience) {
+            self.attempts.pool.forget(request);
+            let outcome = Outcome::Failed(Failed {
+                again: Again::Later,
+                reason: Some(ReasonCode::Timeout),
+                message: "the attempt took longer than its timeout".to_owned(),
+                facts: "{}".to_owned(),
+            });
+            let epoch = self.engine.state().epoch();
+            self.engine.report(Report { request, attempt, epoch, outcome }, now)?;
+        }
+        Ok(())
+    }
+
+    /// Each failure to publish is an event of the session.
+    pub(super) fn record_publish_failures(&mut self) -> Result<(), ServiceError> {
+        let Some(publishing) = self.service.publishing.clone() else { return Ok(()) };
+        while let Some(trouble) = publishing.trouble() {
+            let now = self.now();
+            self.engine.note(PUBLISH_FAILED, trouble.facts().to_string(), None, now)?;
+        }
+        Ok(())
+    }
+}

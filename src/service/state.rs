@@ -1,0 +1,108 @@
+//! What the loop holds. The other files of this room add what it does.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender};
+
+use crate::contract::ids::Seq;
+use crate::contract::time::{Day, Timestamp};
+use crate::control::answers::Reply;
+use crate::control::question::Answer;
+use crate::control::socket::Asked;
+use crate::projections::projector::Projector;
+use crate::projections::runs::NoteOrder;
+use crate::sequencer::engine::Engine;
+use crate::sequencer::intake::{Arrived, Intake};
+use crate::state::decide::Report;
+use crate::work::worker::Pool;
+
+use super::counts::SessionCounts;
+use super::setup::{Service, Until};
+
+/// The loop of one process.
+pub(super) struct ServiceLoop {
+    pub service: Service,
+    pub until: Until,
+    pub engine: Engine,
+    pub projector: Projector,
+    pub attempts: Attempts,
+    pub queue: QueueLines,
+    pub questions: Receiver<Asked>,
+    pub notes: Receiver<NoteOrder>,
+    pub batch: Batch,
+    /// Those who wait for the batches that the writer has, oldest first.
+    pub sealed: VecDeque<Waiters>,
+    pub disk: FreeSpace,
+    pub session: Session,
+}
+
+/// The batch that is being filled, beside its events, which the engine has.
+#[derive(Default)]
+pub(super) struct Batch {
+    /// The position of the queue after the lines of this batch; `None` while it has no lines. A
+    /// batch takes the lines of one queue batch at most, so one position says what it consumed.
+    pub mark: Option<Vec<u8>>,
+    pub waiters: Waiters,
+}
+
+/// Those who wait until a batch is durable.
+#[derive(Default)]
+pub(super) struct Waiters {
+    pub answers: Vec<(Sender<Answer>, Reply)>,
+    /// Each order of notes, with the position of its first record.
+    pub notes: Vec<(Sender<Seq>, Seq)>,
+}
+
+/// The queue as far as it is read.
+pub(super) struct QueueLines {
+    /// `None` once reading was stopped.
+    pub intake: Option<Intake>,
+    /// A queue batch that its parser still works on. It is taken into the next batch.
+    pub unparsed: Option<Receiver<Arrived>>,
+    /// The file ends after the lines that were handed over, without an unfinished line.
+    pub at_end: bool,
+}
+
+/// The attempts under way.
+pub(super) struct Attempts {
+    pub pool: Pool,
+    pub reports: Receiver<Report>,
+    /// Attempts that may be under way at a time.
+    pub slots: usize,
+    /// Longest time of one step of an attempt.
+    pub timeout: Duration,
+}
+
+/// Free space on the disk of the home, which is looked at now and then.
+pub(super) struct FreeSpace {
+    pub checked: Instant,
+    pub bytes: Option<u64>,
+}
+
+/// The session, which lasts a day at most.
+pub(super) struct Session {
+    pub counts: SessionCounts,
+    /// The sessions of earlier days of this process.
+    pub earlier: SessionCounts,
+    /// The day of the session in the configured zone.
+    pub day: Day,
+    /// The next day has begun: no attempt starts until this session has ended.
+    pub is_ending: bool,
+}
+
+impl ServiceLoop {
+    pub fn now(&self) -> Timestamp {
+        self.service.machine.clock.now()
+    }
+
+    /// Whether the batch has all that one commit may have.
+    pub fn is_full(&self) -> bool {
+        self.engine.pending() >= self.service.config.commit_inputs_max
+            || self.engine.pending_bytes() >= self.service.config.commit_bytes_max
+    }
+
+    pub fn takes_lines(&self) -> bool {
+        self.engine.state().paused().is_empty()
+    }
+}
