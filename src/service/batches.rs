@@ -9,7 +9,7 @@ use crate::sequencer::engine::{CheckpointWhen, Engine};
 use crate::sequencer::writer::Written;
 use crate::state::Status;
 use crate::state::event::Event;
-use crate::work::worker::Ticket;
+use crate::work::pool::StartedAttempt;
 
 use super::error::ServiceError;
 use super::state::{ServiceLoop, Waiters};
@@ -129,12 +129,11 @@ impl ServiceLoop {
                 if open.row.status != Status::Running || open.row.attempts != *attempt {
                     return;
                 }
-                pool.begin(Ticket {
+                pool.begin(StartedAttempt {
                     request: *request,
                     attempt: *attempt,
                     epoch: self.engine.state().epoch(),
                     run_id: self.service.session.run_id.clone(),
-                    started_at: committed.at,
                     replies: open.particulars().replies.clone(),
                 });
             }

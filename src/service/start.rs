@@ -13,7 +13,7 @@ use crate::sequencer::engine::{CheckpointWhen, Engine};
 use crate::sequencer::intake::{Intake, IntakeOptions};
 use crate::sequencer::mark::QueueMark;
 use crate::state::event::RunEnd;
-use crate::work::worker::{Pool, PoolSize};
+use crate::work::pool::{Pool, PoolSize};
 
 use super::counts::SessionCounts;
 use super::error::ServiceError;

@@ -15,7 +15,7 @@ use crate::projections::runs::NoteOrder;
 use crate::sequencer::engine::Engine;
 use crate::sequencer::intake::{Arrived, Intake};
 use crate::state::decide::Report;
-use crate::work::worker::Pool;
+use crate::work::pool::Pool;
 
 use super::counts::SessionCounts;
 use super::setup::{Service, Until};

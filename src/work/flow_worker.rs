@@ -35,7 +35,7 @@ use crate::upstream::selection::Roots;
 use crate::upstream::{self, IndexStore, InputSpec, Resolved, Upstream};
 use crate::work::flow_facts::{Found, failed, flow_failed, unresolved};
 use crate::work::flow_item;
-use crate::work::worker::{Begun, Desk, Job, Worker};
+use crate::work::worker::{AttemptRecorder, Begun, Job, Worker};
 
 /// Packs kept ready; more than that many different ones are loaded again when they are used.
 const PACKS_MAX: usize = 256;
@@ -130,7 +130,7 @@ impl FlowWorker {
         Ok(())
     }
 
-    fn prepare(&self, job: &Job, desk: &Desk<'_>) -> Result<Prepared, Outcome> {
+    fn prepare(&self, job: &Job, recorder: &AttemptRecorder<'_>) -> Result<Prepared, Outcome> {
         let setup = Arc::clone(&self.setup.read());
         let request = Request::parse(&job.taken.line).map_err(|refusal| {
             let message = format!("the stored request does not read: {}", refusal.reason);
@@ -149,7 +149,7 @@ impl FlowWorker {
         }
         let texts = self.texts(&mut resolved, &found)?;
         let pack = self.pack(&setup.registry, &request, &found)?;
-        self.tell(desk, &pack);
+        self.tell(recorder, &pack);
         let provider = provider_of(&setup, &request, &found)?;
         let (flow_id, variant) = (&request.work.flow_id, request.work.variant.as_deref());
         let configured = known_params(setup.config.flow_params(flow_id, variant), &pack);
@@ -194,11 +194,11 @@ impl FlowWorker {
     }
 
     /// The log keeps the pack a flow is first used with.
-    fn tell(&self, desk: &Desk<'_>, pack: &LoadedPack) {
+    fn tell(&self, recorder: &AttemptRecorder<'_>, pack: &LoadedPack) {
         let record = pack.record();
         let (flow_id, variant) = (record.flow_id.as_str(), record.variant.as_deref());
         if self.told.lock().insert((label(flow_id, variant), pack.pack_hash())) {
-            desk.used_flow(flow_id, variant, pack.pack_hash());
+            recorder.used_flow(flow_id, variant, pack.pack_hash());
         }
     }
 
@@ -263,8 +263,8 @@ impl FlowWorker {
 }
 
 impl Worker for FlowWorker {
-    fn begin(&self, job: &Job, desk: &Desk<'_>) -> Begun {
-        let prepared = match self.prepare(job, desk) {
+    fn begin(&self, job: &Job, recorder: &AttemptRecorder<'_>) -> Begun {
+        let prepared = match self.prepare(job, recorder) {
             Ok(prepared) => prepared,
             Err(outcome) => return Begun::Done(vec![outcome]),
         };
@@ -277,8 +277,8 @@ impl Worker for FlowWorker {
             return Begun::Done(vec![resolved, prepared.make(None, 1)]);
         }
         let job = job.clone();
-        let paid = move |desk: &Desk<'_>| {
-            let kept = Kept { desk, job: &job, fresh: AtomicU64::new(0) };
+        let paid = move |recorder: &AttemptRecorder<'_>| {
+            let kept = Kept { recorder, job: &job, fresh: AtomicU64::new(0) };
             prepared.make(Some(&kept), CONCURRENCY)
         };
         Begun::Resolved(resolved, Box::new(paid))
@@ -346,7 +346,7 @@ impl Prepared {
 
 /// Answers that were paid for, kept in the log.
 struct Kept<'a> {
-    desk: &'a Desk<'a>,
+    recorder: &'a AttemptRecorder<'a>,
     job: &'a Job,
     /// Answers of this try.
     fresh: AtomicU64,
@@ -360,7 +360,7 @@ impl Bill for Kept<'_> {
             reason = "prices are not negative, and the cast saturates"
         )]
         let cost_nanos = (charge.cost * NANOS).round() as u64;
-        self.desk.charged(event::Charge {
+        self.recorder.charged(event::Charge {
             provider: charge.identity.provider.clone(),
             model: flow_item::model_name(&charge.identity).to_owned(),
             day: charge.day,
@@ -393,7 +393,7 @@ pub fn python_of(config: &Config) -> Option<PythonSettings> {
 
 impl ReplyCache for Kept<'_> {
     fn get(&self, request_hash: &str) -> Option<ModelReply> {
-        let body = match self.desk.reply(self.job, &sha256(request_hash)) {
+        let body = match self.recorder.reply(self.job, &sha256(request_hash)) {
             Ok(body) => body?,
             Err(error) => {
                 tracing::warn!(%error, "an earlier answer cannot be read and is asked for again");
@@ -410,7 +410,7 @@ impl ReplyCache for Kept<'_> {
                 let facts = json!({
                     "identity": reply.identity, "usage": reply.usage, "stop": reply.stop,
                 });
-                self.desk.responded(sha256(request_hash), body, facts.to_string());
+                self.recorder.responded(sha256(request_hash), body, facts.to_string());
             }
             Err(error) => tracing::warn!(%error, "an answer cannot be kept"),
         }

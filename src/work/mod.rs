@@ -3,4 +3,6 @@
 pub mod flow_facts;
 pub mod flow_item;
 pub mod flow_worker;
+pub mod pool;
+mod replies;
 pub mod worker;

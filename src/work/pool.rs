@@ -1,0 +1,268 @@
+//! The threads on which attempts run.
+//!
+//! What costs money mostly waits for somebody else, so it has threads of its own: a slow model
+//! holds up neither the finding of inputs nor work that costs nothing. The clock of a step runs
+//! while a thread is at it, never while the step waits for a thread.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use parking_lot::Mutex;
+
+use crate::contract::hash::Digest;
+use crate::contract::ids::Seq;
+use crate::contract::vocabulary::ReasonCode;
+use crate::log::{ReadError, Reader};
+use crate::state::decide::{Again, Failed, Outcome, Report};
+use crate::state::event::Event;
+
+use super::replies::UncommittedReplies;
+use super::worker::{AttemptRecorder, Begun, Job, Paid, Worker};
+
+enum Task {
+    Begin(StartedAttempt),
+    Continue(Seq, u32),
+}
+
+/// An attempt that the log says has started.
+#[derive(Debug, Clone)]
+pub struct StartedAttempt {
+    pub request: Seq,
+    pub attempt: u32,
+    /// The session that started it, by its first event.
+    pub epoch: Seq,
+    pub run_id: String,
+    /// The events of responses already paid for.
+    pub replies: Vec<Seq>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolSize {
+    /// Threads that find inputs and do what costs nothing.
+    pub threads: usize,
+    /// Threads that wait for what costs something.
+    pub paid_threads: usize,
+    /// Attempts under way at a time.
+    pub slots: usize,
+    /// Longest time of one step of an attempt.
+    pub timeout: Duration,
+}
+
+/// Attempts whose input is reported and not committed yet, with their paid part.
+type Waiting = Arc<Mutex<BTreeMap<(Seq, u32), (StartedAttempt, Paid)>>>;
+/// Steps that a thread is at, since when.
+type AtWork = Arc<Mutex<BTreeMap<(Seq, u32), Instant>>>;
+
+pub struct Pool {
+    tasks: Sender<Task>,
+    paid: Sender<Task>,
+    paid_threads: usize,
+    waiting: Waiting,
+    at_work: AtWork,
+    replies: Arc<UncommittedReplies>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl Pool {
+    pub fn start(
+        worker: Arc<dyn Worker>,
+        log: &Reader,
+        size: PoolSize,
+        reports: Sender<Report>,
+    ) -> std::io::Result<Pool> {
+        // Each attempt has at most one task of each kind waiting, so sending never blocks the
+        // service loop.
+        let (tasks, inbox) = bounded(size.slots * 2);
+        let (paid, paid_inbox) = bounded(size.slots * 2);
+        let (waiting, at_work) = (Waiting::default(), AtWork::default());
+        let replies = Arc::<UncommittedReplies>::default();
+        let mut handles = Vec::with_capacity(size.threads + size.paid_threads);
+        let kinds = [("worker", size.threads, inbox), ("paid", size.paid_threads, paid_inbox)];
+        for (kind, count, inbox) in kinds {
+            for number in 0..count {
+                let pool_thread = PoolThread {
+                    worker: Arc::clone(&worker),
+                    log: log.clone(),
+                    timeout: size.timeout,
+                    waiting: Arc::clone(&waiting),
+                    at_work: Arc::clone(&at_work),
+                    replies: Arc::clone(&replies),
+                    inbox: inbox.clone(),
+                    reports: reports.clone(),
+                };
+                let thread = std::thread::Builder::new().name(format!("{kind}-{number}"));
+                handles.push(thread.spawn(move || pool_thread.run())?);
+            }
+        }
+        let paid_threads = size.paid_threads;
+        Ok(Pool { tasks, paid, paid_threads, waiting, at_work, replies, threads: handles })
+    }
+
+    /// Begins an attempt.
+    pub fn begin(&self, started: StartedAttempt) {
+        // The workers are gone only when the service is ending.
+        let _ = self.tasks.send(Task::Begin(started));
+    }
+
+    /// Lets an attempt go on: its input is committed.
+    pub fn proceed(&self, request: Seq, attempt: u32) {
+        if self.waiting.lock().contains_key(&(request, attempt)) {
+            let _ = self.paid.send(Task::Continue(request, attempt));
+        }
+    }
+
+    /// A response is durable, or never will be because its attempt has ended.
+    pub fn answered(&self, request: Seq, call: &Digest) {
+        self.replies.settle(request, call);
+    }
+
+    /// Whether as many attempts wait for a paid thread as there are paid threads. Starting more
+    /// would only take the choice away from requests that arrive later and are more urgent.
+    pub fn is_backed_up(&self) -> bool {
+        self.waiting.lock().len() >= self.paid_threads
+    }
+
+    /// Attempts whose step has taken longer than this.
+    pub fn overdue(&self, patience: Duration) -> Vec<(Seq, u32)> {
+        let at_work = self.at_work.lock();
+        let late = at_work.iter().filter(|(_, since)| since.elapsed() > patience);
+        late.map(|(which, _)| *which).collect()
+    }
+
+    /// Drops the paid part of one attempt, whose input was reported too late to count.
+    pub fn drop_attempt(&self, request: Seq, attempt: u32) {
+        self.waiting.lock().remove(&(request, attempt));
+    }
+
+    /// Drops all attempts of a request that will not go on.
+    pub fn forget(&self, request: Seq) {
+        self.waiting.lock().retain(|(waiting, _), _| *waiting != request);
+        self.at_work.lock().retain(|(working, _), _| *working != request);
+    }
+
+    /// Waits for the threads, which end when no task is left.
+    pub fn join(self) {
+        drop((self.tasks, self.paid));
+        for thread in self.threads {
+            // A panic in a worker was reported as the failure of its attempt.
+            let _ = thread.join();
+        }
+    }
+
+    /// Leaves the threads behind: the end of the process ends them.
+    pub fn abandon(self) {}
+}
+
+struct PoolThread {
+    worker: Arc<dyn Worker>,
+    log: Reader,
+    timeout: Duration,
+    waiting: Waiting,
+    at_work: AtWork,
+    replies: Arc<UncommittedReplies>,
+    inbox: Receiver<Task>,
+    reports: Sender<Report>,
+}
+
+impl PoolThread {
+    fn run(self) {
+        while let Ok(task) = self.inbox.recv() {
+            match task {
+                Task::Begin(started) => self.begin(started),
+                Task::Continue(request, attempt) => {
+                    let waiting = self.waiting.lock().remove(&(request, attempt));
+                    if let Some((started, paid)) = waiting {
+                        self.guarded(&started, |recorder| Some(paid(recorder)));
+                    }
+                }
+            }
+        }
+    }
+
+    fn begin(&self, started: StartedAttempt) {
+        let job = match self.job(&started) {
+            Ok(job) => job,
+            Err(error) => {
+                self.send(&started, vec![broken(format!("cannot read the request: {error}"))]);
+                return;
+            }
+        };
+        self.guarded(&started, |recorder| match self.worker.begin(&job, recorder) {
+            Begun::Done(mut outcomes) => {
+                let last = outcomes.pop();
+                for outcome in outcomes {
+                    (recorder.report)(outcome);
+                }
+                last
+            }
+            Begun::Resolved(outcome, paid) => {
+                // Before the report: the commit of the report is what lets it go on.
+                let key = (started.request, started.attempt);
+                self.waiting.lock().insert(key, (started.clone(), paid));
+                Some(outcome)
+            }
+        });
+    }
+
+    /// Runs one step. A panic in it fails this attempt and nothing else.
+    fn guarded(
+        &self,
+        started: &StartedAttempt,
+        step: impl FnOnce(&AttemptRecorder<'_>) -> Option<Outcome>,
+    ) {
+        let report = |outcome| self.send(started, vec![outcome]);
+        let (request, replies) = (started.request, self.replies.as_ref());
+        let recorder = AttemptRecorder { log: &self.log, request, replies, report: &report };
+        let step = std::panic::AssertUnwindSafe(|| step(&recorder));
+        let which = (started.request, started.attempt);
+        self.at_work.lock().insert(which, Instant::now());
+        let stepped = std::panic::catch_unwind(step);
+        self.at_work.lock().remove(&which);
+        match stepped {
+            Ok(Some(outcome)) => self.send(started, vec![outcome]),
+            Ok(None) => true,
+            Err(_) => self.send(started, vec![broken("the worker panicked".to_owned())]),
+        };
+    }
+
+    /// False when nobody listens any more, which is only when the service is ending.
+    fn send(&self, started: &StartedAttempt, outcomes: Vec<Outcome>) -> bool {
+        let StartedAttempt { request, attempt, epoch, .. } = *started;
+        let mut reports =
+            outcomes.into_iter().map(|outcome| Report { request, attempt, epoch, outcome });
+        reports.all(|report| self.reports.send(report).is_ok())
+    }
+
+    fn job(&self, started: &StartedAttempt) -> Result<Job, ReadError> {
+        let unexpected = || ReadError::unexpected(started.request, "it should be a request");
+        let event = self.log.event(started.request)?.ok_or_else(unexpected)?;
+        let taken = match event {
+            Event::RequestAccepted(request) | Event::RequestParked { request, .. } => request,
+            _ => return Err(unexpected()),
+        };
+        let mut replies = BTreeMap::new();
+        for seq in &started.replies {
+            if let Some(Event::ModelResponded { call, .. }) = self.log.event(*seq)? {
+                replies.insert(call, *seq);
+            }
+        }
+        Ok(Job {
+            run_id: started.run_id.clone(),
+            timeout: self.timeout,
+            taken: Arc::from(taken),
+            replies,
+        })
+    }
+}
+
+/// A failure of this program, not of the request: another attempt may succeed.
+fn broken(message: String) -> Outcome {
+    Outcome::Failed(Failed {
+        again: Again::Later,
+        reason: Some(ReasonCode::Unavailable),
+        message,
+        facts: "{}".to_owned(),
+    })
+}
