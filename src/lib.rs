@@ -24,6 +24,7 @@
 //!
 //! - [`contract`]: the words of the contracts: records, schemas, ids, hashes, time. Pure.
 //! - [`limits`]: every bound in one place. [`config`]: the settings as a value.
+//! - [`markup`]: HTML, Markdown and mail read as text. Pure.
 //! - [`os`]: clock and disk behind two traits; the host, and a machine that can lose power.
 //! - [`state`]: the pure core. No clock, file, environment, random source or registry.
 //! - [`log`]: the durable log in one redb file; its module doc is the format specification.
@@ -84,6 +85,8 @@ cfg_if::cfg_if! {
         #[doc(hidden)]
         pub mod log;
         #[doc(hidden)]
+        pub mod markup;
+        #[doc(hidden)]
         pub mod model;
         #[doc(hidden)]
         pub mod os;
@@ -127,6 +130,7 @@ cfg_if::cfg_if! {
         mod import;
         mod limits;
         mod log;
+        mod markup;
         mod model;
         mod os;
         mod projections;

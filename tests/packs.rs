@@ -355,7 +355,7 @@ fn strings(value: &Value, pointer: &str, found: &mut Vec<(String, String)>) {
 fn everything_said(inputs: &Map<String, Value>) -> String {
     let mut said = Vec::new();
     strings(&Value::Object(inputs.clone()), "", &mut said);
-    let plain = |text: &String| summarizer::model::builtin::markup::plain(text.clone());
+    let plain = |text: &String| summarizer::markup::html::plain(text.clone());
     let seen: Vec<String> = said.iter().map(|(_, text)| plain(text)).collect();
     format!("{}\n{}", Value::Object(inputs.clone()), seen.join("\n"))
 }
@@ -450,7 +450,7 @@ fn inputs_nobody_tuned_for_give_answers_that_hold() {
                 main.filter(|_| evidence.source_id.as_deref() == Some(&pack.main_input().name))
             {
                 // Twice: a page that was escaped as a whole has references of references.
-                let plain = summarizer::model::builtin::markup::plain;
+                let plain = summarizer::markup::html::plain;
                 let there = main.get(start..end).expect("between characters");
                 let seen = plain(plain(there.to_string()));
                 // Marks around a quote are not looked up.

@@ -20,6 +20,7 @@ use tidy::imports;
 /// The layers, lowest first. A room may use its own layer and those below.
 const LAYERS: &[&[&str]] = &[
     &["contract", "limits", "error"],
+    &["markup"],
     &["state", "config", "os"],
     &["flow", "model", "upstream", "registry", "seam", "export", "log"],
     &["home", "compaction", "digest", "verify", "bus"],

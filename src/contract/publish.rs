@@ -3,7 +3,7 @@
 //! Contract. A flag says nothing, yes or no. What is there and does not clearly say yes is a no, and
 //! of several flags one no decides: what was marked private somewhere stays private.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// What a flag says.
 pub fn said(flag: Option<&Value>) -> Option<bool> {
@@ -21,6 +21,38 @@ pub fn said_by_word(text: &str) -> Option<bool> {
         "" | "null" | "~" => None,
         "true" | "yes" | "1" => Some(true),
         _ => Some(false),
+    }
+}
+
+/// What the members of an object say together, in the spellings people use.
+pub fn said_by_members(object: &Map<String, Value>) -> Option<bool> {
+    together(object.iter().map(|(name, value)| said_by_member(name, value)))
+}
+
+/// What one member of an object says. Only `publish` and `published` can say yes.
+pub fn said_by_member(name: &str, value: &Value) -> Option<bool> {
+    match name.to_ascii_lowercase().as_str() {
+        "publish" => said(Some(value)),
+        // Also a usual name for a date.
+        "published" => said(Some(value)).filter(|_| match value {
+            Value::Bool(_) => true,
+            Value::String(text) => text.chars().all(char::is_alphabetic),
+            _ => false,
+        }),
+        "public" => said(Some(value)).filter(|yes| !yes),
+        "private" | "draft" | "unlisted" => match value {
+            Value::Null | Value::Bool(false) => None,
+            Value::String(text) if matches!(text.to_ascii_lowercase().as_str(), "no" | "false") => {
+                None
+            }
+            _ => Some(false),
+        },
+        "visibility" => match value {
+            Value::Null => None,
+            Value::String(text) if text.eq_ignore_ascii_case("public") => None,
+            _ => Some(false),
+        },
+        _ => None,
     }
 }
 

@@ -4,7 +4,7 @@
 //! "Located" says that the words stand there, not that they prove anything.
 
 use super::outcome::EvidenceRef;
-use crate::model::builtin::markup::View;
+use crate::markup::html::View;
 use crate::model::{Evidence, SourceText};
 
 /// Shortest quote worth looking up, in bytes.

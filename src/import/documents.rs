@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{Appender, HELD_BYTES_MAX, ImportError, NewRecord, Report, Target, files, read};
 use crate::contract::hash::sha256;
 use crate::contract::stable_id::{Part, stable_id};
-use crate::upstream::markup::{html_title, html_to_text, markdown_headings, markdown_title};
+use crate::markup::{document as file, markdown};
 
 /// The name of the rule below, in manifests.
 pub const CHUNKING_POLICY: &str = "headings_or_paragraphs.4000.v2";
@@ -61,14 +61,7 @@ struct Piece<'a> {
 }
 
 fn document(uri: &str, bytes: &[u8], order: i64) -> Result<Vec<NewRecord>, String> {
-    let raw = std::str::from_utf8(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes))
-        .map_err(|error| format!("not UTF-8 (`iconv` makes it so): {error}"))?;
-    let extension = uri.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
-    let (kind, text, title) = match extension.as_str() {
-        "md" | "markdown" => ("md", raw.to_owned(), markdown_title(raw)),
-        "html" | "htm" => ("html", html_to_text(raw), html_title(raw)),
-        _ => ("txt", raw.to_owned(), None),
-    };
+    let file::Document { kind, text, title, .. } = file::read(uri, bytes)?;
     let name = uri.rsplit('/').next().unwrap_or(uri);
     let title = title.unwrap_or_else(|| name.to_owned());
     let checksum = sha256(bytes).hex();
@@ -80,7 +73,11 @@ fn document(uri: &str, bytes: &[u8], order: i64) -> Result<Vec<NewRecord>, Strin
             Part::Labelled("checksum", &checksum),
         ],
     );
-    let pieces = if kind == "md" { by_headings(&text) } else { by_paragraphs(&text, 0, &[]) };
+    // The text of a page has its headings marked as Markdown marks them.
+    let pieces = match kind {
+        "txt" => by_paragraphs(&text, 0, &[]),
+        _ => by_headings(&text),
+    };
     let mut records = Vec::with_capacity(pieces.len());
     let mut chars_before = (0, 0);
     for (index, piece) in (0_i64..).zip(&pieces) {
@@ -133,11 +130,11 @@ fn by_headings(text: &str) -> Vec<Piece<'_>> {
     let names = |path: &[(usize, String)]| -> Vec<String> {
         path.iter().map(|(_, title)| title.clone()).collect()
     };
-    for (at, level, title) in markdown_headings(text) {
-        pieces.extend(by_paragraphs(&text[start..at], start, &names(&path)));
-        path.retain(|(above, _)| *above < level);
-        path.push((level, title.to_owned()));
-        start = at;
+    for heading in markdown::headings(text) {
+        pieces.extend(by_paragraphs(&text[start..heading.start], start, &names(&path)));
+        path.retain(|(above, _)| *above < heading.level);
+        path.push((heading.level, heading.title.to_owned()));
+        start = heading.start;
     }
     pieces.extend(by_paragraphs(&text[start..], start, &names(&path)));
     pieces

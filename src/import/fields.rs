@@ -9,7 +9,7 @@ use super::{Days, ImportError, NewRecord, Report, Target, name_of};
 use crate::contract::hash::sha256;
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::{Timestamp, parse_instant};
-use crate::upstream::markup::html_to_text;
+use crate::markup::html;
 
 /// Which fields of a record mean what. Each is a list of dotted paths; the first that is there
 /// counts.
@@ -108,7 +108,7 @@ fn event(mapping: &Mapping, file: &str, record: &Value) -> Result<(Timestamp, Ne
     let conversation = word(record, &mapping.conversation);
     let mut text = word(record, &mapping.text).unwrap_or_default();
     if mapping.html {
-        text = html_to_text(&text);
+        text = html::page(&text).text;
     }
     let given = word(record, &mapping.id);
     let id = given.clone().unwrap_or_else(|| {

@@ -9,9 +9,9 @@ use super::{Days, ImportError, NewRecord, Report, Target, disk_error, name_of};
 use crate::contract::hash::sha256;
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::Timestamp;
+use crate::markup;
 use crate::os::{Disk, Open};
 use crate::upstream::lines::Lines;
-use crate::upstream::markup::mail_to_text;
 
 /// Largest mail, with everything attached to it.
 const MAIL_BYTES_MAX: usize = 256 << 20;
@@ -116,7 +116,7 @@ fn event(file: &str, message: &Message) -> Result<(Timestamp, NewRecord), &'stat
     if message.too_large {
         return Err("too large for a mail");
     }
-    let mail = mail_to_text(&message.bytes).ok_or("not a mail message")?;
+    let mail = markup::mail::read(&message.bytes).ok_or("not a mail message")?;
     let at = mail.date_ms.map(Timestamp).or_else(|| came_at(message.separator.as_deref()?));
     let at = at.filter(|at| at.0 >= 0).ok_or("no date that can be read")?;
     let message_id = mail.message_id.clone().unwrap_or_else(|| sha256(&message.bytes).hex());

@@ -16,7 +16,7 @@
 //!
 //! What is not here: fetching URLs, running agents, writing the manifest of somebody else's run.
 //!
-//! Reading order: [`perspectives`] and [`wave`] (inputs), [`markdown`], [`inline`], [`extract`] and
+//! Reading order: [`perspectives`] and [`wave`] (inputs), [`inline`], [`extract`] and
 //! [`budget`] (a claim's way into a summary), [`build`] and [`gate`] (the two operations).
 
 pub mod audit;
@@ -31,7 +31,6 @@ pub mod gate;
 pub mod gates;
 pub mod inline;
 pub mod manifest;
-pub mod markdown;
 pub mod pack;
 pub mod perspectives;
 pub mod raw_url;
@@ -44,3 +43,5 @@ pub mod summary_items;
 pub mod url;
 pub mod wave;
 pub mod written;
+
+use crate::markup::markdown;

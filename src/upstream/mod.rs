@@ -19,7 +19,6 @@ pub mod family;
 pub mod index;
 pub mod lines;
 pub mod manifest;
-pub mod markup;
 pub mod other;
 pub mod partition;
 pub mod query;

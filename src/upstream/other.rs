@@ -7,10 +7,9 @@ use std::path::{Component, Path, PathBuf};
 use serde_json::json;
 
 use super::defect::Defect;
-use super::markup;
 use crate::contract::hash::{Digest, sha256};
-use crate::contract::publish;
 use crate::contract::vocabulary::{ErrorClass, ReasonCode};
+use crate::markup::document::{self, Document};
 use crate::os::Disk;
 
 /// The folder, relative to the bus home.
@@ -26,12 +25,7 @@ pub struct OtherFile {
     pub bytes: u64,
     /// Hash of its bytes.
     pub sha256: Digest,
-    /// Its text, before normalization.
-    pub text: String,
-    /// A title found in it, else none.
-    pub title: Option<String>,
-    /// What it says about being shown: the front matter of Markdown, a member of a JSON object.
-    pub publish: Option<bool>,
+    pub document: Document,
 }
 
 /// Reads one file by its id, the path relative to `other/`.
@@ -49,36 +43,9 @@ pub fn read(disk: &dyn Disk, root: &Path, id: &str) -> Result<OtherFile, Defect>
         return Err(unreadable(&relative, format!("{} bytes are too many", stat.len)));
     }
     let bytes = disk.read(&path).map_err(storage)?;
-    let (text, title) = text_of(id, &bytes).map_err(|why| unreadable(&relative, why))?;
-    let publish = publish_of(id, &text);
+    let document = document::read(id, &bytes).map_err(|why| unreadable(&relative, why))?;
     let (length, sha256) = (bytes.len() as u64, sha256(&bytes));
-    Ok(OtherFile { path: relative, bytes: length, sha256, text, title, publish })
-}
-
-fn publish_of(id: &str, text: &str) -> Option<bool> {
-    #[derive(serde::Deserialize)]
-    struct Flagged {
-        #[serde(default)]
-        publish: serde_json::Value,
-    }
-    match extension(id).as_str() {
-        "md" => publish::said_by_word(markup::front_matter(text, "publish")?),
-        "json" => {
-            let flagged: Flagged = serde_json::from_str(text).ok()?;
-            publish::said(Some(&flagged.publish))
-        }
-        "jsonl" => {
-            let flagged =
-                text.lines().filter_map(|line| serde_json::from_str::<Flagged>(line).ok());
-            publish::together(flagged.map(|flagged| publish::said(Some(&flagged.publish))))
-        }
-        _ => None,
-    }
-}
-
-fn extension(id: &str) -> String {
-    let extension = Path::new(id).extension().and_then(|extension| extension.to_str());
-    extension.unwrap_or_default().to_ascii_lowercase()
+    Ok(OtherFile { path: relative, bytes: length, sha256, document })
 }
 
 /// A relative path without any way out.
@@ -128,23 +95,6 @@ fn unreadable(path: &str, why: String) -> Defect {
     Defect::schema("UNSUPPORTED_FORMAT", "other", None, &[], why, path.to_owned())
 }
 
-fn text_of(id: &str, bytes: &[u8]) -> Result<(String, Option<String>), String> {
-    let utf8 = || {
-        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-        std::str::from_utf8(bytes).map_err(|error| format!("not UTF-8: {error}"))
-    };
-    match extension(id).as_str() {
-        "txt" | "json" | "jsonl" => Ok((utf8()?.to_owned(), None)),
-        "md" => Ok((utf8()?.to_owned(), markup::markdown_title(utf8()?))),
-        "html" | "htm" => Ok((markup::html_to_text(utf8()?), markup::html_title(utf8()?))),
-        "eml" => {
-            let mail = markup::mail_to_text(bytes).ok_or("not a mail message")?;
-            Ok((mail.text(), mail.subject))
-        }
-        other => Err(format!("files named .{other} are not read")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,22 +120,22 @@ mod tests {
             ("other/d.eml", b"From: a@example.org\r\nTo: b@example.org\r\nSubject: =?utf-8?q?Caf=C3=A9?=\r\nDate: Wed, 11 Feb 2026 10:00:00 +0000\r\n\r\nHello there\r\n"),
         ]);
         let read = |id| read(&HostDisk, home.path(), id).unwrap();
-        assert_eq!(read("a.txt").text, "plain");
+        assert_eq!(read("a.txt").document.text, "plain");
         let markdown = read("sub/b.md");
         assert_eq!(
-            (markdown.path.as_str(), markdown.title.as_deref()),
+            (markdown.path.as_str(), markdown.document.title.as_deref()),
             ("other/sub/b.md", Some("Title"))
         );
         let html = read("c.html");
-        assert!(html.text.contains("One") && html.text.contains("Two"), "{:?}", html.text);
-        assert!(!html.text.contains("bad()") && !html.text.contains("x{}"), "{:?}", html.text);
-        assert_eq!(html.title.as_deref(), Some("T & t"));
+        assert!(html.document.text == "One\n\nTwo", "{:?}", html.document.text);
+        assert_eq!(html.document.title.as_deref(), Some("T & t"));
         let mail = read("d.eml");
-        assert_eq!(mail.title.as_deref(), Some("Caf\u{e9}"));
+        assert_eq!(mail.document.title.as_deref(), Some("Caf\u{e9}"));
         assert!(
-            mail.text.contains("From: a@example.org") && mail.text.contains("Hello there"),
+            mail.document.text.contains("From: a@example.org")
+                && mail.document.text.contains("Hello there"),
             "{}",
-            mail.text
+            mail.document.text
         );
     }
 
@@ -198,7 +148,7 @@ mod tests {
             ("other/d.jsonl", b"{\"publish\": true}\n{\"publish\": \"no\"}\n"),
             ("other/e.txt", b"publish: false"),
         ]);
-        let says = |id| read(&HostDisk, home.path(), id).unwrap().publish;
+        let says = |id| read(&HostDisk, home.path(), id).unwrap().document.publish;
         let all = ["a.md", "b.md", "c.json", "d.jsonl", "e.txt"].map(says);
         assert_eq!(all, [Some(false), None, Some(true), Some(false), None]);
     }

@@ -89,7 +89,7 @@ pub fn text_at(upstream: &Upstream, at: &Place<'_>) -> Result<Found, Defect> {
         let id = at.id.strip_prefix("other:").unwrap_or(at.id);
         let read = other::read(upstream.disk(), upstream.root(), id)?;
         let record = upstream.disk().read(&path).map_err(storage)?;
-        return Ok(Found { text: normalize(&read.text).into_owned(), record });
+        return Ok(Found { text: normalize(&read.document.text).into_owned(), record });
     };
     let file = upstream.disk().open(&path, Open::Read).map_err(storage)?;
     let record = read_range(file.as_ref(), at.offset, at.len as usize).map_err(storage)?;

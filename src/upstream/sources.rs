@@ -138,7 +138,7 @@ fn text_again(
     let Some(partition) = &file.partition else {
         let id = source.id.strip_prefix("other:").unwrap_or(source.id);
         let read = other::read(upstream.disk(), upstream.root(), id)?;
-        return Ok(normalize(&read.text).into_owned());
+        return Ok(normalize(&read.document.text).into_owned());
     };
     let at = RecordAt { offset: source.offset, len: source.len as u32, line: source.line as u32 };
     let line = reader.read(partition, at)?;
@@ -355,13 +355,13 @@ impl Gathered {
                 partition: None,
             });
             let source = Source {
-                title: read.title.as_deref(),
+                title: read.document.title.as_deref(),
                 document_id: Some(&source_id),
-                publish: read.publish,
+                publish: read.document.publish,
                 len: read.bytes,
                 ..blank(&source_id, RecordAt { offset: 0, len: 0, line: 1 })
             };
-            self.sources.push(file, &source, &normalize(&read.text))?;
+            self.sources.push(file, &source, &normalize(&read.document.text))?;
         }
         Ok(())
     }

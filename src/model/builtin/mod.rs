@@ -10,7 +10,6 @@
 
 pub mod extract;
 pub mod fill;
-pub mod markup;
 pub mod phrases;
 pub mod rank;
 pub mod text;

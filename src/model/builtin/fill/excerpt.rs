@@ -7,10 +7,10 @@
 
 use std::ops::Range;
 
-use super::super::markup::View;
 use super::super::rank::{Matrix, score};
 use super::super::text::{Part, Text};
 use super::gather::Gathered;
+use crate::markup::html::View;
 
 /// Most text that is analysed as a whole.
 pub const READ_BYTES_MAX: usize = 16 << 20;

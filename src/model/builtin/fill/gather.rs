@@ -2,7 +2,7 @@
 //! of a list.
 //!
 //! JSON that stands where text is expected is laid out as `label: value` lines (a list of messages as
-//! turns), so that the rules for text apply to it; markup is taken off (see [`super::super::markup`]). A
+//! turns), so that the rules for text apply to it; markup is taken off (see [`crate::markup::html::View`]). A
 //! part that is a source, byte for byte or as a view of it, keeps its number, and only such parts can be
 //! quoted as evidence.
 
@@ -12,8 +12,8 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::super::super::{ModelCall, SourceText};
-use super::super::markup::View;
 use super::hints::{Hints, ItemsHint};
+use crate::markup::html::View;
 
 /// Deepest JSON laid out as lines.
 const DEPTH_MAX: usize = 16;

@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use super::super::markup;
 use super::super::rank::select::Quoted;
 use super::super::text::Kind;
 use super::super::text::language::Language;
@@ -12,6 +11,7 @@ use super::hints::{Rule, SectionHint, Style};
 use super::objects;
 use super::rules::{capitalize, tag};
 use super::scene::{Focus, Scene, plain};
+use crate::markup::html;
 
 /// Most sections of a page.
 const SECTIONS_MAX: usize = 12;
@@ -110,7 +110,7 @@ fn cited(scene: &Scene<'_, '_>, section: &Focus) -> Vec<String> {
 
 fn headings(scene: &Scene<'_, '_>, outline: &str, focus: &Focus) -> Vec<(String, Vec<usize>)> {
     let wanted: Vec<String> = match scene.input(outline, focus) {
-        Some(Value::Array(list)) => list.iter().map(plain).map(markup::plain).collect(),
+        Some(Value::Array(list)) => list.iter().map(plain).map(html::plain).collect(),
         Some(Value::String(text)) => text
             .lines()
             .map(|line| line.trim().trim_matches(['-', '*', '#', ' ']).to_string())

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use super::super::extract::names;
 use super::super::extract::tokens;
 use super::super::extract::{Mention, dates};
-use super::super::markup;
 use super::super::phrases::key_phrases;
 use super::super::rank::select::{Quoted, shorten};
 use super::super::text::blocks::Role;
@@ -20,6 +19,7 @@ use super::filled::Filled;
 use super::hints::{Begins, KindHint, Part, Points, Rule, Style, Who};
 use super::scene::{Focus, Scene, plain};
 use super::{latex, news, objects, pages, people, perspectives, ranking, requirements};
+use crate::markup::html;
 
 /// Longest phrase list considered for a tag.
 const TAG_BYTES_MAX: usize = 48;
@@ -188,7 +188,7 @@ impl Scene<'_, '_> {
     fn given(&self, names: &[String], focus: &Focus) -> Filled {
         let mut found =
             names.iter().filter_map(|name| self.input(name, focus)).map(|value| match value {
-                Value::String(text) => Filled::Value(json!(markup::plain(text.clone()))),
+                Value::String(text) => Filled::Value(json!(html::plain(text.clone()))),
                 other => Filled::Value(other.clone()),
             });
         found.find(|value| !value.is_empty()).unwrap_or_default()

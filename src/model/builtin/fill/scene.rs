@@ -8,13 +8,13 @@ use serde_json::{Map, Value};
 use super::super::extract::Mention;
 use super::super::extract::cues::{Index, Purpose, cues_of, with_purpose};
 use super::super::extract::dates::{self, When};
-use super::super::markup;
 use super::super::rank::select::{Budget, Quoted, compose, pick};
 use super::super::rank::{Matrix, quality, score};
 use super::super::text::blocks::Role;
 use super::super::text::{Kind, Text};
 use super::gather::{Gathered, items_of};
 use super::hints::{Hints, Over, Who};
+use crate::markup::html;
 
 /// Most items of a text or an input.
 pub const ITEMS_MAX: usize = 2000;
@@ -207,7 +207,7 @@ impl<'t, 'a> Scene<'t, 'a> {
     pub fn input_text(&self, name: &str, focus: &Focus) -> Option<String> {
         self.input(name, focus)
             .map(plain)
-            .map(|text| markup::plain(text).trim().to_string())
+            .map(|text| html::plain(text).trim().to_string())
             .filter(|text| !text.is_empty())
     }
 
@@ -376,7 +376,7 @@ fn anchor(text: &Text<'_>, inputs: &Map<String, Value>, hints: &Hints) -> Option
 /// What is copied from an item is shown as it is.
 fn without_markup(value: &mut Value) {
     if let Value::String(text) = value {
-        *text = markup::plain(std::mem::take(text));
+        *text = html::plain(std::mem::take(text));
     }
 }
 

@@ -115,3 +115,70 @@ pub fn has_closing_tag(text: &str) -> bool {
 fn says(list: &str, name: &str) -> bool {
     list.split(' ').any(|one| one == name && !name.is_empty())
 }
+
+/// What a browser shows of an element of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shown {
+    Inline,
+    Break,
+    /// Begins and ends a line.
+    Line,
+    /// Begins and ends a paragraph.
+    Paragraph,
+    Heading(usize),
+    List {
+        ordered: bool,
+    },
+    Item,
+    Quote,
+    Code,
+    Table,
+    Row,
+    Cell,
+    /// The element and all in it is left out.
+    Not,
+    /// As `Not`, and what it holds is no markup.
+    Raw,
+}
+
+/// What a browser shows of the element of a lower-case name.
+pub(super) fn shown(name: &str) -> Shown {
+    match name {
+        "br" => Shown::Break,
+        "script" | "style" | "title" | "textarea" | "iframe" | "noembed" | "noframes" | "xmp" => {
+            Shown::Raw
+        }
+        "template" | "noscript" | "svg" | "object" | "audio" | "video" | "canvas" | "datalist"
+        | "annotation" | "annotation-xml" => Shown::Not,
+        "h1" => Shown::Heading(1),
+        "h2" => Shown::Heading(2),
+        "h3" => Shown::Heading(3),
+        "h4" => Shown::Heading(4),
+        "h5" => Shown::Heading(5),
+        "h6" => Shown::Heading(6),
+        "ol" => Shown::List { ordered: true },
+        "ul" | "menu" | "dir" => Shown::List { ordered: false },
+        "li" => Shown::Item,
+        "blockquote" => Shown::Quote,
+        "pre" | "listing" => Shown::Code,
+        "table" => Shown::Table,
+        "tr" => Shown::Row,
+        "td" | "th" => Shown::Cell,
+        "address" | "article" | "aside" | "details" | "dialog" | "dl" | "fieldset" | "figure"
+        | "footer" | "form" | "header" | "hgroup" | "hr" | "main" | "nav" | "p" | "search"
+        | "section" => Shown::Paragraph,
+        "body" | "caption" | "center" | "dd" | "div" | "dt" | "figcaption" | "head" | "html"
+        | "legend" | "optgroup" | "option" | "summary" | "tbody" | "tfoot" | "thead" => Shown::Line,
+        _ => Shown::Inline,
+    }
+}
+
+/// Whether the element can hold nothing.
+pub(super) fn is_empty(name: &str) -> bool {
+    is_void(name) || stands_alone(name)
+}
+
+/// Whether the element stands directly in a table.
+pub(super) fn is_table_part(name: &str) -> bool {
+    matches!(name, "thead" | "tbody" | "tfoot" | "caption")
+}

@@ -10,17 +10,13 @@
 //! Deliberately not here: a DOM, hidden elements by style sheet, and what a link points at beyond its
 //! address, which follows the line it stands in.
 
-mod names;
-mod references;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::text::language::prefix;
-use names::Element;
+use super::elements::{self, Element};
+use super::entities;
+use super::tag::{TAG_BYTES_MAX, Tag, prefix};
 
-/// Longest tag looked for, in bytes.
-const TAG_BYTES_MAX: usize = 16 << 10;
 /// Longest stretch between backticks on a line.
 const CODE_BYTES_MAX: usize = 4 << 10;
 /// What stands before and after preformatted text.
@@ -93,7 +89,7 @@ impl View {
             return None;
         }
         // Feeds and job boards escape whole pages: what came out is markup again.
-        if names::has_closing_tag(&view.text) && source.contains("&lt;/") {
+        if elements::has_closing_tag(&view.text) && source.contains("&lt;/") {
             let mut above = Reader::new(&view.text, true).read();
             above.below = Some(Box::new(view));
             return Some(above);
@@ -276,7 +272,7 @@ impl<'a> Reader<'a> {
             return None;
         }
         self.copy(from, at);
-        let element = match names::element(&tag.name) {
+        let element = match elements::element(&tag.name) {
             Element::Inline | Element::Hidden | Element::Navigation if self.declared => {
                 Element::Block
             }
@@ -300,29 +296,29 @@ impl<'a> Reader<'a> {
         if self.declared {
             return true;
         }
-        if !names::is_known(&tag.name) {
+        if !elements::is_known(&tag.name) {
             return false;
         }
-        if tag.closes || names::stands_alone(&tag.name) {
+        if tag.closes || elements::stands_alone(&tag.name) {
             return true;
         }
         let attributes = tag.has_attributes();
         if (attributes && tag.name.len() > 1) || tag.attribute("href").is_some() {
             return true;
         }
-        if names::is_void(&tag.name) {
+        if elements::is_void(&tag.name) {
             return attributes;
         }
         // `<p>`, `<li>` and the like are often not closed at all.
-        if names::may_stay_open(&tag.name) {
+        if elements::may_stay_open(&tag.name) {
             let source = self.source;
-            return *self
-                .is_page
-                .get_or_insert_with(|| names::has_closing_tag(source) || source.contains("<br"));
+            return *self.is_page.get_or_insert_with(|| {
+                elements::has_closing_tag(source) || source.contains("<br")
+            });
         }
         let name = &tag.name;
         if !self.closed.contains_key(name) {
-            let last = names::last_closing(self.source, name);
+            let last = elements::last_closing(self.source, name);
             self.closed.insert(name.clone(), last);
         }
         self.closed[name].is_some_and(|last| last > at)
@@ -484,7 +480,7 @@ impl<'a> Reader<'a> {
 
     /// A character reference as its character.
     fn reference(&mut self, from: usize, at: usize) -> Option<usize> {
-        let (character, bytes) = references::read(&self.source[at..])?;
+        let (character, bytes) = entities::read_closed(&self.source[at..])?;
         self.copy(from, at);
         let blank = character.is_whitespace();
         let opens = self.pending != Break::Nothing || self.out.text.is_empty();
@@ -611,7 +607,9 @@ impl<'a> Reader<'a> {
             let mut from = start;
             for (at, _) in source[start..end].match_indices('&') {
                 let at = start + at;
-                let Some((character, bytes)) = references::read(&source[at..end]) else { continue };
+                let Some((character, bytes)) = entities::read_closed(&source[at..end]) else {
+                    continue;
+                };
                 self.push(&source[from..at], from, at - from);
                 self.push(character.encode_utf8(&mut [0; 4]), at, bytes);
                 from = at + bytes;
@@ -630,99 +628,6 @@ fn not_shown(rest: &str) -> Option<usize> {
         |mark: &str| rest.get(..mark.len()).is_some_and(|said| said.eq_ignore_ascii_case(mark));
     if ["<!doctype", "<![if", "<![endif", "<?xml"].iter().any(|mark| starts(mark)) {
         return prefix(rest, TAG_BYTES_MAX).find('>').map(|end| end + 1);
-    }
-    None
-}
-
-/// Something between angle brackets that is spelled like a tag.
-struct Tag<'a> {
-    /// In lower case.
-    name: String,
-    closes: bool,
-    /// All of it.
-    bytes: usize,
-    text: &'a str,
-    attributes: usize,
-}
-
-impl<'a> Tag<'a> {
-    fn read(rest: &'a str) -> Option<Tag<'a>> {
-        let closes = rest[1..].starts_with('/');
-        let start = 1 + usize::from(closes);
-        let named = rest[start..]
-            .bytes()
-            .take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b':'))
-            .count();
-        let first = rest[start..].bytes().next()?;
-        if named == 0 || named > 40 || !first.is_ascii_alphabetic() {
-            return None;
-        }
-        let after = start + named;
-        let next = rest.as_bytes().get(after)?;
-        if !(next.is_ascii_whitespace() || matches!(next, b'>' | b'/')) {
-            return None;
-        }
-        let end = tag_end(rest, after)?;
-        let name = rest[start..after].to_ascii_lowercase();
-        Some(Tag { name, closes, bytes: end + 1, text: &rest[..end], attributes: after })
-    }
-
-    fn has_attributes(&self) -> bool {
-        self.text[self.attributes..].contains('=')
-    }
-
-    /// The range of an attribute's value in the tag.
-    fn attribute(&self, wanted: &str) -> Option<(usize, usize)> {
-        let mut at = self.attributes;
-        loop {
-            let rest = &self.text[at..];
-            let skipped = rest.len()
-                - rest.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '/').len();
-            let rest = &rest[skipped..];
-            at += skipped;
-            if rest.is_empty() {
-                return None;
-            }
-            let named =
-                rest.find(|c: char| c.is_ascii_whitespace() || c == '=').unwrap_or(rest.len());
-            let name = &rest[..named];
-            let tail = rest[named..].trim_start();
-            let Some(value) = tail.strip_prefix('=') else {
-                at += named.max(1);
-                continue;
-            };
-            let value = value.trim_start();
-            let start = self.text.len() - value.len();
-            let (from, to) = match value.bytes().next() {
-                Some(mark @ (b'"' | b'\'')) => {
-                    let mark = char::from(mark);
-                    let close = value[1..].find(mark).map_or(value.len(), |end| end + 1);
-                    (start + 1, start + close)
-                }
-                _ => {
-                    let end = value.find(|c: char| c.is_ascii_whitespace()).unwrap_or(value.len());
-                    (start, start + end)
-                }
-            };
-            if name.eq_ignore_ascii_case(wanted) {
-                return (from < to).then_some((from, to));
-            }
-            at = (to + 1).min(self.text.len());
-        }
-    }
-}
-
-/// The `>` that ends a tag, outside quotes where they are closed.
-fn tag_end(rest: &str, from: usize) -> Option<usize> {
-    let mut quote = None;
-    for (at, byte) in rest.bytes().enumerate().skip(from).take(TAG_BYTES_MAX) {
-        match (quote, byte) {
-            (None, b'>') => return Some(at),
-            (None, b'<') => return None,
-            (None, b'"' | b'\'') => quote = Some(byte),
-            (Some(open), byte) if byte == open => quote = None,
-            _ => {}
-        }
     }
     None
 }

@@ -1,8 +1,9 @@
-//! Just enough markdown: lines, headings, sections, list items, and what stands in a fence.
+//! Markdown read line by line: headings, sections, list items, code fences and front matter.
 //!
-//! A heading is an ATX heading of level 1 to 6. A section runs to the next heading of its own or a
-//! higher level, so sub-headings stay inside. Nothing inside a code fence is a heading, an item or
-//! a word of a claim. Line ends may be LF or CRLF, a byte-order mark is skipped.
+//! A section runs to the next heading of its own or a higher level, so sub-headings stay inside.
+//! Nothing inside a code fence is a heading or an item. Line ends may be LF or CRLF, a byte-order
+//! mark is skipped. Research waves and briefings use ATX headings only ([`lines`]); documents may
+//! also underline their headings ([`headings`]).
 
 /// What a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub enum Kind<'a> {
 pub struct Line<'a> {
     /// From 1.
     pub number: usize,
+    /// The byte at which it begins.
+    pub start: usize,
     /// Without its end.
     pub text: &'a str,
     /// What it is.
@@ -37,12 +40,13 @@ pub struct Line<'a> {
 
 /// Splits a text into classified lines.
 pub fn lines(text: &str) -> Vec<Line<'_>> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    let text = &text[start..];
     let text = text.strip_suffix('\n').unwrap_or(text);
     let mut fence: Option<(char, usize)> = None;
     let mut lines = Vec::new();
-    for (index, text) in text.split('\n').enumerate() {
-        let text = text.strip_suffix('\r').unwrap_or(text);
+    for (index, whole) in text.split('\n').enumerate() {
+        let text = whole.strip_suffix('\r').unwrap_or(whole);
         let kind = match fence {
             Some(open) => {
                 if closes(text, open) {
@@ -55,7 +59,8 @@ pub fn lines(text: &str) -> Vec<Line<'_>> {
                 if fence.is_some() { Kind::Fenced } else { classify(text) }
             }
         };
-        lines.push(Line { number: index + 1, text, kind });
+        lines.push(Line { number: index + 1, start, text, kind });
+        start += whole.len() + 1;
     }
     lines
 }
@@ -132,6 +137,90 @@ pub fn section<'a>(lines: &[Line<'a>], wanted: impl Fn(&str) -> bool) -> Option<
         }
     }
     found.then_some(body)
+}
+
+/// A heading of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heading<'a> {
+    /// The byte at which its line begins.
+    pub start: usize,
+    /// 1 to 6.
+    pub level: usize,
+    pub title: &'a str,
+}
+
+/// The headings of a document, also underlined ones, outside code and front matter.
+pub fn headings(text: &str) -> Vec<Heading<'_>> {
+    let body = text.len() - body(text).len();
+    let mut found = Vec::new();
+    // A paragraph of one line, which an underline makes a heading.
+    let (mut alone, mut after_blank) = (None, true);
+    for line in lines(&text[body..]) {
+        let start = body + line.start;
+        let before = alone.take();
+        let (heading, ends_paragraph) = match (line.kind, underline(line.text), before) {
+            (Kind::Heading { level, title }, ..) => (Some(Heading { start, level, title }), true),
+            (Kind::Text | Kind::Break, Some(level), Some((start, title))) => {
+                (Some(Heading { start, level, title }), true)
+            }
+            (Kind::Text, ..) => {
+                if after_blank && begins_paragraph(line.text) {
+                    alone = Some((start, line.text.trim()));
+                }
+                (None, false)
+            }
+            _ => (None, true),
+        };
+        found.extend(heading);
+        after_blank = ends_paragraph;
+    }
+    found
+}
+
+/// The first heading of a document.
+pub fn title(text: &str) -> Option<String> {
+    let first = headings(text).into_iter().next()?;
+    (!first.title.is_empty()).then(|| first.title.to_owned())
+}
+
+/// The level an underline gives to the line above it.
+fn underline(line: &str) -> Option<usize> {
+    let line = line.trim_end();
+    let all = |mark: char| line.len() > 1 && line.chars().all(|char| char == mark);
+    if all('=') { Some(1) } else { all('-').then_some(2) }
+}
+
+/// Whether a line begins a paragraph, and no list, quote, table, markup or code.
+fn begins_paragraph(line: &str) -> bool {
+    let text = line.trim();
+    indent(line) <= 3
+        && list_item(line).is_none()
+        && !text.is_empty()
+        && !text.starts_with(['>', '|', '<'])
+}
+
+/// The YAML between the two rules a document begins with; `None` where there is none or it never ends.
+pub fn front_matter(text: &str) -> Option<&str> {
+    split_front_matter(text).map(|(front, _)| front)
+}
+
+/// A document without its front matter.
+pub fn body(text: &str) -> &str {
+    split_front_matter(text).map_or(text, |(_, body)| body)
+}
+
+fn split_front_matter(text: &str) -> Option<(&str, &str)> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut lines = text.split_inclusive('\n');
+    let first = lines.next().filter(|line| line.trim_end() == "---")?;
+    let mut at = first.len();
+    for line in lines {
+        if matches!(line.trim_end(), "---" | "...") {
+            return Some((&text[first.len()..at], &text[at + line.len()..]));
+        }
+        at += line.len();
+    }
+    None
 }
 
 /// A list item or a paragraph with everything that continues it, joined by single spaces.
@@ -277,5 +366,31 @@ mod tests {
         assert_eq!(texts("- a\n  ```\n  - x\n  ```\n  b"), [(true, "a b".to_owned())]);
         assert_eq!(texts("p\nq\n\nr"), [(false, "p q".to_owned()), (false, "r".to_owned())]);
         assert_eq!(texts("-x\n-"), [(false, "-x".to_owned()), (true, String::new())]);
+    }
+
+    #[test]
+    fn headings_of_both_spellings_are_found_and_code_has_none() {
+        let text = "---\ntitle: x\n---\nOne\n===\n\ntext\n---\n\n```\n# code\n~~~\n# code\n```\n\
+                    Two words\r\n---\r\n## Three ##\n- item\n---\n| a |\n---\n\ntwo\nlines\n---\n";
+        let found = headings(text);
+        let told: Vec<_> = found.iter().map(|one| (one.level, one.title)).collect();
+        assert_eq!(told, [(1, "One"), (2, "text"), (2, "Two words"), (2, "Three")]);
+        for one in &found {
+            let line = text[one.start..].trim_start_matches('#').trim_start();
+            assert!(line.starts_with(one.title), "{}", one.title);
+        }
+        assert_eq!(title("```\n# code\n```\n\nTitle\r\n=====\r\n").as_deref(), Some("Title"));
+        assert_eq!(title("---\nno end\n"), None);
+        assert_eq!(title("text\n\n# First\n"), Some("First".to_owned()));
+    }
+
+    #[test]
+    fn front_matter_stands_between_two_rules_at_the_beginning() {
+        let note = "\u{feff}---\r\ntitle: A\r\n---\r\nBody\n---\n";
+        assert_eq!(front_matter(note), Some("title: A\r\n"));
+        assert_eq!(body(note), "Body\n---\n");
+        for none in ["a: b\n", "---\na: b\n", "# T\n---\na: b\n---\n", ""] {
+            assert_eq!((front_matter(none), body(none)), (None, none));
+        }
     }
 }

@@ -1,0 +1,469 @@
+//! The text of a page, as a browser shows it.
+//!
+//! `docs/source-text-hash.md` specifies it and `tests/golden/markup/vectors.json` has the examples.
+//! Elements are kept on a stack, so that an end tag that is missing, as HTML allows, ends what it
+//! would end in a browser. There is no tree.
+
+use std::borrow::Cow;
+
+use super::elements::{self, Shown};
+use super::entities;
+use super::tag;
+use crate::markup::layout::{Break, Layout};
+
+/// Elements that may be open at once. Deeper ones only make their break.
+const OPEN_MAX: usize = 256;
+
+/// A page as text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Page {
+    pub title: Option<String>,
+    pub text: String,
+}
+
+/// Reads a page.
+pub fn page(source: &str) -> Page {
+    let mut reader = Reader::new(source);
+    reader.read();
+    while !reader.open.is_empty() {
+        reader.pop();
+    }
+    Page { title: reader.title, text: reader.layout.finish() }
+}
+
+struct Reader<'a> {
+    source: &'a str,
+    layout: Layout,
+    title: Option<String>,
+    open: Vec<Open<'a>>,
+    /// How many open elements are not shown.
+    hidden: usize,
+    /// Open `p` elements: most tags ask for one, few pages have it.
+    paragraphs: usize,
+    /// Open lists, outermost first; an ordered one has the number of its next item.
+    lists: Vec<Option<i64>>,
+    in_code: bool,
+    in_heading: bool,
+    /// How many backticks stand before and after code.
+    fence: Option<usize>,
+}
+
+/// An open element.
+struct Open<'a> {
+    name: Cow<'a, str>,
+    shown: Shown,
+    hides: bool,
+    /// The layout knows that it is open.
+    laid_out: bool,
+}
+
+/// A start tag.
+struct Start<'a> {
+    name: Cow<'a, str>,
+    hides: bool,
+    number: Option<i64>,
+    is_empty: bool,
+    /// Where the source goes on.
+    end: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn new(source: &'a str) -> Self {
+        Reader {
+            source,
+            layout: Layout::default(),
+            title: None,
+            open: Vec::new(),
+            hidden: 0,
+            paragraphs: 0,
+            lists: Vec::new(),
+            in_code: false,
+            in_heading: false,
+            fence: None,
+        }
+    }
+
+    fn read(&mut self) {
+        let source = self.source;
+        let mut at = 0;
+        while let Some(length) = source[at..].find('<') {
+            let start = at + length;
+            self.text(&source[at..start]);
+            let rest = &source[start..];
+            let next = rest.as_bytes().get(1).copied().unwrap_or(b' ');
+            let after = rest.as_bytes().get(2).copied().unwrap_or(b' ');
+            let end = match next {
+                b'!' | b'?' => comment_end(rest),
+                b'/' if after.is_ascii_alphabetic() => self.end_tag(rest),
+                b'/' if rest.len() > 2 => comment_end(rest),
+                _ if next.is_ascii_alphabetic() => self.start_tag(rest),
+                _ => {
+                    self.text("<");
+                    Some(1)
+                }
+            };
+            // A tag or a comment that never ends takes the rest of the page with it.
+            let Some(end) = end else { return };
+            at = start + end;
+        }
+        self.text(&source[at..]);
+    }
+
+    fn text(&mut self, text: &str) {
+        if self.hidden == 0 {
+            each_stretch(text, |stretch| self.layout.text(stretch));
+        }
+    }
+
+    fn start_tag(&mut self, rest: &'a str) -> Option<usize> {
+        let start = Start::read(rest)?;
+        let shown = elements::shown(&start.name);
+        if shown == Shown::Raw {
+            let end = raw_end(&rest[start.end..], &start.name);
+            self.raw(&start, &rest[start.end..start.end + end]);
+            return Some(start.end + end);
+        }
+        let end = start.end;
+        self.imply_ends(&start.name, shown);
+        let hides = start.hides || shown == Shown::Not;
+        if start.is_empty || elements::is_empty(&start.name) {
+            if self.hidden == 0 && !hides {
+                self.void(shown);
+            }
+            return Some(end);
+        }
+        // An inline element changes nothing, so it is followed only where its end matters.
+        if shown == Shown::Inline && !hides && self.hidden == 0 {
+            return Some(end);
+        }
+        if self.open.len() >= OPEN_MAX {
+            if self.hidden == 0 && !hides {
+                self.layout.breaks(breaks_of(shown));
+            }
+            return Some(end);
+        }
+        let laid_out = self.hidden == 0 && !hides;
+        if laid_out {
+            self.lay_out(&start, shown);
+        }
+        self.hidden += usize::from(hides);
+        self.paragraphs += usize::from(start.name == "p");
+        self.open.push(Open { name: start.name, shown, hides, laid_out });
+        Some(end)
+    }
+
+    /// Scripts and the like are no text; the first title names the page.
+    fn raw(&mut self, start: &Start<'_>, content: &str) {
+        let in_page = !self.open.iter().any(|open| open.name == "svg");
+        if start.name == "title" && self.title.is_none() && in_page {
+            let mut layout = Layout::default();
+            each_stretch(content, |stretch| layout.text(stretch));
+            self.title = Some(layout.finish()).filter(|title| !title.is_empty());
+        }
+    }
+
+    fn void(&mut self, shown: Shown) {
+        match shown {
+            Shown::Break if self.in_code => self.layout.text("\n"),
+            Shown::Break if self.in_heading => self.layout.breaks(Break::Space),
+            Shown::Break => self.layout.breaks(Break::Line),
+            shown => self.layout.breaks(breaks_of(shown)),
+        }
+    }
+
+    fn lay_out(&mut self, start: &Start<'_>, shown: Shown) {
+        match shown {
+            Shown::Heading(level) => {
+                self.in_heading = true;
+                self.layout.heading(level);
+            }
+            Shown::List { ordered } => {
+                let is_inner = !self.lists.is_empty();
+                self.layout.breaks(if is_inner { Break::Line } else { Break::Paragraph });
+                self.lists.push(ordered.then_some(start.number.unwrap_or(1)));
+            }
+            Shown::Item => {
+                let marker = match self.lists.last_mut() {
+                    Some(Some(next)) => {
+                        let number = start.number.unwrap_or(*next);
+                        *next = number.saturating_add(1);
+                        format!("{number}.")
+                    }
+                    _ => "-".to_owned(),
+                };
+                self.layout.item(self.lists.len().saturating_sub(1), &marker);
+            }
+            Shown::Quote => self.layout.quote(),
+            Shown::Code if !self.in_code => {
+                self.in_code = true;
+                let fence = *self.fence.get_or_insert_with(|| fence_for(self.source));
+                self.layout.code(fence);
+            }
+            Shown::Table => self.layout.table(),
+            Shown::Row => self.layout.begin_row(),
+            Shown::Cell => self.layout.cell(),
+            shown => self.layout.breaks(breaks_of(shown)),
+        }
+    }
+
+    /// Ends the element that was opened last.
+    fn pop(&mut self) {
+        let Some(open) = self.open.pop() else { return };
+        self.hidden -= usize::from(open.hides);
+        self.paragraphs -= usize::from(open.name == "p");
+        if !open.laid_out {
+            return;
+        }
+        match open.shown {
+            Shown::Heading(_) => {
+                self.in_heading = false;
+                self.layout.end_heading();
+            }
+            Shown::List { .. } => {
+                self.lists.pop();
+                let is_inner = !self.lists.is_empty();
+                self.layout.breaks(if is_inner { Break::Line } else { Break::Paragraph });
+            }
+            Shown::Item => self.layout.end_item(),
+            Shown::Quote => self.layout.end_quote(),
+            Shown::Code if self.in_code => {
+                self.in_code = false;
+                self.layout.end_code();
+            }
+            Shown::Table => self.layout.end_table(),
+            Shown::Row => self.layout.end_row(),
+            Shown::Cell => {}
+            shown => self.layout.breaks(breaks_of(shown)),
+        }
+    }
+
+    fn end_tag(&mut self, rest: &'a str) -> Option<usize> {
+        let (name, named) = name_of(rest, 2);
+        let end = tag::scan(rest, named, |_, _| ())?;
+        let shown = elements::shown(&name);
+        if shown == Shown::Inline && self.hidden == 0 {
+            return Some(end);
+        }
+        // An end tag does not reach out of the table cell it stands in, or out of the table.
+        let barrier: &[&str] = match shown {
+            Shown::Table => &[],
+            Shown::Row | Shown::Cell => &["table"],
+            _ if elements::is_table_part(&name) => &["table"],
+            _ => &["td", "th", "caption", "table"],
+        };
+        let ended = self.end(&[&name], barrier);
+        if !ended && self.hidden == 0 && matches!(&*name, "p" | "br") {
+            self.void(shown);
+        }
+        Some(end)
+    }
+
+    /// Ends the innermost open element with one of the names, and everything in it.
+    fn end(&mut self, names: &[&str], barrier: &[&str]) -> bool {
+        for place in (0..self.open.len()).rev() {
+            let name = &*self.open[place].name;
+            if names.contains(&name) {
+                while self.open.len() > place {
+                    self.pop();
+                }
+                return true;
+            }
+            if barrier.contains(&name) {
+                return false;
+            }
+        }
+        false
+    }
+
+    /// A start tag ends some elements whose end tags may be left out.
+    fn imply_ends(&mut self, name: &str, shown: Shown) {
+        const CELL: &[&str] = &["td", "th", "caption", "table"];
+        const ITEM: &[&str] = &["ul", "ol", "menu", "dir", "td", "th", "caption", "table"];
+        if self.open.is_empty() {
+            return;
+        }
+        match name {
+            "li" => self.end(&["li"], ITEM),
+            "dt" | "dd" => self.end(&["dt", "dd"], &["dl", "td", "th", "caption", "table"]),
+            "option" | "optgroup" => self.end(&["option"], &["select", "datalist"]),
+            "td" | "th" => self.end(&["td", "th", "caption"], &["tr", "table"]),
+            "tr" => self.end(&["tr", "caption"], &["table"]),
+            _ if elements::is_table_part(name) => {
+                self.end(&["thead", "tbody", "tfoot", "caption"], &["table"])
+                    || self.end(&["tr"], &["table"])
+            }
+            _ => false,
+        };
+        if matches!(shown, Shown::Heading(_)) && self.in_heading {
+            self.end(&["h1", "h2", "h3", "h4", "h5", "h6"], CELL);
+        }
+        let inside = matches!(shown, Shown::Inline | Shown::Break | Shown::Not);
+        if self.paragraphs > 0 && !inside {
+            self.end(&["p"], CELL);
+        }
+        // A cell without a row begins one.
+        let in_table =
+            |open: &Open<'_>| open.shown == Shown::Table || elements::is_table_part(&open.name);
+        if shown == Shown::Cell && self.open.last().is_some_and(in_table) {
+            let laid_out = self.hidden == 0;
+            if laid_out {
+                self.layout.begin_row();
+            }
+            let name = Cow::Borrowed("tr");
+            self.open.push(Open { name, shown: Shown::Row, hides: false, laid_out });
+        }
+    }
+}
+
+impl<'a> Start<'a> {
+    /// Reads the tag a text begins with.
+    fn read(rest: &'a str) -> Option<Start<'a>> {
+        let (name, named) = name_of(rest, 1);
+        let (mut hides, mut number) = (false, None);
+        let counts = matches!(&*name, "ol" | "li");
+        let end = tag::scan(rest, named, |attribute, value| match attribute {
+            "hidden" => hides = true,
+            "style" => hides |= hides_by_style(value),
+            "start" | "value" if counts => number = value.trim().parse().ok(),
+            _ => {}
+        })?;
+        // Only elements of SVG and MathML can end themselves.
+        let is_empty = matches!(&*name, "svg" | "math") && rest[..end].ends_with("/>");
+        Some(Start { name, hides, number, is_empty, end })
+    }
+}
+
+/// The break before and after an element that does nothing else.
+fn breaks_of(shown: Shown) -> Break {
+    match shown {
+        Shown::Inline | Shown::Cell | Shown::Not | Shown::Raw => Break::None,
+        Shown::Break | Shown::Line | Shown::Row | Shown::Item => Break::Line,
+        _ => Break::Paragraph,
+    }
+}
+
+/// Name of a tag in lower case, and where it ends.
+fn name_of(rest: &str, from: usize) -> (Cow<'_, str>, usize) {
+    let body = &rest[from..];
+    let is_end = |c: char| c.is_ascii_whitespace() || matches!(c, '/' | '>');
+    let name = &body[..body.find(is_end).unwrap_or(body.len())];
+    let named = from + name.len();
+    if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return (Cow::Owned(name.to_ascii_lowercase()), named);
+    }
+    (Cow::Borrowed(name), named)
+}
+
+/// Past a comment, a declaration or what a browser takes for a comment.
+fn comment_end(rest: &str) -> Option<usize> {
+    let Some(body) = rest.strip_prefix("<!--") else {
+        return rest.find('>').map(|end| end + 1);
+    };
+    for empty in [">", "->"] {
+        if body.starts_with(empty) {
+            return Some(4 + empty.len());
+        }
+    }
+    body.find("-->").map(|end| end + 7)
+}
+
+/// Bytes up to the end tag of an element that holds no markup.
+fn raw_end(rest: &str, name: &str) -> usize {
+    let ends = |at: &usize| {
+        let body = &rest.as_bytes()[at + 2..];
+        let same =
+            body.get(..name.len()).is_some_and(|said| said.eq_ignore_ascii_case(name.as_bytes()));
+        let after = body.get(name.len());
+        same && after.is_some_and(|c| c.is_ascii_whitespace() || matches!(c, b'/' | b'>'))
+    };
+    rest.match_indices("</").map(|(at, _)| at).find(ends).unwrap_or(rest.len())
+}
+
+/// Whether a style says `display: none`.
+fn hides_by_style(style: &str) -> bool {
+    style.split(';').any(|rule| {
+        let Some((property, value)) = rule.split_once(':') else { return false };
+        let value = value.split('!').next().unwrap_or_default();
+        property.trim().eq_ignore_ascii_case("display") && value.trim().eq_ignore_ascii_case("none")
+    })
+}
+
+/// Three backticks, or one more than the longest run of them in the page.
+fn fence_for(source: &str) -> usize {
+    let (mut longest, mut run) = (0, 0);
+    for byte in source.bytes() {
+        run = if byte == b'`' { run + 1 } else { 0 };
+        longest = longest.max(run);
+    }
+    3.max(longest + 1)
+}
+
+/// The text between references, and what the references stand for, in order.
+fn each_stretch(text: &str, mut take: impl FnMut(&str)) {
+    let mut from = 0;
+    let mut at = 0;
+    while let Some(length) = text[at..].find('&') {
+        at += length;
+        let Some(found) = entities::read(&text[at..]) else {
+            at += 1;
+            continue;
+        };
+        take(&text[from..at]);
+        for character in [Some(found.first), found.second].into_iter().flatten() {
+            take(character.encode_utf8(&mut [0; 4]));
+        }
+        at += found.bytes;
+        from = at;
+    }
+    take(&text[from..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_of_any_bytes_ends() {
+        for source in [
+            "<p",
+            "<p <p",
+            "</",
+            "</p",
+            "<!--",
+            "<![CDATA[",
+            "<a href=",
+            "<a href='x",
+            "&#;",
+            "<",
+            "<td><tr></td>",
+            "<ol><li>a<ol><li>b",
+            "</table></td>",
+            "<script>",
+            "<title>",
+            "<pre><pre>`",
+            "<li hidden>",
+            "<table><table>",
+            "é<é>",
+            "<a é='ü'>",
+        ] {
+            page(source);
+            page(&source.repeat(300));
+        }
+    }
+
+    #[test]
+    fn the_title_is_the_first_and_not_a_drawing() {
+        let title = |source: &str| page(source).title;
+        assert_eq!(title("<TITLE lang=en>\n A\n &amp; b </TITLE>").as_deref(), Some("A & b"));
+        assert_eq!(title("<svg><title>x</title></svg><title>y</title>").as_deref(), Some("y"));
+        assert_eq!(title("<title>"), None);
+    }
+
+    #[test]
+    fn time_grows_with_the_length_of_the_page() {
+        for part in ["<div>", "<p hidden>", "<b></i>", "<pre>`", "<table><tr><td>", "<li>x", "&a"] {
+            let source = part.repeat((1 << 20) / part.len());
+            page(&source);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Mail: the headers people read and the text of the body. MIME, encoded words and character sets are
+//! the work of `mail-parser`.
+
+use mail_parser::{Address, Message, MessageParser, PartType};
+
+use super::html;
+
+/// A mail message: the headers people read, and the text body.
+pub struct Mail {
+    /// `Message-ID`, without brackets.
+    pub message_id: Option<String>,
+    /// The thread it belongs to: the first reference, else itself.
+    pub thread_id: Option<String>,
+    pub from: Option<String>,
+    pub to: Option<String>,
+    /// Subject, decoded.
+    pub subject: Option<String>,
+    /// Milliseconds since the epoch of `Date`.
+    pub date_ms: Option<i64>,
+    /// `Date` as written, RFC 3339.
+    pub date: Option<String>,
+    /// Text body; HTML is read as a page.
+    pub body: String,
+}
+
+impl Mail {
+    /// Headers and body as one text.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        for (name, value) in [
+            ("From", &self.from),
+            ("To", &self.to),
+            ("Date", &self.date),
+            ("Subject", &self.subject),
+        ] {
+            if let Some(value) = value {
+                out.push_str(&format!("{name}: {value}\n"));
+            }
+        }
+        out.push('\n');
+        out.push_str(&self.body);
+        out
+    }
+}
+
+/// Reads one message; `None` when it has no headers at all.
+pub fn read(bytes: &[u8]) -> Option<Mail> {
+    let message = MessageParser::default().parse(bytes)?;
+    if message.headers().is_empty() {
+        return None;
+    }
+    let references = message.references().as_text_list().map(<[_]>::to_vec);
+    let first_reference = references.and_then(|list| list.first().map(|id| id.to_string()));
+    let message_id = message.message_id().map(str::to_owned);
+    Some(Mail {
+        thread_id: first_reference
+            .or_else(|| message.in_reply_to().as_text().map(str::to_owned))
+            .or_else(|| message_id.clone()),
+        message_id,
+        from: message.from().map(addresses),
+        to: message.to().map(addresses),
+        subject: message.subject().map(str::to_owned),
+        date_ms: message.date().map(|date| date.to_timestamp().saturating_mul(1000)),
+        date: message.date().map(mail_parser::DateTime::to_rfc3339),
+        body: body(&message),
+    })
+}
+
+/// The parts that are text, in their order; of alternatives the plain one.
+fn body(message: &Message<'_>) -> String {
+    let parts = message.text_bodies().filter_map(|part| match &part.body {
+        PartType::Text(text) => Some(text.trim_end().to_owned()),
+        PartType::Html(text) => Some(html::page(text).text),
+        _ => None,
+    });
+    let parts: Vec<String> = parts.filter(|text| !text.is_empty()).collect();
+    parts.join("\n\n")
+}
+
+fn addresses(list: &Address<'_>) -> String {
+    let shown: Vec<String> = list
+        .iter()
+        .map(|one| match (one.name(), one.address()) {
+            (Some(name), Some(address)) => format!("{name} <{address}>"),
+            (name, address) => name.or(address).unwrap_or_default().to_owned(),
+        })
+        .collect();
+    shown.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_text_wins_over_html_and_the_thread_is_known() {
+        let raw = b"Message-ID: <2@x>\r\nReferences: <1@x> <9@x>\r\nFrom: A B <a@x>\r\nSubject: Re: hi\r\nDate: Wed, 11 Feb 2026 10:00:00 -0300\r\nMIME-Version: 1.0\r\nContent-Type: multipart/alternative; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain; charset=iso-8859-1\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\ncaf=E9\r\n--b\r\nContent-Type: text/html\r\n\r\n<p>html</p>\r\n--b--\r\n";
+        let mail = read(raw).unwrap();
+        assert_eq!(mail.body.trim(), "caf\u{e9}");
+        assert_eq!(mail.thread_id.as_deref(), Some("1@x"));
+        assert_eq!(mail.from.as_deref(), Some("A B <a@x>"));
+        assert_eq!(mail.date_ms, Some(1_770_814_800_000));
+    }
+
+    #[test]
+    fn an_html_mail_keeps_its_blocks() {
+        let raw = b"From: a@x\r\nContent-Type: text/html; charset=utf-8\r\n\r\n<h1>Order 55</h1><div>Total: 40 EUR</div><ul><li>Book</li><li>Pen</li></ul>\r\n";
+        let mail = read(raw).unwrap();
+        assert_eq!(mail.body, "# Order 55\n\nTotal: 40 EUR\n\n- Book\n- Pen");
+    }
+}
