@@ -31,7 +31,9 @@ use summarizer::contract::hash::sha256;
 use summarizer::contract::ids::Seq;
 use summarizer::contract::time::{Day, Timestamp};
 use summarizer::contract::vocabulary::{Stream, Warnings};
-use summarizer::digest::build::{BuildReport, Journal, JournalError, Note, Order, Settings, build};
+use summarizer::digest::build::{
+    BuildOrder, BuildReport, BuildSettings, Journal, JournalError, Note, build,
+};
 use summarizer::digest::kept::Kept;
 use summarizer::digest::library::Library;
 use summarizer::digest::publish::Digests;
@@ -167,9 +169,10 @@ impl Bench {
     fn build(&mut self, all: bool) -> (Duration, BuildReport) {
         self.runs += 1;
         let run_id = format!("run_{}", self.runs);
-        let order = Order { run_id, trigger: "bench".to_owned(), all, ..Order::default() };
+        let order =
+            BuildOrder { run_id, trigger: "bench".to_owned(), all, ..BuildOrder::default() };
         let stop = AtomicBool::new(false);
-        let settings = Settings {
+        let settings = BuildSettings {
             selectors: &self.selectors,
             zone: chrono_tz::UTC,
             threads: 2,

@@ -19,7 +19,7 @@ use std::time::Instant;
 use serde_json::json;
 use summarizer::contract::hash::sha256;
 use summarizer::os::real::HostDisk;
-use summarizer::synthesis::build::{BuildOptions, Written, build};
+use summarizer::synthesis::build::{BuildOptions, WrittenPack, build};
 use summarizer::synthesis::gate::{CheckOptions, check};
 use summarizer::synthesis::perspectives::known_agent_types;
 use summarizer::synthesis::run_dir::RunDir;
@@ -73,7 +73,7 @@ fn measure(dir: &Path) {
     let begun = Instant::now();
     let built = build(&run, &options).expect("build the pack");
     let took = begun.elapsed();
-    let Written { claims, bytes, .. } = built.pack.expect("a pack");
+    let WrittenPack { claims, bytes, .. } = built.pack.expect("a pack");
     println!("  build   {took:.2?}, {claims} claims, {bytes} bytes");
     println!("  memory  {} after the build", most_memory());
     let begun = Instant::now();

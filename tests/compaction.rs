@@ -1,11 +1,12 @@
 //! The worked example byte for byte, its negative vectors, and the properties every run keeps.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-use summarizer::compaction::build::{Attempt, Built, Form};
+use summarizer::compaction::build::{BuildPass, BuiltSnapshot, SnapshotForm};
 use summarizer::compaction::compactor::Compactor;
 use summarizer::compaction::event::RunEvent;
 use summarizer::compaction::narrative;
-use summarizer::compaction::snapshot::{CheckStatus, Snapshot};
+use summarizer::compaction::payload::CheckStatus;
+use summarizer::compaction::snapshot::Snapshot;
 use summarizer::compaction::trigger::Thresholds;
 use summarizer::contract::hash::sha256;
 
@@ -28,11 +29,14 @@ fn renumbered<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<RunEvent> {
 }
 
 /// Every snapshot the trigger asks for, and the state after the last event.
-fn compact(events: &[RunEvent], thresholds: Thresholds) -> Result<(Vec<Built>, Compactor), String> {
+fn compact(
+    events: &[RunEvent],
+    thresholds: Thresholds,
+) -> Result<(Vec<BuiltSnapshot>, Compactor), String> {
     let mut compactor = Compactor::new(thresholds);
     let mut taken = Vec::new();
     let mut take = |compactor: &mut Compactor| {
-        let built = compactor.build(Attempt::First, Form::Full).unwrap();
+        let built = compactor.build(BuildPass::First, SnapshotForm::Full).unwrap();
         if built.snapshot.passes() {
             compactor.adopt(built.previous.clone());
         }
@@ -55,7 +59,7 @@ fn without(seqs: &[usize]) -> Vec<RunEvent> {
     renumbered(kept.map(|(_, line)| line))
 }
 
-fn failed(built: &Built) -> Vec<(String, String)> {
+fn failed(built: &BuiltSnapshot) -> Vec<(String, String)> {
     let failed = built.snapshot.failed_checks();
     failed.map(|check| (check.name.clone(), check.message.clone())).collect()
 }
@@ -119,7 +123,7 @@ fn generated(seed: u64, index: u64, events: usize) -> Vec<RunEvent> {
     summarizer::compaction::tuning::shapes::generate(seed, index, events)
 }
 
-fn bytes(taken: &[Built]) -> Vec<(Vec<u8>, String)> {
+fn bytes(taken: &[BuiltSnapshot]) -> Vec<(Vec<u8>, String)> {
     taken.iter().map(|built| (built.bytes.clone(), built.narrative.clone())).collect()
 }
 
@@ -221,7 +225,7 @@ fn superseded_retracted_and_unicode_claims_stay_as_they_are() {
         claim("CLAIM_RETRACTED", r#"{"claim_id":"ζ","reason":"worded badly"}"#),
     ];
     let (_, compactor) = compact(&renumbered(lines.iter().map(String::as_str)), SIX).unwrap();
-    let built = compactor.build(Attempt::First, Form::Full).unwrap();
+    let built = compactor.build(BuildPass::First, SnapshotForm::Full).unwrap();
     let claims = &built.snapshot.state.claims;
     assert_eq!(claims.iter().map(|claim| &*claim.claim_id).collect::<Vec<_>>(), ["b", "ζ"]);
     assert_eq!(claims[0].supersedes.as_deref(), Some("ζ"));
@@ -237,7 +241,7 @@ fn superseded_retracted_and_unicode_claims_stay_as_they_are() {
 fn a_claim_the_ledger_does_not_know_fails_the_gate() {
     let (taken, compactor) = compact(&without(&[20]), SIX).unwrap();
     assert!(taken.is_empty());
-    let mut built = compactor.build(Attempt::First, Form::Full).unwrap();
+    let mut built = compactor.build(BuildPass::First, SnapshotForm::Full).unwrap();
     for claim in &mut built.snapshot.state.claims {
         claim.status = summarizer::compaction::state::ClaimStatus::Verified;
     }
@@ -360,7 +364,7 @@ fn going_on_from_a_snapshot_at_any_event_is_never_having_stopped() {
         let mut whole = Compactor::new(thresholds);
         for cut in 1..events.len() {
             whole.fold(&events[cut - 1]).unwrap();
-            let built = whole.build(Attempt::First, Form::Full).unwrap();
+            let built = whole.build(BuildPass::First, SnapshotForm::Full).unwrap();
             if !built.snapshot.passes() {
                 // In the middle of a step a claim may be verified before its evidence.
                 continue;
@@ -374,7 +378,9 @@ fn going_on_from_a_snapshot_at_any_event_is_never_having_stopped() {
                 stayed.fold(event).unwrap();
                 resumed.fold(event).unwrap();
             }
-            let end = |compactor: &Compactor| compactor.build(Attempt::First, Form::Full).unwrap();
+            let end = |compactor: &Compactor| {
+                compactor.build(BuildPass::First, SnapshotForm::Full).unwrap()
+            };
             let (stayed, resumed) = (end(&stayed), end(&resumed));
             assert_eq!(
                 String::from_utf8_lossy(&resumed.bytes),
@@ -426,7 +432,7 @@ mod properties {
             let mut compactor = Compactor::new(thresholds);
             let mut place = 0;
             let mut take = |compactor: &mut Compactor| {
-                let built = compactor.build(Attempt::First, Form::Full).unwrap();
+                let built = compactor.build(BuildPass::First, SnapshotForm::Full).unwrap();
                 assert_eq!(built.bytes, all[place].bytes);
                 let sidecar = resume::sidecar(compactor, &built, 1, None);
                 let text = serde_json::to_string(&sidecar).unwrap();

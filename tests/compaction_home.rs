@@ -15,8 +15,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use summarizer::compaction::book::facts::{head_of, snapshot_at};
-use summarizer::compaction::book::{AppendError, Appended, Lines, MakeNotes, Notary, RunBook};
+use summarizer::compaction::agent_runs::facts::{head_of, snapshot_at};
+use summarizer::compaction::agent_runs::{
+    AgentRunWriter, AppendEventsError, AppendReport, EventLines, MakeNotes, Notary,
+};
 use summarizer::compaction::files::SnapshotStore;
 use summarizer::compaction::trigger::Thresholds;
 use summarizer::compaction::tuning::shapes;
@@ -68,8 +70,8 @@ impl Host {
         Ok(Host { disk: disk.clone(), engine, files, cursors })
     }
 
-    fn book(&self) -> RunBook {
-        RunBook::new(self.engine.log(), SIX)
+    fn book(&self) -> AgentRunWriter {
+        AgentRunWriter::new(self.engine.log(), SIX)
     }
 
     fn store(&self) -> SnapshotStore {
@@ -122,8 +124,12 @@ impl Notary for Host {
     }
 }
 
-fn append(host: &mut Host, book: &mut RunBook, text: &str) -> Result<Appended, AppendError> {
-    let (done, result) = book.append(host, Lines { text, first_line: 1, source: None }, None);
+fn append(
+    host: &mut Host,
+    book: &mut AgentRunWriter,
+    text: &str,
+) -> Result<AppendReport, AppendEventsError> {
+    let (done, result) = book.append(host, EventLines { text, first_line: 1, source: None }, None);
     result.map(|()| done)
 }
 
@@ -262,7 +268,7 @@ fn bad_lines_keep_what_came_before_and_other_events_are_refused() {
     let mut host = Host::open(&SimDisk::new()).unwrap();
     let mut book = host.book();
     let broken = LOG.replace("\"type\":\"CONFLICT_RECORDED\"", "\"type\":\"CLAIM_VERIFIED\"");
-    let lines = Lines { text: &broken, first_line: 1, source: None };
+    let lines = EventLines { text: &broken, first_line: 1, source: None };
     let (done, result) = book.append(&mut host, lines, None);
     assert_eq!((done.appended, done.last_seq), (17, 17));
     let error = result.unwrap_err();
@@ -273,12 +279,12 @@ fn bad_lines_keep_what_came_before_and_other_events_are_refused() {
     assert_eq!(host.tree()["run_demo_01/1.snapshot.json"], SNAPSHOT);
     let changed = LOG.replace("raised liver enzymes.", "lowered liver enzymes.");
     let error = append(&mut host, &mut book, &changed).unwrap_err();
-    assert!(matches!(error, AppendError::Differs { line: 7, seq: 7, .. }), "{error}");
+    assert!(matches!(error, AppendEventsError::Differs { line: 7, seq: 7, .. }), "{error}");
     let hole = LOG.lines().last().unwrap().replace("\"seq\":20", "\"seq\":22");
-    assert!(matches!(append(&mut host, &mut book, &hole), Err(AppendError::Input { .. })));
+    assert!(matches!(append(&mut host, &mut book, &hole), Err(AppendEventsError::Input { .. })));
     let other = LOG.lines().next().unwrap().replace("run_demo_01", "run_demo_02");
     let mixed = format!("{}\n{other}\n", LOG.lines().next().unwrap());
-    assert!(matches!(append(&mut host, &mut book, &mixed), Err(AppendError::Input { .. })));
+    assert!(matches!(append(&mut host, &mut book, &mixed), Err(AppendEventsError::Input { .. })));
     assert!(append(&mut host, &mut book, "\n \n").unwrap().run_id.is_empty());
 }
 
@@ -304,7 +310,7 @@ fn an_event_id_names_one_event_across_restarts() {
     }
     let mut book = host.book();
     let error = append(&mut host, &mut book, &with_id(lines[5], "plan", 6)).unwrap_err();
-    assert!(matches!(error, AppendError::IdReused { .. }), "{error}");
+    assert!(matches!(error, AppendEventsError::IdReused { .. }), "{error}");
 }
 
 #[test]
@@ -349,7 +355,7 @@ fn the_gate_stops_a_run_for_good_and_the_old_snapshot_stays() {
     let mut more = lines.clone();
     more.push(lines.last().unwrap().replace("\"step_id\":4", "\"step_id\":5"));
     let error = append(&mut host, &mut book, &renumbered(&more)).unwrap_err();
-    assert!(matches!(error, AppendError::Stopped { .. }), "{error}");
+    assert!(matches!(error, AppendEventsError::Stopped { .. }), "{error}");
     assert!(book.snapshot_now(&mut host, "run_demo_01").is_err());
     assert_eq!(host.in_force("run_demo_01").len(), 1);
 }

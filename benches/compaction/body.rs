@@ -5,11 +5,11 @@ use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
 
-use summarizer::compaction::build::{Attempt, Form};
+use summarizer::compaction::build::{BuildPass, SnapshotForm};
 use summarizer::compaction::compactor::Compactor;
 use summarizer::compaction::event::{Body, RunEvent};
 use summarizer::compaction::files::SnapshotStore;
-use summarizer::compaction::run_log::{self, Job};
+use summarizer::compaction::run_log::{self, CompactionJob};
 use summarizer::compaction::trigger::Thresholds;
 use summarizer::compaction::tuning::choose::choose;
 use summarizer::compaction::tuning::shapes;
@@ -80,7 +80,8 @@ pub fn fold_to_last_snapshot(run: &[RunEvent]) -> Compactor {
         compactor.fold(event).expect("a generated run folds");
         if compactor.due() {
             ready = Some(compactor.clone());
-            let built = compactor.build(Attempt::First, Form::Full).expect("it has started");
+            let built =
+                compactor.build(BuildPass::First, SnapshotForm::Full).expect("it has started");
             assert!(built.snapshot.passes(), "{:?}", built.snapshot.validation);
             compactor.adopt(built.previous);
         }
@@ -90,7 +91,7 @@ pub fn fold_to_last_snapshot(run: &[RunEvent]) -> Compactor {
 
 /// Builds, checks and encodes one snapshot; gives its bytes.
 pub fn snapshot(compactor: &Compactor) -> usize {
-    let built = compactor.build(Attempt::First, Form::Full).expect("it has started");
+    let built = compactor.build(BuildPass::First, SnapshotForm::Full).expect("it has started");
     assert!(built.snapshot.passes());
     built.bytes.len() + built.narrative.len()
 }
@@ -157,12 +158,12 @@ pub fn level_run(events: usize) -> Vec<RunEvent> {
 /// taken and their bytes.
 pub fn compact(log: &Path, out: &Path, thresholds: Thresholds) -> (usize, u64) {
     let disk: Arc<dyn Disk> = Arc::new(HostDisk);
-    let job = Job {
+    let job = CompactionJob {
         disk: &*disk,
         log: log.to_owned(),
         store: SnapshotStore::new(Arc::clone(&disk), out.to_owned()),
         thresholds,
-        form: Form::Full,
+        form: SnapshotForm::Full,
         now: true,
         resume: false,
     };

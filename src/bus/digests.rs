@@ -29,9 +29,11 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::{BusError, REOPENS_MAX, SAME_FAULT_MAX};
+use crate::contract::digest_bus::{
+    BAG_VERSION, BY_WINDOW_FILE, INDEX_DIR, INDEX_VERSIONS, MEMO_INDEX_VERSION, MEMO_META_VERSION,
+    REGISTRY_FILE, SHA256_FILE, TRACE_VERSION,
+};
 use crate::contract::hash::{Digest, sha256};
-use crate::digest::bag::{BAG_VERSION, MEMO_INDEX_VERSION, TRACE_VERSION};
-use crate::digest::index::{BY_WINDOW_FILE, INDEX_DIR, REGISTRY_FILE, SHA256_FILE, VERSIONS};
 use crate::os::dir::DirHandle;
 
 /// The Digest Bus under a bus home.
@@ -49,7 +51,7 @@ pub struct Indexes {
 
 /// A bag as the registry names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct BagEntry {
     /// Its id.
     pub bag_id: String,
     /// Its type.
@@ -125,7 +127,7 @@ impl DigestBus {
     }
 
     /// A bag that an index names; [`BusError::Missing`] when it was removed meanwhile.
-    pub fn bag(&self, entry: &Entry) -> Result<Bag, BusError> {
+    pub fn bag(&self, entry: &BagEntry) -> Result<Bag, BusError> {
         let read = self.read_bag(entry);
         if !matches!(read, Err(BusError::Mismatch { .. })) {
             return read;
@@ -135,7 +137,7 @@ impl DigestBus {
         self.read_bag(entry)
     }
 
-    fn read_bag(&self, entry: &Entry) -> Result<Bag, BusError> {
+    fn read_bag(&self, entry: &BagEntry) -> Result<Bag, BusError> {
         let missing = || BusError::Missing { path: entry.path.clone() };
         if entry.path.split('/').any(|part| part.is_empty() || part.starts_with('.')) {
             return Err(missing());
@@ -190,7 +192,7 @@ impl Indexes {
     }
 
     /// Every published bag.
-    pub fn entries(&self) -> Vec<Entry> {
+    pub fn entries(&self) -> Vec<BagEntry> {
         let registry = &self.files[REGISTRY_FILE];
         registry["entries"].as_array().into_iter().flatten().map(entry).collect()
     }
@@ -202,7 +204,7 @@ impl Indexes {
     }
 
     /// The bags of one window.
-    pub fn window(&self, label: &str) -> Vec<Entry> {
+    pub fn window(&self, label: &str) -> Vec<BagEntry> {
         let refs = self.files[BY_WINDOW_FILE]["windows"][label]["bag_refs"].as_array();
         let named: BTreeSet<&str> =
             refs.into_iter().flatten().filter_map(|one| one["bag_id"].as_str()).collect();
@@ -223,7 +225,7 @@ impl Bag {
                     slug: text("memo_slug"),
                     title: text("title"),
                     markdown: String::from_utf8_lossy(self.bytes(&text("path"))?).into_owned(),
-                    meta: self.json(&meta_path, "digest_memo_meta.v1")?,
+                    meta: self.json(&meta_path, MEMO_META_VERSION)?,
                 })
             })
             .collect()
@@ -240,9 +242,9 @@ impl Bag {
     }
 }
 
-fn entry(value: &Value) -> Entry {
+fn entry(value: &Value) -> BagEntry {
     let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
-    Entry {
+    BagEntry {
         bag_id: text("bag_id"),
         bag_type: text("bag_type"),
         window_label: text("window_label"),
@@ -285,7 +287,7 @@ fn read_indexes(handle: &DirHandle) -> Result<Result<Indexes, Fault>, BusError> 
         let Some(bytes) = bytes.filter(|bytes| hash.parse() == Ok(sha256(bytes))) else {
             return Ok(Err(fault(name, Some(&sums))));
         };
-        if let Some((_, version)) = VERSIONS.iter().find(|(known, _)| *known == name) {
+        if let Some((_, version)) = INDEX_VERSIONS.iter().find(|(known, _)| *known == name) {
             files.insert(name.to_owned(), parse(&format!("{INDEX_DIR}/{name}"), &bytes, version)?);
         }
     }

@@ -10,12 +10,13 @@ use super::Context;
 use super::failure::{Exit, Failure};
 use super::session::{Session, load_config, open_or_make};
 use super::ui::{green, red, yellow};
-use crate::compaction::book::Appended;
-use crate::compaction::build::Form;
+use crate::compaction::agent_runs::AppendReport;
+use crate::compaction::build::SnapshotForm;
+use crate::compaction::difference::Difference;
 use crate::compaction::event::{EventError, RunEvent};
 use crate::compaction::files::{SnapshotStore, StoreError};
-use crate::compaction::reader::LogError;
-use crate::compaction::run_log::{self, Difference, Job, RunLogError, Taken};
+use crate::compaction::reader::RunLogReadError;
+use crate::compaction::run_log::{self, CompactionJob, RunLogError, TakenSnapshot};
 use crate::compaction::trigger::Thresholds;
 use crate::control::question::Question;
 use crate::home::Home;
@@ -74,12 +75,12 @@ impl CompactArgs {
 
     fn run_on_files(&self, context: &Context, log: &Path, out: &Path) -> Result<Exit, Failure> {
         let disk = &context.machine.disk;
-        let job = Job {
+        let job = CompactionJob {
             disk: &**disk,
             log: log.to_owned(),
             store: SnapshotStore::new(Arc::clone(disk), out.to_owned()),
             thresholds: self.thresholds(Thresholds::default()),
-            form: if self.strict_v1 { Form::StrictV1 } else { Form::Full },
+            form: if self.strict_v1 { SnapshotForm::StrictV1 } else { SnapshotForm::Full },
             now: self.now,
             resume: self.resume,
         };
@@ -237,7 +238,7 @@ const PAGE_BYTES: usize = 900 << 10;
 impl Pages {
     pub(super) fn open(context: &Context, path: &Path) -> Result<Pages, Failure> {
         let file = context.machine.disk.open(path, Open::Read);
-        let file = file.map_err(|error| failure(path, &LogError::Io(error).into()))?;
+        let file = file.map_err(|error| failure(path, &RunLogReadError::Io(error).into()))?;
         let path = path.to_owned();
         let (offset, line, rest) = (0, 1, Vec::new());
         Ok(Pages { file, path, offset, line, rest, unfinished: false, at_end: false })
@@ -249,7 +250,8 @@ impl Pages {
             let kept = self.rest.len();
             self.rest.resize(PAGE_BYTES.max(kept), 0);
             let read = self.file.read_at(&mut self.rest[kept..], self.offset);
-            let count = read.map_err(|error| failure(&self.path, &LogError::Io(error).into()))?;
+            let count =
+                read.map_err(|error| failure(&self.path, &RunLogReadError::Io(error).into()))?;
             self.rest.truncate(kept + count);
             self.offset += count as u64;
             self.at_end = count == 0;
@@ -269,7 +271,7 @@ impl Pages {
             if !self.at_end {
                 let line = self.line;
                 let source = EventError::TooLong;
-                return Err(failure(&self.path, &LogError::Line { line, source }.into()));
+                return Err(failure(&self.path, &RunLogReadError::Line { line, source }.into()));
             }
             return Ok(None);
         }
@@ -290,7 +292,7 @@ impl Pages {
         match RunEvent::parse(line.as_bytes()) {
             Ok(event) => Ok(event.run_id.to_string()),
             Err(source) => {
-                let error = LogError::Line { line: first, source };
+                let error = RunLogReadError::Line { line: first, source };
                 Err(failure(&self.path, &error.into()))
             }
         }
@@ -303,15 +305,15 @@ struct Told {
     run_id: String,
     events: u64,
     resumed_after: u64,
-    snapshots: Vec<Taken>,
+    snapshots: Vec<TakenSnapshot>,
     warnings: Vec<String>,
     failed: Option<Value>,
 }
 
 impl Told {
     /// Adds what an answer says was done.
-    fn add(&mut self, done: &Value) -> Result<Appended, Failure> {
-        let done: Appended = serde_json::from_value(done.clone())
+    fn add(&mut self, done: &Value) -> Result<AppendReport, Failure> {
+        let done: AppendReport = serde_json::from_value(done.clone())
             .map_err(|error| Failure::new(Exit::Bug, "the answer does not read").because(&error))?;
         if self.run_id.is_empty() {
             self.run_id.clone_from(&done.run_id);
@@ -404,10 +406,10 @@ fn failure(log: &Path, error: &RunLogError) -> Failure {
     let log = log.display();
     let what = |exit| Failure::new(exit, format!("cannot compact {log}"));
     match error {
-        RunLogError::Log(LogError::Io(io)) if io.kind() == std::io::ErrorKind::NotFound => {
+        RunLogError::Log(RunLogReadError::Io(io)) if io.kind() == std::io::ErrorKind::NotFound => {
             what(Exit::Input).because(error).hint("name an existing run_event.v1 file")
         }
-        RunLogError::Log(LogError::Io(_)) => what(Exit::Storage).because(error),
+        RunLogError::Log(RunLogReadError::Io(_)) => what(Exit::Storage).because(error),
         RunLogError::Log(_) | RunLogError::Input { .. } | RunLogError::Empty => what(Exit::Input)
             .because(error)
             .hint("`summarizer schema run_event.v1` shows what a line must be"),

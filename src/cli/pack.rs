@@ -17,9 +17,10 @@ use crate::config::Config;
 use crate::model::builtin::Builtin;
 use crate::model::{Provider, Providers};
 use crate::synthesis::audit;
-use crate::synthesis::build::{BuildOptions, Built, SummarizeInput, Written, build};
+use crate::synthesis::build::{BuildOptions, PackBuild, SummarizeInput, WrittenPack, build};
 use crate::synthesis::finding::Findings;
-use crate::synthesis::gate::{CheckOptions, Checked, check, write_report};
+use crate::synthesis::gate::{CheckOptions, GateCheck, check};
+use crate::synthesis::gate_report::write_report;
 use crate::synthesis::gates::write_verdict;
 use crate::synthesis::manifest::Kilobytes;
 use crate::synthesis::receipt::Verdict;
@@ -212,7 +213,7 @@ fn provider(context: &Context, config: &Config, name: &str) -> Result<Arc<dyn Pr
         })
 }
 
-fn finish_build(context: &Context, dir: &RunDir<'_>, built: &Built) -> Result<Exit, Failure> {
+fn finish_build(context: &Context, dir: &RunDir<'_>, built: &PackBuild) -> Result<Exit, Failure> {
     keep(context, &built.receipt)?;
     if let Some(written) = &built.pack {
         let mut details = Map::new();
@@ -236,7 +237,7 @@ fn finish_build(context: &Context, dir: &RunDir<'_>, built: &Built) -> Result<Ex
     } else {
         show(context, &built.findings.sorted());
         match &built.pack {
-            Some(Written { summaries, claims, bytes, .. }) => {
+            Some(WrittenPack { summaries, claims, bytes, .. }) => {
                 let summaries = super::ui::count(*summaries, "summary");
                 let claims = super::ui::count(*claims, "claim");
                 let bytes = super::ui::count(*bytes, "byte");
@@ -301,7 +302,7 @@ impl CheckArgs {
     fn answer(
         &self,
         context: &Context,
-        checked: &Checked,
+        checked: &GateCheck,
         gate_findings: &Findings,
         revision: Option<u64>,
     ) {

@@ -17,8 +17,8 @@ use crate::synthesis::draft::{
     COUNT_DEFAULT, DraftInput, FLOW_COUNT_MAX, ROUTER_FLOW, adopt, draft,
 };
 use crate::synthesis::finding::{Code, Findings};
-use crate::synthesis::perspectives::{Perspectives, Rules, check};
-use crate::synthesis::receipt::{Kind, Receipt};
+use crate::synthesis::perspectives::{PerspectiveRules, Perspectives, check};
+use crate::synthesis::receipt::{Receipt, ReceiptKind};
 use crate::synthesis::run_dir::{JSON_BYTES_MAX, RelPath, RunDir, is_run_id, read_bounded};
 use crate::synthesis::{audit, run};
 
@@ -140,7 +140,7 @@ pub fn instant(text: Option<&str>) -> Result<Option<Timestamp>, Failure> {
 
 fn report(
     context: &Context,
-    kind: Kind,
+    kind: ReceiptKind,
     run_id: &str,
     digest: Option<String>,
     findings: &Findings,
@@ -165,7 +165,7 @@ fn run_check(context: &Context, target: &Path, options: &RunOptions) -> Result<E
     let is_file = disk.stat(target).is_ok_and(|stat| stat.is_some_and(|stat| !stat.is_dir));
     if is_file {
         let bytes = bounded(disk, target)?;
-        let rules = Rules { agent_types: &agents, run_id: None };
+        let rules = PerspectiveRules { agent_types: &agents, run_id: None };
         let file = target.display().to_string();
         let (run_id, digest) = match serde_json::from_slice::<Value>(&bytes) {
             Ok(value) => {
@@ -177,7 +177,7 @@ fn run_check(context: &Context, target: &Path, options: &RunOptions) -> Result<E
                 (String::new(), None)
             }
         };
-        return report(context, Kind::PerspectivesChecked, &run_id, digest, &findings);
+        return report(context, ReceiptKind::PerspectivesChecked, &run_id, digest, &findings);
     }
     let dir = options.open(context, target)?;
     let failed = |error| failure("cannot check the perspectives", &error);
@@ -187,12 +187,12 @@ fn run_check(context: &Context, target: &Path, options: &RunOptions) -> Result<E
         if findings.passes() {
             findings.error(Code::NotFound, path.as_str(), "", "the perspectives are missing");
         }
-        return report(context, Kind::PerspectivesChecked, "", None, &findings);
+        return report(context, ReceiptKind::PerspectivesChecked, "", None, &findings);
     };
-    let rules = Rules { agent_types: &agents, run_id: manifest_run.as_deref() };
+    let rules = PerspectiveRules { agent_types: &agents, run_id: manifest_run.as_deref() };
     check(&value, path.as_str(), rules, &mut findings);
     let digest = Some(jcs_hash(&value).prefixed());
-    report(context, Kind::PerspectivesChecked, &named_run(&value), digest, &findings)
+    report(context, ReceiptKind::PerspectivesChecked, &named_run(&value), digest, &findings)
 }
 
 fn run_write(
@@ -220,11 +220,11 @@ fn run_write(
     let mut findings = Findings::default();
     let (path, manifest_run) = place(&dir, &mut findings)?;
     let agents = options.agent_types(context)?;
-    let rules = Rules { agent_types: &agents, run_id: manifest_run.as_deref() };
+    let rules = PerspectiveRules { agent_types: &agents, run_id: manifest_run.as_deref() };
     check(&value, path.as_str(), rules, &mut findings);
     let run_id = named_run(&value);
     if !findings.passes() {
-        return report(context, Kind::PerspectivesWritten, &run_id, None, &findings);
+        return report(context, ReceiptKind::PerspectivesWritten, &run_id, None, &findings);
     }
     let text = to_file(&value)
         .map_err(|error| Failure::new(Exit::Bug, "cannot write the document").because(&error))?;
@@ -242,7 +242,7 @@ fn run_write(
         let now = context.machine.clock.now();
         audit::append(&dir, &logs, now, "perspectives_write", &run_id, details).map_err(failed)?;
     }
-    report(context, Kind::PerspectivesWritten, &run_id, Some(digest), &findings)
+    report(context, ReceiptKind::PerspectivesWritten, &run_id, Some(digest), &findings)
 }
 
 /// Where the perspectives of a run are, and which run its manifest names. A run that is only

@@ -17,7 +17,7 @@ use super::session::{
     random_bytes, run_start, shared_flows,
 };
 use super::{Context, ui};
-use crate::compaction::book::facts::head_of;
+use crate::compaction::agent_runs::facts::head_of;
 use crate::compaction::files::sequence_of;
 use crate::compaction::service_run::OBJECTIVE;
 use crate::config::Config;

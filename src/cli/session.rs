@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::failure::{Exit, Failure, Trouble};
 use super::{Context, ui};
-use crate::compaction::book::{MakeNotes, Notary, RunBook};
+use crate::compaction::agent_runs::{AgentRunWriter, MakeNotes, Notary};
 use crate::compaction::files::SnapshotStore;
 use crate::config::{Config, ConfigError, Origin};
 use crate::contract::hash::push_hex;
@@ -128,7 +128,7 @@ pub struct Held {
     /// The home is held as long as this lives.
     pub lock: HomeLock,
     /// The runs of the home, once something was asked about them.
-    runs: Option<RunBook>,
+    runs: Option<AgentRunWriter>,
     progress: Progress,
 }
 
@@ -214,7 +214,7 @@ impl Held {
     fn ask_runs(&mut self, context: &Context, question: RunQuestion) -> Answer {
         let book = self.runs.take();
         let thresholds = runs::thresholds(&self.config);
-        let mut book = book.unwrap_or_else(|| RunBook::new(self.engine.log(), thresholds));
+        let mut book = book.unwrap_or_else(|| AgentRunWriter::new(self.engine.log(), thresholds));
         let store = SnapshotStore::new(Arc::clone(&context.machine.disk), self.home.snapshots());
         let mut notary = InProcess { held: self, context };
         let (answer, _) = runs::answer(&mut book, &mut notary, &store, question);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::Context;
 use super::failure::{Exit, Failure};
 use super::session::load_config;
-use crate::bus::digests::{DigestBus, Entry};
+use crate::bus::digests::{BagEntry, DigestBus};
 use crate::bus::{BusError, SummaryBus};
 use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
@@ -91,7 +91,7 @@ impl TraceArgs {
 
 /// A bag with summaries that were looked for, and its memos that name each of them.
 struct Holding {
-    bag: Entry,
+    bag: BagEntry,
     memos: BTreeMap<String, Vec<String>>,
 }
 
@@ -106,7 +106,7 @@ impl Holding {
 
     fn rows(&self) -> impl Iterator<Item = Vec<String>> {
         self.memos.keys().map(|id| {
-            let Entry { bag_id, window_label, path, .. } = &self.bag;
+            let BagEntry { bag_id, window_label, path, .. } = &self.bag;
             vec![id.clone(), bag_id.clone(), window_label.clone(), path.clone()]
         })
     }

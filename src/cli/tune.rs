@@ -12,9 +12,9 @@ use crate::compaction::fold::RunFold;
 use crate::compaction::reader::RunLogReader;
 use crate::compaction::tuning::choose::choose;
 use crate::compaction::tuning::log_sweep::{self, CHECKPOINT_INTERVALS, COMMIT_BATCHES, LogRow};
-use crate::compaction::tuning::report::{COLUMNS, LOG_COLUMNS, NOT_MEASURABLE, Report};
+use crate::compaction::tuning::report::{COLUMNS, LOG_COLUMNS, NOT_MEASURABLE, TuningReport};
 use crate::compaction::tuning::sweep::{
-    EVENT_THRESHOLDS, Generated, Recorded, Runs, STEP_FALLBACKS, grid, sweep,
+    EVENT_THRESHOLDS, Generated, RecordedRuns, RunSource, STEP_FALLBACKS, grid, sweep,
 };
 use crate::sequencer::log_meter::LogMeter;
 
@@ -77,7 +77,8 @@ impl TuneArgs {
         let choice = choose(&swept.rows)
             .ok_or_else(|| Failure::new(Exit::Usage, "there is no setting to try"))?;
         let log_rows = self.measure_log(context)?;
-        let report = Report { runs: what, sweep: &swept, choice: &choice, log_rows: &log_rows };
+        let report =
+            TuningReport { runs: what, sweep: &swept, choice: &choice, log_rows: &log_rows };
         self.tell(context, &report);
         if let Some(out) = &self.out {
             write_files(context, out, &report)?;
@@ -106,7 +107,7 @@ impl TuneArgs {
         })
     }
 
-    fn runs_to_replay(&self, context: &Context) -> Result<(Box<dyn Runs>, String), Failure> {
+    fn runs_to_replay(&self, context: &Context) -> Result<(Box<dyn RunSource>, String), Failure> {
         if self.run_logs.is_empty() {
             let (runs, events, seed) = (self.runs as usize, self.events as usize, self.seed);
             let what = format!(
@@ -117,12 +118,12 @@ impl TuneArgs {
             return Ok((Box::new(Generated { seed, runs, events }), what));
         }
         let logs = self.run_logs.iter().map(|path| read(context, path));
-        let recorded = Recorded(logs.collect::<Result<_, _>>()?);
+        let recorded = RecordedRuns(logs.collect::<Result<_, _>>()?);
         let what = format!("{} recorded run logs", recorded.0.len());
         Ok((Box::new(recorded), what))
     }
 
-    fn tell(&self, context: &Context, report: &Report<'_>) {
+    fn tell(&self, context: &Context, report: &TuningReport<'_>) {
         let ui = &context.ui;
         if ui.json {
             ui.json(&report.json());
@@ -163,7 +164,7 @@ fn read(context: &Context, path: &Path) -> Result<Vec<RunEvent>, Failure> {
     Ok(events)
 }
 
-fn write_files(context: &Context, out: &Path, report: &Report<'_>) -> Result<(), Failure> {
+fn write_files(context: &Context, out: &Path, report: &TuningReport<'_>) -> Result<(), Failure> {
     let disk = &*context.machine.disk;
     let failure = |error: std::io::Error| {
         Failure::new(Exit::Storage, format!("cannot write to {}", out.display())).because(&error)

@@ -10,38 +10,38 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::checks::{self, Baseline};
-use super::compactor::Previous;
 use super::evidence::EvidenceRef;
 use super::fold::{Invariants, RunFold};
 use super::narrative;
-use super::payload::RunStarted;
+use super::payload::{CheckStatus, RunStarted};
+use super::previous::Previous;
 use super::snapshot::*;
 use super::state::{Refs, RunState};
-use super::text::Text;
+use super::text::SharedText;
 use crate::contract::hash::sha256;
 
 /// Which of the two tries a build is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Attempt {
+pub enum BuildPass {
     /// The first, from what is in memory.
     First,
     /// The second, after everything was read again.
     Second,
 }
 
-impl Attempt {
+impl BuildPass {
     fn action(self, passes: bool) -> FailureAction {
         match (self, passes) {
-            (Attempt::First, true) => FailureAction::None,
-            (Attempt::First, false) | (Attempt::Second, true) => FailureAction::Retry,
-            (Attempt::Second, false) => FailureAction::SystemError,
+            (BuildPass::First, true) => FailureAction::None,
+            (BuildPass::First, false) | (BuildPass::Second, true) => FailureAction::Retry,
+            (BuildPass::Second, false) => FailureAction::SystemError,
         }
     }
 }
 
 /// Which fields are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Form {
+pub enum SnapshotForm {
     /// The contract's fields and `ext`.
     #[default]
     Full,
@@ -52,7 +52,7 @@ pub enum Form {
 
 /// A snapshot with everything that is written with it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Built {
+pub struct BuiltSnapshot {
     /// The record, in the form that was asked for.
     pub snapshot: Snapshot,
     /// The file form.
@@ -80,8 +80,8 @@ pub(super) fn build(
     started: &RunStarted,
     first: &Invariants,
     previous: Option<&Previous>,
-    attempt: Attempt,
-) -> Built {
+    attempt: BuildPass,
+) -> BuiltSnapshot {
     let sequence = previous.map_or(1, |previous| previous.sequence + 1);
     let baseline = Baseline {
         invariants: previous.map_or(first, |previous| &previous.invariants),
@@ -118,21 +118,21 @@ pub(super) fn build(
     finish(snapshot, bytes, spill)
 }
 
-fn finish(snapshot: Snapshot, bytes: Vec<u8>, spill: Option<Spill>) -> Built {
+fn finish(snapshot: Snapshot, bytes: Vec<u8>, spill: Option<Spill>) -> BuiltSnapshot {
     let narrative = narrative::render(&snapshot);
     let previous = Previous::of(&snapshot);
-    Built { snapshot, bytes, narrative, spill, previous }
+    BuiltSnapshot { snapshot, bytes, narrative, spill, previous }
 }
 
 /// Turns a built snapshot into its strict form; `chunks` are all chunk ids seen.
-pub(super) fn strict(built: &Built, chunks: &BTreeSet<Text>) -> Built {
+pub(super) fn strict(built: &BuiltSnapshot, chunks: &BTreeSet<SharedText>) -> BuiltSnapshot {
     let mut snapshot = built.snapshot.clone();
     snapshot.ext = None;
     snapshot.state.source_coverage.chunk_ids_seen = chunks.iter().cloned().collect();
     let bytes = snapshot.to_bytes();
     // The chain of spilled coverage goes on as if the full form had been written, so that both
     // forms of a run carry the same ids.
-    Built { previous: built.previous.clone(), ..finish(snapshot, bytes, None) }
+    BuiltSnapshot { previous: built.previous.clone(), ..finish(snapshot, bytes, None) }
 }
 
 /// Everything but digest, verdict and id; chunks seen still empty.
@@ -145,14 +145,14 @@ fn draft(
     let window = &fold.window;
     Snapshot {
         snapshot_id: String::new(),
-        run_id: fold.run_id.clone().unwrap_or_else(|| Text::from("")),
+        run_id: fold.run_id.clone().unwrap_or_else(|| SharedText::from("")),
         sequence,
         created_at: fold.last_ts.to_string(),
         objective: started.objective.clone(),
         done_definition: started.done_definition.clone(),
         provenance_mode: started.provenance_mode,
         policy_snapshot_ref: started.policy_snapshot_ref.clone(),
-        counts: Counts {
+        counts: SnapshotCounts {
             steps_since_last_compaction: window.steps.len() as u64,
             counted_events_since_last_compaction: window.counted.len() as u64,
         },
@@ -169,7 +169,7 @@ fn draft(
 }
 
 /// Fills in what depends on everything else: the digest, the verdict, the id.
-fn seal(snapshot: &mut Snapshot, fold: &RunFold, baseline: &Baseline<'_>, attempt: Attempt) {
+fn seal(snapshot: &mut Snapshot, fold: &RunFold, baseline: &Baseline<'_>, attempt: BuildPass) {
     let digest = snapshot.state.digest();
     if let Some(ext) = &mut snapshot.ext {
         ext.state_digest = digest;
@@ -181,7 +181,7 @@ fn seal(snapshot: &mut Snapshot, fold: &RunFold, baseline: &Baseline<'_>, attemp
     snapshot.snapshot_id = snapshot.computed_id();
 }
 
-fn fail_for_size(snapshot: &mut Snapshot, bytes: usize, attempt: Attempt) {
+fn fail_for_size(snapshot: &mut Snapshot, bytes: usize, attempt: BuildPass) {
     let verdict = checks::pointers_only(snapshot, Some(bytes));
     for check in &mut snapshot.validation.checks {
         if check.name == verdict.name {
@@ -240,7 +240,7 @@ fn state(state: &RunState) -> SnapshotState {
     }
 }
 
-fn cited(state: &RunState) -> BTreeSet<&Text> {
+fn cited(state: &RunState) -> BTreeSet<&SharedText> {
     let claims = state.claims.values().map(|claim| &claim.refs);
     let conflicts =
         state.conflicts.values().flat_map(|conflict| [&conflict.side_a, &conflict.side_b]);
@@ -311,7 +311,7 @@ fn spill_of(fold: &RunFold, previous: Option<&Previous>, sequence: u64) -> Spill
     let count = coverage.chunks.len() as u64;
     let artifact = CoverageArtifact {
         schema_version: COVERAGE_SCHEMA.to_owned(),
-        run_id: fold.run_id.clone().unwrap_or_else(|| Text::from("")),
+        run_id: fold.run_id.clone().unwrap_or_else(|| SharedText::from("")),
         sequence,
         previous: chain,
         count,

@@ -9,11 +9,9 @@ use serde_json::Value;
 
 use super::evidence::EvidenceRef;
 use super::fold::{Invariants, RunFold};
-use super::payload::ProvenanceMode;
-use super::snapshot::{
-    Check, CheckStatus, SNAPSHOT_BYTES_MAX, STATEMENT_BYTES_MAX, STRING_BYTES_MAX, Snapshot,
-};
-use super::state::{ClaimStatus, Ledger};
+use super::payload::{Check, CheckStatus, ProvenanceMode};
+use super::snapshot::{SNAPSHOT_BYTES_MAX, STATEMENT_BYTES_MAX, STRING_BYTES_MAX, Snapshot};
+use super::state::{ClaimStatus, EvidenceLedger};
 use crate::contract::json::jcs;
 
 /// How many offenders a message names; the rest are counted.
@@ -121,7 +119,7 @@ fn verified_claims_have_evidence(snapshot: &Snapshot) -> Check {
     check("verified_claims_have_evidence", bare.is_empty(), message)
 }
 
-fn no_new_verified_claims(snapshot: &Snapshot, ledger: &Ledger) -> Check {
+fn no_new_verified_claims(snapshot: &Snapshot, ledger: &EvidenceLedger) -> Check {
     let mut verified = 0;
     let mut strange = Vec::new();
     for claim in &snapshot.state.claims {

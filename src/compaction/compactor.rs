@@ -4,42 +4,15 @@
 //! a snapshot where either says so. A snapshot changes nothing until `adopt` is called with it,
 //! which the caller does once it is stored; until then the one before stays in force.
 
-use super::build::{self, Attempt, Built, Form};
+use super::build::{self, BuildPass, BuiltSnapshot, SnapshotForm};
 use super::event::{Body, Phase, RunEvent};
-use super::fold::{InputError, Invariants, RunFold};
-use super::payload::{CompactionFailed, RunStopped, StopReason};
-use super::snapshot::{Snapshot, SpillRef};
-use super::text::Text;
+use super::fold::{InputError, RunFold};
+use super::payload::{CompactionFailed, RunStopReason, RunStopped};
+use super::previous::Previous;
+use super::snapshot::Snapshot;
+use super::text::SharedText;
 use super::trigger::Thresholds;
-use super::window::Window;
-
-/// The snapshot in force, as far as the next one depends on it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Previous {
-    /// Its id.
-    pub snapshot_id: String,
-    /// Its place in the run.
-    pub sequence: u64,
-    /// What the next one must not change.
-    pub invariants: Invariants,
-    /// Where its coverage went, when it was spilled.
-    pub spill: Option<SpillRef>,
-}
-
-impl Previous {
-    /// Reads off a snapshot.
-    pub fn of(snapshot: &Snapshot) -> Previous {
-        Previous {
-            snapshot_id: snapshot.snapshot_id.clone(),
-            sequence: snapshot.sequence,
-            invariants: Invariants {
-                objective: snapshot.objective.clone(),
-                done_definition: snapshot.done_definition.clone(),
-            },
-            spill: snapshot.ext.as_ref().and_then(|ext| ext.coverage_spill.clone()),
-        }
-    }
-}
+use super::window::SinceSnapshot;
 
 /// A run and its snapshot in force.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,11 +38,6 @@ impl Compactor {
         &self.fold
     }
 
-    /// The snapshot in force.
-    pub fn previous(&self) -> Option<&Previous> {
-        self.previous.as_ref()
-    }
-
     /// The thresholds of its trigger.
     pub fn thresholds(&self) -> Thresholds {
         self.thresholds
@@ -93,7 +61,7 @@ impl Compactor {
     /// True when something happened since the snapshot in force.
     pub fn has_news(&self) -> bool {
         self.fold.started.is_some()
-            && (self.previous.is_none() || self.fold.window != Window::default())
+            && (self.previous.is_none() || self.fold.window != SinceSnapshot::default())
     }
 
     /// Folds the next event.
@@ -102,19 +70,19 @@ impl Compactor {
     }
 
     /// Builds and judges a snapshot of this moment; `None` before the run has started.
-    pub fn build(&self, attempt: Attempt, form: Form) -> Option<Built> {
+    pub fn build(&self, attempt: BuildPass, form: SnapshotForm) -> Option<BuiltSnapshot> {
         let (started, first) = (self.fold.started.as_ref()?, self.fold.first.as_ref()?);
         let built = build::build(&self.fold, started, first, self.previous.as_ref(), attempt);
         Some(match form {
-            Form::Full => built,
-            Form::StrictV1 => build::strict(&built, &self.fold.state.coverage.chunks),
+            SnapshotForm::Full => built,
+            SnapshotForm::StrictV1 => build::strict(&built, &self.fold.state.coverage.chunks),
         })
     }
 
     /// Puts a stored snapshot of this moment in force.
     pub fn adopt(&mut self, previous: Previous) {
         self.fold.state.coverage.fresh = previous.spill.as_ref().map(|_| Default::default());
-        self.fold.window = Window::default();
+        self.fold.window = SinceSnapshot::default();
         self.fold.at_step_end = false;
         self.fold.step_at_snapshot = self.fold.newest_step;
         self.previous = Some(previous);
@@ -148,8 +116,10 @@ pub fn stop_events(failed: &Snapshot, after: &RunFold) -> [RunEvent; 2] {
         body,
     };
     let checks = failed.validation.checks.clone();
-    let stopped =
-        RunStopped { stop_reason: StopReason::SystemError, message: Some(Text::from(message)) };
+    let stopped = RunStopped {
+        stop_reason: RunStopReason::SystemError,
+        message: Some(SharedText::from(message)),
+    };
     [
         event(1, Body::CompactionFailed(CompactionFailed { attempt: 2, checks })),
         event(2, Body::RunStopped(stopped)),

@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::payload::*;
-use super::text::Text;
+use super::text::SharedText;
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::json::to_jcs;
 use crate::contract::time::{Timestamp, parse_instant};
@@ -91,7 +91,7 @@ pub enum Body {
     PlanDone(PlanDone),
     ActDone(ActDone),
     ObserveDone(ObserveDone),
-    Manifest(Box<Manifest>),
+    Manifest(Box<ContextManifest>),
     ChunksSeen(ChunksSeen),
     ClaimAdded(ClaimAdded),
     EvidenceAttached(Box<EvidenceAttached>),
@@ -99,10 +99,10 @@ pub enum Body {
     ClaimRetracted(ClaimRuled),
     ConflictRecorded(Box<ConflictRecorded>),
     ConflictResolved(ConflictResolved),
-    QuestionOpened(Question),
-    QuestionClosed(Question),
-    ConstraintSet(Constraint),
-    ConstraintViolated(Constraint),
+    QuestionOpened(QuestionPayload),
+    QuestionClosed(QuestionPayload),
+    ConstraintSet(ConstraintPayload),
+    ConstraintViolated(ConstraintPayload),
     FailureRecorded(Box<FailureRecorded>),
     FailureResolved(FailureResolved),
     PolicyChanged(PolicyChanged),
@@ -111,7 +111,7 @@ pub enum Body {
     Noted(Noted),
     /// A verbose event. Its payload is not kept in memory: nothing may depend on it.
     Verbose {
-        name: Text,
+        name: SharedText,
         known: bool,
     },
 }
@@ -130,7 +130,7 @@ const VERBOSE: [&str; 7] = [
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunEvent {
     /// The run it belongs to.
-    pub run_id: Text,
+    pub run_id: SharedText,
     /// Its place in the log, dense from 1.
     pub seq: u64,
     /// When it happened; informative, order is `seq`.
@@ -142,7 +142,7 @@ pub struct RunEvent {
     /// Who acted.
     pub agent_role: Option<AgentRole>,
     /// The producer's idempotency key; `<run_id>:<seq>` when absent.
-    pub given_id: Option<Text>,
+    pub given_id: Option<SharedText>,
     /// What happened.
     pub body: Body,
 }
@@ -187,7 +187,7 @@ struct Envelope<'a> {
     #[serde(default)]
     agent_role: Option<AgentRole>,
     #[serde(default)]
-    event_id: Option<Text>,
+    event_id: Option<SharedText>,
     #[serde(borrow)]
     payload: &'a RawValue,
 }
@@ -198,7 +198,7 @@ struct Envelope<'a> {
 /// envelope first, so that there is one wording and one order of faults.
 #[derive(Debug, Default)]
 pub struct Parser {
-    run_id: Option<Text>,
+    run_id: Option<SharedText>,
 }
 
 impl Parser {
@@ -231,7 +231,7 @@ impl Parser {
         }
         let raw: Envelope<'_> = serde_json::from_slice(line).map_err(EventError::Envelope)?;
         let payload = raw.payload.get();
-        let raw = Members {
+        let raw = EventMembers {
             schema: raw.schema,
             run_id: raw.run_id,
             seq: raw.seq,
@@ -249,12 +249,12 @@ impl Parser {
         self.event(raw, body)
     }
 
-    fn event(&mut self, raw: Members<'_>, body: Body) -> Result<RunEvent, EventError> {
+    fn event(&mut self, raw: EventMembers<'_>, body: Body) -> Result<RunEvent, EventError> {
         raw.check()?;
         let ts = raw.instant()?;
         let run_id = match &self.run_id {
             Some(known) if **known == *raw.run_id => known.clone(),
-            _ => self.run_id.insert(Text::from(&*raw.run_id)).clone(),
+            _ => self.run_id.insert(SharedText::from(&*raw.run_id)).clone(),
         };
         let event = RunEvent {
             run_id,
@@ -432,7 +432,7 @@ fn json_of<T: Serialize + ?Sized>(value: &T) -> serde_json::Value {
 }
 
 /// The members of a line beside its payload.
-struct Members<'a> {
+struct EventMembers<'a> {
     schema: Cow<'a, str>,
     run_id: Cow<'a, str>,
     seq: u64,
@@ -441,10 +441,10 @@ struct Members<'a> {
     phase: Phase,
     event_type: Cow<'a, str>,
     agent_role: Option<AgentRole>,
-    event_id: Option<Text>,
+    event_id: Option<SharedText>,
 }
 
-impl Members<'_> {
+impl EventMembers<'_> {
     fn check(&self) -> Result<(), EventError> {
         let fault = if self.schema != SCHEMA {
             Some(format!("schema is {:?}, expected {SCHEMA:?}", self.schema))
@@ -516,7 +516,7 @@ struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
 struct AtOnce;
 
 impl<'de> Visitor<'de> for AtOnce {
-    type Value = (Members<'de>, Body);
+    type Value = (EventMembers<'de>, Body);
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a run event")
@@ -538,7 +538,9 @@ impl<'de> Visitor<'de> for AtOnce {
                 Member::AgentRole => {
                     agent_role.replace(map.next_value::<Option<AgentRole>>()?).is_some()
                 }
-                Member::EventId => event_id.replace(map.next_value::<Option<Text>>()?).is_some(),
+                Member::EventId => {
+                    event_id.replace(map.next_value::<Option<SharedText>>()?).is_some()
+                }
                 Member::Payload => {
                     let event_type = event_type.as_deref();
                     let event_type = event_type.ok_or_else(|| A::Error::missing_field("type"))?;
@@ -554,7 +556,7 @@ impl<'de> Visitor<'de> for AtOnce {
             }
         }
         let missing = |name| move || A::Error::missing_field(name);
-        let members = Members {
+        let members = EventMembers {
             schema: schema.ok_or_else(missing("schema"))?,
             run_id: run_id.ok_or_else(missing("run_id"))?,
             seq: seq.ok_or_else(missing("seq"))?,

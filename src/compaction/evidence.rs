@@ -5,8 +5,8 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
-use super::payload::Object;
-use super::text::Text;
+use super::object::Object;
+use super::text::SharedText;
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::json::jcs_hash;
 
@@ -64,7 +64,7 @@ impl<'de> Deserialize<'de> for Span {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// The chunk.
-    pub chunk_id: Text,
+    pub chunk_id: SharedText,
     /// Where in the chunk.
     pub span: Span,
 }
@@ -73,9 +73,9 @@ pub struct Place {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EvidenceRef {
     /// Stable identifier.
-    pub evidence_id: Text,
+    pub evidence_id: SharedText,
     /// The chunk it points into.
-    pub chunk_id: Text,
+    pub chunk_id: SharedText,
     /// Where in the chunk.
     pub span: Span,
 }

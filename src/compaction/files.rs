@@ -9,13 +9,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::book::facts::{SnapshotBody, SnapshotTaken};
-use super::build::{Built, Form, artifact_name};
-use super::compactor::Previous;
-use super::run_log::Difference;
-use super::snapshot::{CoverageArtifact, FailureAction, Snapshot, SpillRef};
-use super::text::Text;
-use crate::contract::hash::sha256;
+use super::agent_runs::facts::{SnapshotBody, SnapshotTaken};
+use super::build::{BuiltSnapshot, SnapshotForm, artifact_name};
+use super::difference::Difference;
+use super::previous::Previous;
+use super::snapshot::{FailureAction, Snapshot};
 use crate::os::Disk;
 
 const SNAPSHOT_SUFFIX: &str = ".snapshot.json";
@@ -79,15 +77,15 @@ pub struct Stored {
 
 impl Stored {
     /// Which form it was written in.
-    pub fn form(&self) -> Form {
-        if self.snapshot.ext.is_some() { Form::Full } else { Form::StrictV1 }
+    pub fn form(&self) -> SnapshotForm {
+        if self.snapshot.ext.is_some() { SnapshotForm::Full } else { SnapshotForm::StrictV1 }
     }
 
     /// What the next snapshot depends on; a strict snapshot does not say where its coverage went,
     /// so that comes from `rebuilt`.
-    pub fn previous(&self, rebuilt: Option<&Built>) -> Previous {
+    pub fn previous(&self, rebuilt: Option<&BuiltSnapshot>) -> Previous {
         let mut previous = Previous::of(&self.snapshot);
-        if self.form() == Form::StrictV1 {
+        if self.form() == SnapshotForm::StrictV1 {
             previous.spill = rebuilt.and_then(|built| built.previous.spill.clone());
         }
         previous
@@ -162,7 +160,7 @@ impl SnapshotStore {
     }
 
     /// Puts a passing snapshot in force, its narrative and coverage first.
-    pub fn put(&self, built: &Built) -> Result<Put, StoreError> {
+    pub fn put(&self, built: &BuiltSnapshot) -> Result<Put, StoreError> {
         let (run_id, sequence) = (&*built.snapshot.run_id, built.snapshot.sequence);
         let path = self.snapshot_path(run_id, sequence);
         let there = self.read(&path)?;
@@ -221,33 +219,6 @@ impl SnapshotStore {
         self.read(&self.run_dir(run_id).join(name))
     }
 
-    /// Every chunk id of a chain of spilled coverage.
-    pub fn spilled_chunks(
-        &self,
-        run_id: &str,
-        reference: &SpillRef,
-    ) -> Result<Vec<Text>, StoreError> {
-        let mut chunks = Vec::new();
-        let mut next = Some(reference.clone());
-        while let Some(link) = next {
-            let path = self.run_dir(run_id).join(&link.artifact);
-            let bytes = self.disk.read(&path).map_err(io_at("read", &path))?;
-            let damaged = |reason: &str| StoreError::Damaged {
-                path: path.clone(),
-                reason: reason.to_owned(),
-            };
-            if sha256(&bytes).hex() != link.sha256 {
-                return Err(damaged("its digest is not the one the snapshot names"));
-            }
-            let artifact: CoverageArtifact = serde_json::from_slice(&bytes)
-                .map_err(|_| damaged("it is not a coverage artifact"))?;
-            chunks.extend(artifact.chunk_ids);
-            next = artifact.previous;
-        }
-        chunks.sort();
-        Ok(chunks)
-    }
-
     fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
         self.disk.read_if_present(path).map_err(io_at("read", path))
     }
@@ -266,7 +237,7 @@ pub fn sequence_of(name: &str) -> Option<u64> {
 }
 
 /// A snapshot that needed its second try once needs only the first when it is built again.
-fn same_but_for_retry(bytes: &[u8], built: &Built) -> bool {
+fn same_but_for_retry(bytes: &[u8], built: &BuiltSnapshot) -> bool {
     if bytes == built.bytes {
         return true;
     }

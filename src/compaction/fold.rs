@@ -8,10 +8,11 @@ use super::event::{Body, Class, RunEvent};
 use super::evidence::{Place, evidence_id, is_derived};
 use super::payload::*;
 use super::state::{
-    Claim, ClaimStatus, Conflict, ConstraintState, Failure, Ledger, LedgerClaim, Refs, RunState,
+    ClaimState, ClaimStatus, ConflictState, ConstraintState, EvidenceLedger, FailureState,
+    LedgerClaim, Refs, RunState,
 };
-use super::text::Text;
-use super::window::{Terminal, Window};
+use super::text::SharedText;
+use super::window::{SinceSnapshot, Terminal};
 use crate::contract::hash::Digest;
 use crate::contract::time::Timestamp;
 
@@ -25,9 +26,9 @@ pub enum InputError {
     #[error("run_id is {found}, this log is of {expected}")]
     OtherRun {
         /// The run of the log.
-        expected: Text,
+        expected: SharedText,
         /// The run of the event.
-        found: Text,
+        found: SharedText,
     },
     /// A line is missing or repeated.
     #[error("seq is {found}, expected {expected}: the log has a gap or a repeat")]
@@ -46,7 +47,7 @@ pub enum InputError {
         /// What kind of thing.
         kind: &'static str,
         /// Its id.
-        id: Text,
+        id: SharedText,
     },
     /// An id that is taken was introduced again with other content.
     #[error("{kind} id {id} is already used for something else")]
@@ -54,21 +55,21 @@ pub enum InputError {
         /// What kind of thing.
         kind: &'static str,
         /// Its id.
-        id: Text,
+        id: SharedText,
     },
     /// Retraction is final.
     #[error("claim {id} is retracted, which is final")]
     Retracted {
         /// The claim.
-        id: Text,
+        id: SharedText,
     },
 }
 
-fn unknown(kind: &'static str, id: &Text) -> InputError {
+fn unknown(kind: &'static str, id: &SharedText) -> InputError {
     InputError::Unknown { kind, id: id.clone() }
 }
 
-fn reused(kind: &'static str, id: &Text) -> InputError {
+fn reused(kind: &'static str, id: &SharedText) -> InputError {
     InputError::Reused { kind, id: id.clone() }
 }
 
@@ -76,7 +77,7 @@ fn reused(kind: &'static str, id: &Text) -> InputError {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Invariants {
     /// What the run is for.
-    pub objective: Text,
+    pub objective: SharedText,
     /// When it is done.
     pub done_definition: DoneDefinition,
 }
@@ -94,7 +95,7 @@ pub struct Notices {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RunFold {
     /// The run; known from the first event on.
-    pub run_id: Option<Text>,
+    pub run_id: Option<SharedText>,
     /// The last event seen.
     pub seq: u64,
     /// Time of the last event that is not verbose.
@@ -112,9 +113,9 @@ pub struct RunFold {
     /// The working state.
     pub state: RunState,
     /// What the events said.
-    pub ledger: Ledger,
+    pub ledger: EvidenceLedger,
     /// Since the last snapshot.
-    pub window: Window,
+    pub window: SinceSnapshot,
     /// For people.
     pub notices: Notices,
     /// True when evidence arrived although nobody said which corpus it belongs to.
@@ -258,14 +259,14 @@ impl RunFold {
         let held = LedgerClaim { statement: statement.clone(), status };
         self.ledger.claims.insert(added.claim_id.clone(), held);
         let supersedes = added.supersedes.clone();
-        let claim = Claim { status, statement, refs: Refs::new(), supersedes };
+        let claim = ClaimState { status, statement, refs: Refs::new(), supersedes };
         self.state.claims.insert(added.claim_id.clone(), claim);
         self.window.deltas.claims_added += 1;
         Ok(())
     }
 
     fn attach(&mut self, step: Option<u64>, attached: &EvidenceAttached) -> Result<(), InputError> {
-        let Evidence { evidence_id: id, chunk_id, span, source_id, .. } = &attached.evidence;
+        let EvidencePointer { evidence_id: id, chunk_id, span, source_id, .. } = &attached.evidence;
         let place = Place { chunk_id: chunk_id.clone(), span: *span };
         if self.ledger.evidence.get(id).is_some_and(|known| *known != place) {
             return Err(reused("evidence", id));
@@ -289,7 +290,7 @@ impl RunFold {
     }
 
     /// Recomputes an id of our shape where the namespace is known. A foreign id is as good as any.
-    fn judge_id(&mut self, evidence: &Evidence) {
+    fn judge_id(&mut self, evidence: &EvidencePointer) {
         let of_run = self.started.as_ref().and_then(|started| started.evidence_namespace.as_ref());
         let Some(namespace) = evidence.evidence_namespace.as_ref().or(of_run) else {
             self.namespace_missing = true;
@@ -325,7 +326,7 @@ impl RunFold {
     }
 
     fn add_conflict(&mut self, recorded: &ConflictRecorded) -> Result<(), InputError> {
-        let conflict = Conflict {
+        let conflict = ConflictState {
             description: recorded.description.clone(),
             side_a: self.places(&recorded.side_a_evidence_ids)?,
             side_b: self.places(&recorded.side_b_evidence_ids)?,
@@ -342,7 +343,7 @@ impl RunFold {
         Ok(())
     }
 
-    fn places(&self, ids: &[Text]) -> Result<Refs, InputError> {
+    fn places(&self, ids: &[SharedText]) -> Result<Refs, InputError> {
         ids.iter()
             .map(|id| {
                 let place = self.ledger.evidence.get(id).ok_or_else(|| unknown("evidence", id))?;
@@ -351,7 +352,7 @@ impl RunFold {
             .collect()
     }
 
-    fn open_question(&mut self, question: &Question) -> Result<(), InputError> {
+    fn open_question(&mut self, question: &QuestionPayload) -> Result<(), InputError> {
         let id = &question.question_id;
         let text = question.text.as_ref().unwrap_or(id);
         if let Some(held) = self.state.questions.get(id) {
@@ -362,7 +363,7 @@ impl RunFold {
         Ok(())
     }
 
-    fn set_constraint(&mut self, set: &Constraint) {
+    fn set_constraint(&mut self, set: &ConstraintPayload) {
         let text = set.text.clone().unwrap_or_else(|| set.constraint_id.clone());
         match self.state.constraints.get_mut(&set.constraint_id) {
             Some(held) => held.text = text,
@@ -393,7 +394,7 @@ impl RunFold {
             }
             return Ok(());
         }
-        let failure = Failure {
+        let failure = FailureState {
             category: recorded.signal_type.clone(),
             place: recorded.place.clone(),
             why: recorded.why.clone(),

@@ -18,7 +18,7 @@ const THREADS_MAX: usize = 8;
 
 /// One line that is not blank.
 #[derive(Debug)]
-pub struct Line {
+pub struct ParsedLine {
     /// Its number.
     pub number: u64,
     /// Where it stands, without its end.
@@ -30,7 +30,7 @@ pub struct Line {
 }
 
 /// Parses lines, the last one with or without its end; `first` is the number of the first.
-pub fn parse(text: &[u8], first: u64) -> Vec<Line> {
+pub fn parse(text: &[u8], first: u64) -> Vec<ParsedLine> {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     parse_on(text, first, cores.min(THREADS_MAX).min(text.len() / THREAD_BYTES_MIN).max(1))
 }
@@ -41,7 +41,7 @@ pub fn count(text: &[u8]) -> u64 {
     ends + u64::from(text.last().is_some_and(|byte| *byte != b'\n'))
 }
 
-fn parse_on(text: &[u8], first: u64, threads: usize) -> Vec<Line> {
+fn parse_on(text: &[u8], first: u64, threads: usize) -> Vec<ParsedLine> {
     let mut pieces = pieces(text, first, threads).into_iter();
     let Some(piece) = pieces.next() else { return Vec::new() };
     thread::scope(|scope| {
@@ -61,20 +61,20 @@ fn parse_on(text: &[u8], first: u64, threads: usize) -> Vec<Line> {
 }
 
 /// Whole lines for one thread.
-struct Piece<'a> {
+struct LineRange<'a> {
     text: &'a [u8],
     at: usize,
     first: u64,
 }
 
 /// Cuts lines into pieces of about the same size.
-fn pieces(text: &[u8], first: u64, threads: usize) -> Vec<Piece<'_>> {
+fn pieces(text: &[u8], first: u64, threads: usize) -> Vec<LineRange<'_>> {
     let mut pieces = Vec::with_capacity(threads);
     let (mut at, mut number) = (0, first);
     for place in 1..=threads {
         let aim = (text.len() * place / threads).max(at);
         let end = memchr::memchr(b'\n', &text[aim..]).map_or(text.len(), |end| aim + end + 1);
-        let piece = Piece { text: &text[at..end], at, first: number };
+        let piece = LineRange { text: &text[at..end], at, first: number };
         number += count(piece.text);
         at = end;
         pieces.push(piece);
@@ -83,8 +83,8 @@ fn pieces(text: &[u8], first: u64, threads: usize) -> Vec<Piece<'_>> {
     pieces
 }
 
-impl Piece<'_> {
-    fn parse(&self) -> Vec<Line> {
+impl LineRange<'_> {
+    fn parse(&self) -> Vec<ParsedLine> {
         let mut parser = Parser::default();
         let mut lines = Vec::new();
         let mut start = 0;
@@ -100,7 +100,7 @@ impl Piece<'_> {
             let given = event.as_ref().ok().filter(|event| event.given_id.is_some());
             let digest = given.map(RunEvent::content_digest);
             let failed = event.is_err();
-            lines.push(Line { number, place, event, digest });
+            lines.push(ParsedLine { number, place, event, digest });
             if failed {
                 break;
             }
@@ -114,8 +114,8 @@ mod tests {
     use super::super::tuning::shapes;
     use super::*;
 
-    fn said(lines: &[Line]) -> Vec<(u64, Range<usize>, String)> {
-        let told = |line: &Line| match &line.event {
+    fn said(lines: &[ParsedLine]) -> Vec<(u64, Range<usize>, String)> {
+        let told = |line: &ParsedLine| match &line.event {
             Ok(event) => format!("{event:?} {:?}", line.digest),
             Err(error) => error.to_string(),
         };

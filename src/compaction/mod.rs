@@ -13,17 +13,20 @@
 //!
 //! It does not summarize with a model, does not repair logs, and does not decide what a run does.
 
-pub mod book;
+pub mod agent_runs;
 pub mod build;
 pub mod checks;
 pub mod compactor;
+pub mod difference;
 pub mod event;
 pub mod evidence;
 pub mod files;
 pub mod fold;
 pub mod lines;
 pub mod narrative;
+mod object;
 pub mod payload;
+pub mod previous;
 pub mod reader;
 pub mod resume;
 pub mod run_log;

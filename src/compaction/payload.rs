@@ -1,55 +1,12 @@
 //! The payloads of `run_event.v1`, one struct per event type that carries state. Unknown members
 //! are ignored; a member listed without `default` or `Option` must be there.
 
-use std::fmt;
-use std::marker::PhantomData;
-
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::evidence::Span;
-use super::text::Text;
-
-/// A member that is an object. What serde derives would also take an array with the members in
-/// order, which no schema of ours allows.
-pub(super) struct Object<T>(pub T);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
-            type Value = Object<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
-            }
-        }
-        deserializer.deserialize_map(Members(PhantomData))
-    }
-}
-
-fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {
-    Object::deserialize(from).map(|Object(value)| value)
-}
-
-fn object_or_null<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de>,
-{
-    Option::<Object<T>>::deserialize(from).map(|value| value.map(|Object(value)| value))
-}
-
-fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
-    let objects = Vec::<Object<T>>::deserialize(from)?;
-    Ok(objects.into_iter().map(|Object(value)| value).collect())
-}
+use super::object::{object, object_or_null, objects};
+use super::text::SharedText;
 
 /// How hard provenance gaps are judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,17 +32,17 @@ impl ProvenanceMode {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunStarted {
     /// What the run is for; never changes inside a run.
-    pub objective: Text,
+    pub objective: SharedText,
     /// When the run is done; an object or a string, never changes inside a run.
     pub done_definition: DoneDefinition,
     /// How hard provenance gaps are judged.
     pub provenance_mode: ProvenanceMode,
     /// The policy document in force.
     #[serde(deserialize_with = "Option::deserialize")]
-    pub policy_snapshot_ref: Option<Text>,
+    pub policy_snapshot_ref: Option<SharedText>,
     /// Which corpus or index evidence ids belong to: `idx:…` or `corp:…`.
     #[serde(deserialize_with = "Option::deserialize")]
-    pub evidence_namespace: Option<Text>,
+    pub evidence_namespace: Option<SharedText>,
     /// Limits of the run, as given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budgets: Option<serde_json::Map<String, Value>>,
@@ -110,7 +67,7 @@ impl<'de> Deserialize<'de> for DoneDefinition {
 /// Why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum StopReason {
+pub enum RunStopReason {
     /// The done definition is met.
     ObjectiveAchieved,
     /// A hard limit was hit.
@@ -127,22 +84,22 @@ pub enum StopReason {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunStopped {
     /// Why.
-    pub stop_reason: StopReason,
+    pub stop_reason: RunStopReason,
     /// For people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message: Option<Text>,
+    pub message: Option<SharedText>,
 }
 
 /// `PLAN_DONE`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanDone {
     /// Which plan.
-    pub plan_id: Text,
+    pub plan_id: SharedText,
     /// What kind of action it chose.
-    pub action_type: Text,
+    pub action_type: SharedText,
     /// What makes two actions the same action.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub action_signature: Option<Text>,
+    pub action_signature: Option<SharedText>,
 }
 
 /// How an action ended.
@@ -163,7 +120,7 @@ pub enum ActOutcome {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ActDone {
     /// Which plan was carried out.
-    pub plan_id: Text,
+    pub plan_id: SharedText,
     /// How it ended.
     pub outcome: ActOutcome,
     /// What it cost.
@@ -181,18 +138,18 @@ pub struct ObserveDone {
     pub progress: bool,
     /// What to do next; snapshots keep the first three.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub next_actions: Vec<Text>,
+    pub next_actions: Vec<SharedText>,
 }
 
 /// `CONTEXT_MANIFEST_WRITTEN`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Manifest {
+pub struct ContextManifest {
     /// Which manifest.
-    pub manifest_id: Text,
+    pub manifest_id: SharedText,
     /// What retrieval returned.
-    pub candidate_chunk_ids: Vec<Text>,
+    pub candidate_chunk_ids: Vec<SharedText>,
     /// What entered the prompt.
-    pub selected_chunk_ids: Vec<Text>,
+    pub selected_chunk_ids: Vec<SharedText>,
     /// What was left out, and why.
     #[serde(deserialize_with = "objects")]
     pub excluded: Vec<Excluded>,
@@ -213,126 +170,126 @@ pub struct Manifest {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Excluded {
     /// Which item.
-    pub item_id: Text,
+    pub item_id: SharedText,
     /// Why.
-    pub reason: Text,
+    pub reason: SharedText,
 }
 
 /// A reranker's identity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reranker {
     /// Model name.
-    pub model: Text,
+    pub model: SharedText,
     /// Model version.
-    pub version: Text,
+    pub version: SharedText,
 }
 
 /// `CHUNKS_SEEN`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChunksSeen {
     /// The source the chunks belong to.
-    pub source_id: Text,
+    pub source_id: SharedText,
     /// The chunks.
-    pub chunk_ids: Vec<Text>,
+    pub chunk_ids: Vec<SharedText>,
 }
 
 /// `CLAIM_ADDED`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClaimAdded {
     /// Which claim.
-    pub claim_id: Text,
+    pub claim_id: SharedText,
     /// Its wording, which never changes.
-    pub statement: Text,
+    pub statement: SharedText,
     /// The claim whose wording it replaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub supersedes: Option<Text>,
+    pub supersedes: Option<SharedText>,
 }
 
 /// `CLAIM_VERIFIED`, `CLAIM_RETRACTED`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClaimRuled {
     /// Which claim.
-    pub claim_id: Text,
+    pub claim_id: SharedText,
     /// Why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<Text>,
+    pub reason: Option<SharedText>,
 }
 
 /// `EVIDENCE_ATTACHED`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EvidenceAttached {
     /// The claim it supports.
-    pub claim_id: Text,
+    pub claim_id: SharedText,
     /// The pointer.
     #[serde(deserialize_with = "object")]
-    pub evidence: Evidence,
+    pub evidence: EvidencePointer,
 }
 
 /// An evidence pointer as events carry it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Evidence {
+pub struct EvidencePointer {
     /// Stable identifier.
-    pub evidence_id: Text,
+    pub evidence_id: SharedText,
     /// The chunk it points into.
-    pub chunk_id: Text,
+    pub chunk_id: SharedText,
     /// Where in the chunk.
     pub span: Span,
     /// The source the chunk belongs to.
-    pub source_id: Text,
+    pub source_id: SharedText,
     /// Digest of the quoted words, when they were part of the id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub quote_sha256: Option<Text>,
+    pub quote_sha256: Option<SharedText>,
     /// The namespace of this id where it is not the run's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub evidence_namespace: Option<Text>,
+    pub evidence_namespace: Option<SharedText>,
 }
 
 /// `CONFLICT_RECORDED`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ConflictRecorded {
     /// Which conflict.
-    pub conflict_id: Text,
+    pub conflict_id: SharedText,
     /// What contradicts what.
-    pub description: Text,
+    pub description: SharedText,
     /// Evidence for one side.
-    pub side_a_evidence_ids: Vec<Text>,
+    pub side_a_evidence_ids: Vec<SharedText>,
     /// Evidence for the other.
-    pub side_b_evidence_ids: Vec<Text>,
+    pub side_b_evidence_ids: Vec<SharedText>,
 }
 
 /// `CONFLICT_RESOLVED`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ConflictResolved {
     /// Which conflict.
-    pub conflict_id: Text,
+    pub conflict_id: SharedText,
     /// How.
-    pub resolution: Text,
+    pub resolution: SharedText,
 }
 
 /// `QUESTION_OPENED`, `QUESTION_CLOSED`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Question {
+pub struct QuestionPayload {
     /// Which question.
-    pub question_id: Text,
+    pub question_id: SharedText,
     /// Its wording; an opening without one is shown by its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub text: Option<Text>,
+    pub text: Option<SharedText>,
 }
 
 /// `CONSTRAINT_SET`, `CONSTRAINT_VIOLATED`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Constraint {
+pub struct ConstraintPayload {
     /// Which constraint.
-    pub constraint_id: Text,
+    pub constraint_id: SharedText,
     /// Its wording; a setting without one is shown by its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub text: Option<Text>,
+    pub text: Option<SharedText>,
 }
 
 /// How bad a failure is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Severity {
+pub enum FailureSeverity {
     /// Hardly.
     Low,
     /// Somewhat.
@@ -347,25 +304,25 @@ pub enum Severity {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FailureRecorded {
     /// Which failure.
-    pub failure_id: Text,
+    pub failure_id: SharedText,
     /// Its kind.
-    pub signal_type: Text,
+    pub signal_type: SharedText,
     /// How bad it is.
-    pub severity: Severity,
+    pub severity: FailureSeverity,
     /// What makes two failures the same failure.
-    pub fingerprint: Text,
+    pub fingerprint: SharedText,
     /// Where it happened.
     #[serde(rename = "where")]
-    pub place: Text,
+    pub place: SharedText,
     /// What happened.
-    pub why: Text,
+    pub why: SharedText,
 }
 
 /// `FAILURE_RESOLVED`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FailureResolved {
     /// Which failure.
-    pub failure_id: Text,
+    pub failure_id: SharedText,
 }
 
 /// `POLICY_CHANGED`
@@ -373,14 +330,14 @@ pub struct FailureResolved {
 pub struct PolicyChanged {
     /// The policy document now in force.
     #[serde(deserialize_with = "Option::deserialize")]
-    pub policy_snapshot_ref: Option<Text>,
+    pub policy_snapshot_ref: Option<SharedText>,
 }
 
 /// `SNAPSHOT_WRITTEN`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SnapshotWritten {
     /// Which snapshot.
-    pub snapshot_id: Text,
+    pub snapshot_id: SharedText,
     /// Its place in the run.
     pub sequence: u64,
 }
@@ -392,5 +349,26 @@ pub struct CompactionFailed {
     pub attempt: u64,
     /// Every check and how it ended.
     #[serde(deserialize_with = "objects")]
-    pub checks: Vec<super::snapshot::Check>,
+    pub checks: Vec<Check>,
+}
+
+/// How a check, or all of them, ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum CheckStatus {
+    /// Holds.
+    Pass,
+    /// Does not hold.
+    Fail,
+}
+
+/// One check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// Which.
+    pub name: String,
+    /// How it ended.
+    pub status: CheckStatus,
+    /// The figures behind it.
+    pub message: String,
 }

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::event::{Body, EventError, LINE_BYTES_MAX, RunEvent};
-use super::lines::{self, Line};
-use super::text::Text;
+use super::lines::{self, ParsedLine};
+use super::text::SharedText;
 use crate::contract::hash::Digest;
 use crate::os::{Disk, DiskFile, Open};
 
@@ -22,7 +22,7 @@ const _: () = assert!(LINE_BYTES_MAX < BLOCK_BYTES);
 
 /// Why a run log cannot be read on.
 #[derive(Debug, thiserror::Error)]
-pub enum LogError {
+pub enum RunLogReadError {
     /// The disk failed.
     #[error("read the run log: {0}")]
     Io(#[from] io::Error),
@@ -40,7 +40,7 @@ pub enum LogError {
         /// 1-based.
         line: u64,
         /// The id.
-        id: Text,
+        id: SharedText,
     },
 }
 
@@ -51,7 +51,7 @@ pub struct RunLogReader {
     /// What was read and not parsed yet.
     rest: Vec<u8>,
     /// The lines that were.
-    ready: VecDeque<Line>,
+    ready: VecDeque<ParsedLine>,
     /// How many of them there were so far.
     lines: u64,
     line: u64,
@@ -63,7 +63,7 @@ pub struct RunLogReader {
 
 impl RunLogReader {
     /// Opens a log.
-    pub fn open(disk: &dyn Disk, path: &Path) -> Result<RunLogReader, LogError> {
+    pub fn open(disk: &dyn Disk, path: &Path) -> Result<RunLogReader, RunLogReadError> {
         Ok(RunLogReader {
             file: disk.open(path, Open::Read)?,
             offset: 0,
@@ -78,14 +78,15 @@ impl RunLogReader {
     }
 
     /// The next event, or `None` at the end.
-    pub fn next_event(&mut self) -> Result<Option<RunEvent>, LogError> {
+    pub fn next_event(&mut self) -> Result<Option<RunEvent>, RunLogReadError> {
         loop {
             if let Some(line) = self.ready.pop_front() {
                 self.line = line.number;
-                let event =
-                    line.event.map_err(|source| LogError::Line { line: line.number, source })?;
+                let event = line
+                    .event
+                    .map_err(|source| RunLogReadError::Line { line: line.number, source })?;
                 let admitted = self.repeats.admit(event, line.digest);
-                let reused = |id| LogError::IdReused { line: line.number, id };
+                let reused = |id| RunLogReadError::IdReused { line: line.number, id };
                 return admitted.map(Some).map_err(reused);
             }
             if self.at_end {
@@ -106,7 +107,7 @@ impl RunLogReader {
     }
 
     /// Reads on and parses every whole line there is.
-    fn read_block(&mut self) -> Result<(), LogError> {
+    fn read_block(&mut self) -> Result<(), RunLogReadError> {
         let mut filled = self.rest.len();
         self.rest.resize(filled + BLOCK_BYTES, 0);
         while filled < self.rest.len() && !self.at_end {
@@ -137,7 +138,7 @@ impl RunLogReader {
     fn refuse(&mut self, error: EventError) {
         self.at_end = true;
         let (number, place) = (self.lines + 1, 0..0);
-        self.ready.push_back(Line { number, place, event: Err(error), digest: None });
+        self.ready.push_back(ParsedLine { number, place, event: Err(error), digest: None });
     }
 
     /// A last line without its end counts when it is an event, else it is left for later.
@@ -159,7 +160,7 @@ impl RunLogReader {
 /// The ids that producers gave to the events of one run.
 #[derive(Debug, Clone, Default)]
 pub struct Repeats {
-    ids: HashMap<Text, Digest>,
+    ids: HashMap<SharedText, Digest>,
     /// Events that repeated an earlier one.
     pub count: u64,
 }
@@ -168,7 +169,11 @@ impl Repeats {
     /// The event, turned into one that counts for nothing when it repeats an earlier one; the id
     /// as an error when it belongs to another event. `digest` is that of the content, which an
     /// event without an id of its own does not need.
-    pub fn admit(&mut self, mut event: RunEvent, digest: Option<Digest>) -> Result<RunEvent, Text> {
+    pub fn admit(
+        &mut self,
+        mut event: RunEvent,
+        digest: Option<Digest>,
+    ) -> Result<RunEvent, SharedText> {
         let (Some(id), Some(digest)) = (event.given_id.clone(), digest) else { return Ok(event) };
         match self.ids.get(&id) {
             None => {
@@ -177,7 +182,7 @@ impl Repeats {
             }
             Some(known) if *known == digest => {
                 self.count += 1;
-                let name = Text::from(event.type_name());
+                let name = SharedText::from(event.type_name());
                 event.body = Body::Verbose { name, known: true };
                 Ok(event)
             }

@@ -6,16 +6,18 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::build::Built;
-use super::compactor::{Compactor, Previous};
+use super::build::BuiltSnapshot;
+use super::compactor::Compactor;
 use super::evidence::{EvidenceRef, Place};
 use super::fold::{Invariants, Notices, RunFold};
 use super::payload::RunStarted;
+use super::previous::Previous;
 use super::snapshot::{Ext, FailureAction, FailureStatus, Snapshot};
 use super::state::{
-    Claim, Conflict, ConstraintState, Coverage, Failure, Ledger, LedgerClaim, Refs, RunState,
+    ClaimState, ConflictState, ConstraintState, CoverageState, EvidenceLedger, FailureState,
+    LedgerClaim, Refs, RunState,
 };
-use super::text::Text;
+use super::text::SharedText;
 use super::trigger::Thresholds;
 use crate::contract::time::{Timestamp, parse_instant};
 
@@ -31,7 +33,7 @@ pub struct Sidecar {
     /// The snapshot it belongs to.
     pub snapshot_id: String,
     /// The run.
-    pub run_id: Text,
+    pub run_id: SharedText,
     /// The snapshot's place in the run.
     pub sequence: u64,
     /// First event since the snapshot before.
@@ -54,13 +56,13 @@ pub struct Sidecar {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Carry {
     /// Namespace of the run's evidence ids.
-    pub evidence_namespace: Option<Text>,
+    pub evidence_namespace: Option<SharedText>,
     /// True when evidence arrived without one.
     pub namespace_missing: bool,
     /// Ids of the open questions, in the snapshot's order.
-    pub question_ids: Vec<Text>,
+    pub question_ids: Vec<SharedText>,
     /// Further ids of failures, by the id the snapshot shows.
-    pub failure_aliases: BTreeMap<Text, Text>,
+    pub failure_aliases: BTreeMap<SharedText, SharedText>,
     /// The newest step entered.
     pub newest_step: u64,
     /// Unknown event types so far.
@@ -71,7 +73,7 @@ pub struct Carry {
 
 /// Why a run cannot go on from a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RestoreError {
+pub enum ResumeError {
     /// The sidecar is of another snapshot.
     #[error("restore {snapshot}: the sidecar belongs to {sidecar}")]
     OtherSnapshot {
@@ -96,7 +98,7 @@ pub enum RestoreError {
 /// The sidecar of a snapshot just built; call it before the snapshot is adopted.
 pub fn sidecar(
     compactor: &Compactor,
-    built: &Built,
+    built: &BuiltSnapshot,
     from_seq: u64,
     log_head: Option<String>,
 ) -> Sidecar {
@@ -133,16 +135,16 @@ pub fn sidecar(
 pub fn restore(
     snapshot: &Snapshot,
     sidecar: &Sidecar,
-    spilled: Vec<Text>,
+    spilled: Vec<SharedText>,
     thresholds: Thresholds,
-) -> Result<Compactor, RestoreError> {
+) -> Result<Compactor, ResumeError> {
     let id = || snapshot.snapshot_id.clone();
     if snapshot.snapshot_id != sidecar.snapshot_id {
         let (snapshot, sidecar) = (id(), sidecar.snapshot_id.clone());
-        return Err(RestoreError::OtherSnapshot { snapshot, sidecar });
+        return Err(ResumeError::OtherSnapshot { snapshot, sidecar });
     }
-    let ext = snapshot.ext.as_ref().ok_or_else(|| RestoreError::Strict(id()))?;
-    let inconsistent = |reason| RestoreError::Inconsistent { snapshot: id(), reason };
+    let ext = snapshot.ext.as_ref().ok_or_else(|| ResumeError::Strict(id()))?;
+    let inconsistent = |reason| ResumeError::Inconsistent { snapshot: id(), reason };
     if snapshot.computed_id() != snapshot.snapshot_id {
         return Err(inconsistent("its content does not give its id"));
     }
@@ -166,7 +168,7 @@ fn fold(
     sidecar: &Sidecar,
     last_ts: Timestamp,
     state: RunState,
-    ledger: Ledger,
+    ledger: EvidenceLedger,
 ) -> RunFold {
     let carry = &sidecar.carry;
     RunFold {
@@ -205,8 +207,8 @@ fn refs(pointers: &[EvidenceRef]) -> Refs {
     pointers.iter().map(|evidence| (evidence.evidence_id.clone(), place(evidence))).collect()
 }
 
-fn ledger(snapshot: &Snapshot) -> Ledger {
-    let mut ledger = Ledger::default();
+fn ledger(snapshot: &Snapshot) -> EvidenceLedger {
+    let mut ledger = EvidenceLedger::default();
     for claim in &snapshot.state.claims {
         let held = LedgerClaim { statement: claim.statement.clone(), status: claim.status };
         ledger.claims.insert(claim.claim_id.clone(), held);
@@ -215,8 +217,8 @@ fn ledger(snapshot: &Snapshot) -> Ledger {
     ledger
 }
 
-fn coverage(snapshot: &Snapshot, ext: &Ext, spilled: Vec<Text>) -> Option<Coverage> {
-    let mut coverage = Coverage::default();
+fn coverage(snapshot: &Snapshot, ext: &Ext, spilled: Vec<SharedText>) -> Option<CoverageState> {
+    let mut coverage = CoverageState::default();
     let listed = &snapshot.state.source_coverage;
     listed.source_ids_seen.iter().for_each(|source| coverage.see_source(source));
     match &ext.coverage_spill {
@@ -232,10 +234,10 @@ fn coverage(snapshot: &Snapshot, ext: &Ext, spilled: Vec<Text>) -> Option<Covera
     Some(coverage)
 }
 
-fn state(snapshot: &Snapshot, ext: &Ext, carry: &Carry, coverage: Coverage) -> RunState {
+fn state(snapshot: &Snapshot, ext: &Ext, carry: &Carry, coverage: CoverageState) -> RunState {
     let mut state = RunState { coverage, ..RunState::default() };
     for record in &snapshot.state.claims {
-        let claim = Claim {
+        let claim = ClaimState {
             status: record.status,
             statement: record.statement.clone(),
             refs: refs(&record.evidence_refs),
@@ -244,7 +246,7 @@ fn state(snapshot: &Snapshot, ext: &Ext, carry: &Carry, coverage: Coverage) -> R
         state.claims.insert(record.claim_id.clone(), claim);
     }
     for record in &snapshot.state.conflicts {
-        let conflict = Conflict {
+        let conflict = ConflictState {
             description: record.description.clone(),
             side_a: refs(&record.side_a_refs),
             side_b: refs(&record.side_b_refs),
@@ -256,7 +258,7 @@ fn state(snapshot: &Snapshot, ext: &Ext, carry: &Carry, coverage: Coverage) -> R
         state.questions.open(id.clone(), text.clone());
     }
     for record in &snapshot.state.failures {
-        let failure = Failure {
+        let failure = FailureState {
             category: record.category.clone(),
             place: record.place.clone(),
             why: record.why.clone(),

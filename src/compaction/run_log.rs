@@ -11,18 +11,20 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::build::{Attempt, Built, Form, artifact_name};
-use super::compactor::{Compactor, Previous, stop_events};
+use super::build::{BuildPass, BuiltSnapshot, SnapshotForm, artifact_name};
+use super::compactor::{Compactor, stop_events};
+use super::difference::Difference;
 use super::event::{Class, RunEvent};
 use super::files::{Put, SnapshotStore, StoreError, Stored};
 use super::fold::InputError;
-use super::reader::{LogError, RunLogReader};
+use super::previous::Previous;
+use super::reader::{RunLogReadError, RunLogReader};
 use super::snapshot::{FailureAction, Snapshot};
 use super::trigger::Thresholds;
 use crate::os::Disk;
 
 /// What to do with a run log.
-pub struct Job<'a> {
+pub struct CompactionJob<'a> {
     /// Where the log is read from.
     pub disk: &'a dyn Disk,
     /// The log.
@@ -32,7 +34,7 @@ pub struct Job<'a> {
     /// When they are due.
     pub thresholds: Thresholds,
     /// How they are written.
-    pub form: Form,
+    pub form: SnapshotForm,
     /// Take one at the end, due or not.
     pub now: bool,
     /// Go on after the snapshots that are there instead of starting at the beginning.
@@ -44,7 +46,7 @@ pub struct Job<'a> {
 pub enum RunLogError {
     /// The log is missing, damaged or not a run log.
     #[error(transparent)]
-    Log(#[from] LogError),
+    Log(#[from] RunLogReadError),
     /// An event makes no sense where it stands.
     #[error("line {line}: {event}: {source}")]
     Input {
@@ -73,7 +75,7 @@ pub enum RunLogError {
 
 /// A snapshot that was taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Taken {
+pub struct TakenSnapshot {
     /// Its id.
     pub snapshot_id: String,
     /// Its place in the run.
@@ -90,7 +92,7 @@ pub struct Taken {
 
 /// A run stopped by its gate.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Failed {
+pub struct GateFailure {
     /// The snapshot that did not pass; it has no place in the sequence.
     pub snapshot: Snapshot,
     /// What to append to the run's log.
@@ -99,7 +101,7 @@ pub struct Failed {
 
 /// What was done.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Report {
+pub struct CompactionReport {
     /// The run.
     pub run_id: String,
     /// Events read.
@@ -107,32 +109,24 @@ pub struct Report {
     /// Snapshots that were in force before.
     pub resumed_after: u64,
     /// Snapshots taken.
-    pub taken: Vec<Taken>,
+    pub taken: Vec<TakenSnapshot>,
     /// What a person should know.
     pub warnings: Vec<String>,
     /// How it stopped, when it did not reach the end.
-    pub failed: Option<Failed>,
-}
-
-/// One thing `verify` found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Difference {
-    /// The snapshot.
-    pub sequence: u64,
-    /// The file.
-    pub file: String,
-    /// What is wrong with it.
-    pub problem: String,
+    pub failed: Option<GateFailure>,
 }
 
 /// Compacts a run log; `progress` is told the bytes read.
-pub fn compact(job: &Job<'_>, progress: &mut dyn FnMut(u64)) -> Result<Report, RunLogError> {
+pub fn compact(
+    job: &CompactionJob<'_>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<CompactionReport, RunLogError> {
     let mut pass = Pass {
         job,
         compactor: Compactor::new(job.thresholds),
         pending: None,
         cuts: Vec::new(),
-        report: Report::default(),
+        report: CompactionReport::default(),
     };
     let mut reader = RunLogReader::open(job.disk, &job.log)?;
     while let Some(event) = reader.next_event()? {
@@ -153,13 +147,13 @@ enum Flow {
 
 /// One pass over a log, taking snapshots.
 struct Pass<'a> {
-    job: &'a Job<'a>,
+    job: &'a CompactionJob<'a>,
     compactor: Compactor,
     /// Stored snapshots whose place was not reached yet; `None` before the run is known.
     pending: Option<VecDeque<Stored>>,
     /// The last event each snapshot in force covers.
     cuts: Vec<u64>,
-    report: Report,
+    report: CompactionReport,
 }
 
 impl Pass<'_> {
@@ -233,25 +227,25 @@ impl Pass<'_> {
     }
 
     fn take(&mut self) -> Result<Flow, RunLogError> {
-        let Some(mut built) = self.compactor.build(Attempt::First, self.job.form) else {
+        let Some(mut built) = self.compactor.build(BuildPass::First, self.job.form) else {
             return Ok(Flow::GoOn);
         };
         let retried = !built.snapshot.passes();
         if retried {
             let again = reread(self.job, &self.cuts, self.compactor.fold_state().seq)?;
-            let second = again.build(Attempt::Second, self.job.form);
+            let second = again.build(BuildPass::Second, self.job.form);
             let Some(second) = second else { return Ok(Flow::GoOn) };
             self.compactor = again;
             built = second;
         }
         if !built.snapshot.passes() {
             let events = stop_events(&built.snapshot, self.compactor.fold_state());
-            self.report.failed = Some(Failed { snapshot: built.snapshot, events });
+            self.report.failed = Some(GateFailure { snapshot: built.snapshot, events });
             return Ok(Flow::Stop);
         }
         let put = self.job.store.put(&built)?;
         let to_seq = self.compactor.fold_state().seq;
-        self.report.taken.push(Taken {
+        self.report.taken.push(TakenSnapshot {
             snapshot_id: built.snapshot.snapshot_id.clone(),
             sequence: built.snapshot.sequence,
             to_seq,
@@ -264,7 +258,7 @@ impl Pass<'_> {
         Ok(Flow::GoOn)
     }
 
-    fn finish(mut self, reader: &RunLogReader) -> Report {
+    fn finish(mut self, reader: &RunLogReader) -> CompactionReport {
         let notices = &self.compactor.fold_state().notices;
         let mut warn = |count: u64, what: &str| {
             if count > 0 {
@@ -288,7 +282,7 @@ fn fold(compactor: &mut Compactor, event: &RunEvent, line: u64) -> Result<(), Ru
 }
 
 /// Folds the log again from the disk up to `to_seq`, with the snapshots in force read again too.
-fn reread(job: &Job<'_>, cuts: &[u64], to_seq: u64) -> Result<Compactor, RunLogError> {
+fn reread(job: &CompactionJob<'_>, cuts: &[u64], to_seq: u64) -> Result<Compactor, RunLogError> {
     let mut compactor = Compactor::new(job.thresholds);
     let mut reader = RunLogReader::open(job.disk, &job.log)?;
     let mut cuts = cuts.iter().zip(1..).peekable();
@@ -306,8 +300,8 @@ fn reread(job: &Job<'_>, cuts: &[u64], to_seq: u64) -> Result<Compactor, RunLogE
 
 fn previous_of(stored: &Stored, compactor: &Compactor) -> Previous {
     let rebuilt = match stored.form() {
-        Form::Full => None,
-        Form::StrictV1 => compactor.build(Attempt::First, Form::StrictV1),
+        SnapshotForm::Full => None,
+        SnapshotForm::StrictV1 => compactor.build(BuildPass::First, SnapshotForm::StrictV1),
     };
     stored.previous(rebuilt.as_ref())
 }
@@ -329,7 +323,7 @@ fn is_place(stored: &Stored, compactor: &Compactor, next: Option<&RunEvent>) -> 
 
 fn says_truth(stored: &Stored, compactor: &Compactor) -> bool {
     is_roughly_here(stored, compactor)
-        && compactor.build(Attempt::First, stored.form()).is_some_and(|built| {
+        && compactor.build(BuildPass::First, stored.form()).is_some_and(|built| {
             built.snapshot.latest_context_manifest_ids
                 == stored.snapshot.latest_context_manifest_ids
                 && built.snapshot.state.digest() == stored.state_digest
@@ -346,7 +340,7 @@ fn is_roughly_here(stored: &Stored, compactor: &Compactor) -> bool {
 /// Rebuilds every stored snapshot from the log and compares bytes. Returns how many were compared
 /// and everything that differs.
 pub fn verify(
-    job: &Job<'_>,
+    job: &CompactionJob<'_>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(String, u64, Vec<Difference>), RunLogError> {
     let mut reader = RunLogReader::open(job.disk, &job.log)?;
@@ -370,7 +364,7 @@ pub fn verify(
 }
 
 struct Audit<'a> {
-    job: &'a Job<'a>,
+    job: &'a CompactionJob<'a>,
     run_id: String,
     count: u64,
     compactor: Compactor,
@@ -380,7 +374,7 @@ struct Audit<'a> {
 }
 
 impl<'a> Audit<'a> {
-    fn begin(job: &'a Job<'a>, run_id: &str) -> Result<Audit<'a>, RunLogError> {
+    fn begin(job: &'a CompactionJob<'a>, run_id: &str) -> Result<Audit<'a>, RunLogError> {
         let count = job.store.count(run_id)?;
         let mut audit = Audit {
             job,
@@ -427,8 +421,8 @@ impl<'a> Audit<'a> {
             return Ok(());
         }
         let attempt = match stored.snapshot.validation.failure_action_taken {
-            FailureAction::Retry => Attempt::Second,
-            FailureAction::None | FailureAction::SystemError => Attempt::First,
+            FailureAction::Retry => BuildPass::Second,
+            FailureAction::None | FailureAction::SystemError => BuildPass::First,
         };
         let sequence = stored.snapshot.sequence;
         let (stored_bytes, form) = (stored.bytes.clone(), stored.form());
@@ -441,7 +435,12 @@ impl<'a> Audit<'a> {
         self.load_front()
     }
 
-    fn compare(&mut self, sequence: u64, built: &Built, stored: &[u8]) -> Result<(), RunLogError> {
+    fn compare(
+        &mut self,
+        sequence: u64,
+        built: &BuiltSnapshot,
+        stored: &[u8],
+    ) -> Result<(), RunLogError> {
         if built.bytes != stored {
             self.differ(sequence, "snapshot.json", "its bytes are not what the log gives");
         }

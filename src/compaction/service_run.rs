@@ -7,7 +7,7 @@
 //! many workers there are. However long the service lives, what it keeps is bounded: the run is
 //! cut into segments `<run_id>.<n>`, each ending after [`SEGMENT_REQUESTS_MAX`] attempts or before
 //! its state would pass [`SEGMENT_STATE_BYTES_MAX`]. A snapshot that fails its checks is built once
-//! more from the segment as whoever drives this derives it anew ([`Again`], [`Refold`]); when that
+//! more from the segment as whoever drives this derives it anew ([`Rederive`], [`Refold`]); when that
 //! one fails too, the segment ends with SYSTEM_ERROR and the next attempt opens the next segment.
 //!
 //! It stores nothing and reads no log: whoever drives it does.
@@ -16,12 +16,12 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::build::{Attempt, Built, Form};
+use super::build::{BuildPass, BuiltSnapshot, SnapshotForm};
 use super::compactor::{Compactor, stop_events};
 use super::event::{Body, Phase, RunEvent};
 use super::payload::*;
 use super::snapshot::Snapshot;
-use super::text::Text;
+use super::text::SharedText;
 use super::trigger::Thresholds;
 use crate::contract::hash::sha256;
 use crate::contract::time::Timestamp;
@@ -49,16 +49,16 @@ pub const AT_CLOSE_ONLY: Thresholds = Thresholds {
 #[derive(Debug, Clone, PartialEq)]
 pub struct SourceRead {
     /// The source.
-    pub source_id: Text,
+    pub source_id: SharedText,
     /// Its chunks that entered the prompt.
-    pub chunk_ids: Vec<Text>,
+    pub chunk_ids: Vec<SharedText>,
 }
 
 /// A pointer to words a summary rests on.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Pointer {
+pub struct CitedSpan {
     /// The pointer.
-    pub evidence: Evidence,
+    pub evidence: EvidencePointer,
     /// True when the span holds exactly the words, not merely something like them.
     pub exact: bool,
 }
@@ -66,19 +66,17 @@ pub struct Pointer {
 /// A committed fact of the service's life.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fact {
-    /// The service started; attempts of an earlier life are void.
-    Started,
     /// The input of an attempt is resolved.
     Resolved {
         /// The request.
-        request_id: Text,
+        request_id: SharedText,
         /// What will be read.
         sources: Vec<SourceRead>,
     },
     /// The model answered.
     Answered {
         /// The request.
-        request_id: Text,
+        request_id: SharedText,
         /// What it cost.
         cost_usd: Option<f64>,
         /// How long it took.
@@ -87,38 +85,38 @@ pub enum Fact {
     /// The attempt ended with a recorded summary.
     Produced {
         /// The request.
-        request_id: Text,
+        request_id: SharedText,
         /// The summary.
-        summary_id: Text,
+        summary_id: SharedText,
         /// How many sources it was made from.
         sources: u64,
         /// What it rests on.
-        pointers: Vec<Pointer>,
+        pointers: Vec<CitedSpan>,
     },
     /// The attempt ended rightly without a summary.
     Skipped {
         /// The request.
-        request_id: Text,
+        request_id: SharedText,
     },
     /// The attempt ended outside: cancelled, held back, or its end counted elsewhere.
     Dropped {
         /// The request.
-        request_id: Text,
+        request_id: SharedText,
     },
     /// The attempt failed.
     Failed {
         /// The request.
-        request_id: Text,
+        request_id: SharedText,
         /// Its kind, such as `TOOL_RUNTIME_ERROR`.
-        signal_type: Text,
+        signal_type: SharedText,
         /// How bad it is.
-        severity: Severity,
+        severity: FailureSeverity,
         /// What makes two failures the same failure.
-        fingerprint: Text,
+        fingerprint: SharedText,
         /// Where it happened.
-        place: Text,
+        place: SharedText,
         /// What happened.
-        why: Text,
+        why: SharedText,
     },
     /// The service finished.
     Finished,
@@ -130,11 +128,11 @@ pub enum Emitted {
     /// A run event of the open segment.
     Event(RunEvent),
     /// A snapshot that came into force.
-    Snapshot(Box<Built>),
+    Snapshot(Box<BuiltSnapshot>),
     /// A segment ended with SYSTEM_ERROR.
     SegmentFailed {
         /// The segment.
-        run_id: Text,
+        run_id: SharedText,
         /// Why, for a person.
         message: String,
         /// The snapshot that did not pass, when that is why.
@@ -144,19 +142,19 @@ pub enum Emitted {
 
 /// Derives a segment anew, from its first event up to and with the one named by its number: what
 /// the second try is built from. `None` when that cannot be done.
-pub type Again<'a> = &'a mut dyn FnMut(&Text, u64) -> Option<Compactor>;
+pub type Rederive<'a> = &'a mut dyn FnMut(&SharedText, u64) -> Option<Compactor>;
 
 /// A segment folded from what another life of the same facts emits, up to one of its events.
 #[derive(Debug, Clone)]
 pub struct Refold {
-    segment: Text,
+    segment: SharedText,
     to_seq: u64,
     compactor: Option<Compactor>,
 }
 
 impl Refold {
     /// Nothing folded yet.
-    pub fn new(segment: &Text, to_seq: u64) -> Refold {
+    pub fn new(segment: &SharedText, to_seq: u64) -> Refold {
         let compactor = Some(Compactor::new(AT_CLOSE_ONLY));
         Refold { segment: segment.clone(), to_seq, compactor }
     }
@@ -194,11 +192,11 @@ pub fn segment_of(segment: &str) -> Option<(String, u64)> {
 /// Projects facts into run events and segment snapshots.
 #[derive(Debug, Clone)]
 pub struct ServiceRun {
-    run_id: Text,
+    run_id: SharedText,
     thresholds: Thresholds,
     segments: u64,
-    open: Option<Segment>,
-    in_flight: BTreeMap<Text, InFlight>,
+    open: Option<OpenSegment>,
+    in_flight: BTreeMap<SharedText, InFlight>,
 }
 
 /// An attempt that has not ended. At most one for each worker.
@@ -210,8 +208,8 @@ struct InFlight {
 }
 
 #[derive(Debug, Clone)]
-struct Segment {
-    run_id: Text,
+struct OpenSegment {
+    run_id: SharedText,
     compactor: Compactor,
     attempts: u64,
     state_bytes: usize,
@@ -219,20 +217,16 @@ struct Segment {
 }
 
 /// One step, ready to be written.
-struct Step {
+struct StepEvents {
     events: Vec<(Timestamp, Phase, Body)>,
     state_bytes: usize,
 }
 
 impl ServiceRun {
-    /// The run of one life of the service. `run_id` must leave room for a segment number.
-    pub fn new(run_id: &str, thresholds: Thresholds) -> ServiceRun {
-        ServiceRun::resumed(run_id, thresholds, 0)
-    }
-
-    /// The same, after this many segments that ended.
+    /// The run log of one session, after `segments` segments that ended. `run_id` must leave room for
+    /// a segment number.
     pub fn resumed(run_id: &str, thresholds: Thresholds, segments: u64) -> ServiceRun {
-        let (run_id, in_flight) = (Text::from(run_id), BTreeMap::new());
+        let (run_id, in_flight) = (SharedText::from(run_id), BTreeMap::new());
         ServiceRun { run_id, thresholds, segments, open: None, in_flight }
     }
 
@@ -250,23 +244,22 @@ impl ServiceRun {
     }
 
     /// How many chunks an attempt under way reads.
-    pub fn sources_of(&self, request_id: &Text) -> u64 {
+    pub fn sources_of(&self, request_id: &SharedText) -> u64 {
         let sources = self.in_flight.get(request_id).map(|attempt| attempt.sources.iter());
         sources.into_iter().flatten().map(|source| source.chunk_ids.len() as u64).sum()
     }
 
     /// The source of a chunk that an attempt under way reads.
-    pub fn source_of(&self, request_id: &Text, chunk: &str) -> Option<Text> {
+    pub fn source_of(&self, request_id: &SharedText, chunk: &str) -> Option<SharedText> {
         let sources = &self.in_flight.get(request_id)?.sources;
         let holds = |source: &&SourceRead| source.chunk_ids.iter().any(|id| **id == *chunk);
         sources.iter().find(holds).map(|source| source.source_id.clone())
     }
 
     /// Applies the next committed fact.
-    pub fn apply(&mut self, at: Timestamp, fact: &Fact, again: Again<'_>) -> Vec<Emitted> {
+    pub fn apply(&mut self, at: Timestamp, fact: &Fact, again: Rederive<'_>) -> Vec<Emitted> {
         let mut out = Vec::new();
         match fact {
-            Fact::Started => self.in_flight.clear(),
             Fact::Resolved { request_id, sources } => {
                 let sources = sources.clone();
                 let begun = InFlight { resolved_at: at, sources, answered: None };
@@ -331,7 +324,7 @@ impl ServiceRun {
     }
 
     /// Takes a snapshot of the open segment now, if anything happened since the last one.
-    pub fn snapshot_now(&mut self, again: Again<'_>) -> Vec<Emitted> {
+    pub fn snapshot_now(&mut self, again: Rederive<'_>) -> Vec<Emitted> {
         let mut out = Vec::new();
         if self.open.as_ref().is_some_and(|open| open.compactor.has_news()) {
             self.take(again, &mut out);
@@ -340,8 +333,8 @@ impl ServiceRun {
     }
 
     /// The events of an attempt up to its end.
-    fn begun(&mut self, request_id: &Text) -> Step {
-        let mut step = Step { events: Vec::new(), state_bytes: 0 };
+    fn begun(&mut self, request_id: &SharedText) -> StepEvents {
+        let mut step = StepEvents { events: Vec::new(), state_bytes: 0 };
         let Some(attempt) = self.in_flight.remove(request_id) else { return step };
         step.resolve(request_id, &attempt);
         if let Some((at, done)) = attempt.answered {
@@ -350,8 +343,14 @@ impl ServiceRun {
         step
     }
 
-    fn write(&mut self, step: Step, at: Timestamp, again: Again<'_>, out: &mut Vec<Emitted>) {
-        let no_room = |open: &Segment| {
+    fn write(
+        &mut self,
+        step: StepEvents,
+        at: Timestamp,
+        again: Rederive<'_>,
+        out: &mut Vec<Emitted>,
+    ) {
+        let no_room = |open: &OpenSegment| {
             open.attempts > 0 && open.state_bytes + step.state_bytes > SEGMENT_STATE_BYTES_MAX
         };
         if self.open.as_ref().is_some_and(no_room) {
@@ -382,7 +381,7 @@ impl ServiceRun {
             return;
         }
         self.segments += 1;
-        self.open = Some(Segment {
+        self.open = Some(OpenSegment {
             run_id: format!("{}.{}", self.run_id, self.segments).into(),
             compactor: Compactor::new(self.thresholds),
             attempts: 0,
@@ -423,15 +422,17 @@ impl ServiceRun {
     }
 
     /// Takes a snapshot; false when that ended the segment.
-    fn take(&mut self, again: Again<'_>, out: &mut Vec<Emitted>) -> bool {
+    fn take(&mut self, again: Rederive<'_>, out: &mut Vec<Emitted>) -> bool {
         let Some(open) = &mut self.open else { return false };
-        let Some(mut built) = open.compactor.build(Attempt::First, Form::Full) else { return true };
+        let Some(mut built) = open.compactor.build(BuildPass::First, SnapshotForm::Full) else {
+            return true;
+        };
         if !built.snapshot.passes() {
             if let Some(mut derived) = again(&open.run_id, open.compactor.fold_state().seq) {
                 derived.retune(self.thresholds);
                 open.compactor = derived;
             }
-            let second = open.compactor.build(Attempt::Second, Form::Full);
+            let second = open.compactor.build(BuildPass::Second, SnapshotForm::Full);
             let Some(second) = second else { return true };
             built = second;
         }
@@ -454,7 +455,7 @@ impl ServiceRun {
         self.append(at, None, Phase::Checkpoint, Body::SnapshotWritten(written), out)
     }
 
-    fn close(&mut self, again: Again<'_>, out: &mut Vec<Emitted>) {
+    fn close(&mut self, again: Rederive<'_>, out: &mut Vec<Emitted>) {
         let Some(at) = self.open.as_ref().map(|open| open.last_at) else { return };
         let news = self
             .open
@@ -463,7 +464,7 @@ impl ServiceRun {
         if news && !self.take(again, out) {
             return;
         }
-        let stopped = RunStopped { stop_reason: StopReason::ObjectiveAchieved, message: None };
+        let stopped = RunStopped { stop_reason: RunStopReason::ObjectiveAchieved, message: None };
         self.append(at, None, Phase::Run, Body::RunStopped(stopped), out);
         self.open = None;
     }
@@ -475,13 +476,13 @@ impl ServiceRun {
     }
 }
 
-impl Step {
-    fn resolve(&mut self, request_id: &Text, attempt: &InFlight) {
+impl StepEvents {
+    fn resolve(&mut self, request_id: &SharedText, attempt: &InFlight) {
         let at = attempt.resolved_at;
-        let chunks: Vec<Text> =
+        let chunks: Vec<SharedText> =
             attempt.sources.iter().flat_map(|source| source.chunk_ids.iter().cloned()).collect();
-        let listed: Vec<Text> = chunks.iter().take(EVENT_CHUNKS_MAX).cloned().collect();
-        let manifest = Manifest {
+        let listed: Vec<SharedText> = chunks.iter().take(EVENT_CHUNKS_MAX).cloned().collect();
+        let manifest = ContextManifest {
             manifest_id: format!("cm_{}", &sha256(format!("{request_id}@{at}")).hex()[..16]).into(),
             candidate_chunk_ids: listed.clone(),
             selected_chunk_ids: listed,
@@ -506,7 +507,7 @@ impl Step {
     fn see(&mut self, at: Timestamp, source: &SourceRead) {
         self.state_bytes += item_bytes(&source.source_id);
         self.state_bytes += source.chunk_ids.iter().map(|id| item_bytes(id)).sum::<usize>();
-        let mut batches: Vec<&[Text]> = source.chunk_ids.chunks(EVENT_CHUNKS_MAX).collect();
+        let mut batches: Vec<&[SharedText]> = source.chunk_ids.chunks(EVENT_CHUNKS_MAX).collect();
         if batches.is_empty() {
             batches.push(&[]);
         }
@@ -517,8 +518,15 @@ impl Step {
         }
     }
 
-    fn claim(&mut self, at: Timestamp, summary_id: &Text, sources: u64, pointers: &[Pointer]) {
-        let statement = Text::from(format!("summary {summary_id} produced from {sources} sources"));
+    fn claim(
+        &mut self,
+        at: Timestamp,
+        summary_id: &SharedText,
+        sources: u64,
+        pointers: &[CitedSpan],
+    ) {
+        let statement =
+            SharedText::from(format!("summary {summary_id} produced from {sources} sources"));
         self.state_bytes += CLAIM_BYTES + json_bytes(summary_id) + json_bytes(&statement);
         let claim_id = summary_id.clone();
         let added = ClaimAdded { claim_id: claim_id.clone(), statement, supersedes: None };

@@ -11,9 +11,9 @@ use serde_json::{Map, Value};
 
 use super::event::AgentRole;
 use super::evidence::EvidenceRef;
-use super::payload::{DoneDefinition, ProvenanceMode, Severity};
+use super::payload::{Check, CheckStatus, DoneDefinition, FailureSeverity, ProvenanceMode};
 use super::state::ClaimStatus;
-use super::text::Text;
+use super::text::SharedText;
 use super::window::{Deltas, Terminal};
 use crate::contract::hash::sha256;
 use crate::contract::json::{to_file, to_jcs};
@@ -30,15 +30,15 @@ pub const STRING_BYTES_MAX: usize = 4 << 10;
 #[allow(missing_docs, reason = "the fields are the contract's, named and described there")]
 pub struct Snapshot {
     pub snapshot_id: String,
-    pub run_id: Text,
+    pub run_id: SharedText,
     pub sequence: u64,
     pub created_at: String,
-    pub objective: Text,
+    pub objective: SharedText,
     pub done_definition: DoneDefinition,
     pub provenance_mode: ProvenanceMode,
-    pub policy_snapshot_ref: Option<Text>,
-    pub counts: Counts,
-    pub latest_context_manifest_ids: Vec<Text>,
+    pub policy_snapshot_ref: Option<SharedText>,
+    pub counts: SnapshotCounts,
+    pub latest_context_manifest_ids: Vec<SharedText>,
     pub state: SnapshotState,
     pub retrieval_diagnostics: RetrievalDiagnostics,
     pub validation: Validation,
@@ -49,7 +49,7 @@ pub struct Snapshot {
 /// What happened since the last snapshot, as the trigger counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are the contract's")]
-pub struct Counts {
+pub struct SnapshotCounts {
     pub steps_since_last_compaction: u64,
     pub counted_events_since_last_compaction: u64,
 }
@@ -60,7 +60,7 @@ pub struct Counts {
 pub struct SnapshotState {
     pub claims: Vec<ClaimRecord>,
     pub conflicts: Vec<ConflictRecord>,
-    pub open_questions: Vec<Text>,
+    pub open_questions: Vec<SharedText>,
     pub failures: Vec<FailureEntry>,
     pub source_coverage: SourceCoverage,
 }
@@ -69,39 +69,39 @@ pub struct SnapshotState {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are the contract's")]
 pub struct ClaimRecord {
-    pub claim_id: Text,
+    pub claim_id: SharedText,
     pub status: ClaimStatus,
-    pub statement: Text,
+    pub statement: SharedText,
     pub evidence_refs: Vec<EvidenceRef>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub supersedes: Option<Text>,
+    pub supersedes: Option<SharedText>,
 }
 
 /// One conflict; `resolution` is there once it is resolved.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are the contract's")]
 pub struct ConflictRecord {
-    pub conflict_id: Text,
-    pub description: Text,
+    pub conflict_id: SharedText,
+    pub description: SharedText,
     pub side_a_refs: Vec<EvidenceRef>,
     pub side_b_refs: Vec<EvidenceRef>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resolution: Option<Text>,
+    pub resolution: Option<SharedText>,
 }
 
 /// One failure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are the contract's")]
 pub struct FailureEntry {
-    pub failure_id: Text,
-    pub category: Text,
+    pub failure_id: SharedText,
+    pub category: SharedText,
     #[serde(rename = "where")]
-    pub place: Text,
-    pub why: Text,
-    pub severity: Severity,
+    pub place: SharedText,
+    pub why: SharedText,
+    pub severity: FailureSeverity,
     pub status: FailureStatus,
     pub occurrence_count: u64,
-    pub fingerprint: Text,
+    pub fingerprint: SharedText,
 }
 
 /// Whether a failure still stands.
@@ -118,9 +118,9 @@ pub enum FailureStatus {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are the contract's")]
 pub struct SourceCoverage {
-    pub source_ids_seen: Vec<Text>,
-    pub chunk_ids_seen: Vec<Text>,
-    pub chunk_ids_cited: Vec<Text>,
+    pub source_ids_seen: Vec<SharedText>,
+    pub chunk_ids_seen: Vec<SharedText>,
+    pub chunk_ids_cited: Vec<SharedText>,
 }
 
 /// Retrieval since the last snapshot: a summary and pointers.
@@ -128,7 +128,7 @@ pub struct SourceCoverage {
 #[allow(missing_docs, reason = "each field is named like what it holds")]
 pub struct RetrievalDiagnostics {
     pub since_last: RetrievalSummary,
-    pub manifest_ids: Vec<Text>,
+    pub manifest_ids: Vec<SharedText>,
 }
 
 /// Sums over the manifests since the last snapshot.
@@ -138,33 +138,12 @@ pub struct RetrievalSummary {
     pub manifests: u64,
     pub candidates_retrieved: u64,
     pub candidates_selected: u64,
-    pub excluded_by_reason: BTreeMap<Text, u64>,
+    pub excluded_by_reason: BTreeMap<SharedText, u64>,
     pub filters_applied: Vec<Value>,
     pub rerankers: Vec<String>,
     pub acceptance_thresholds_milli: Vec<i64>,
     pub min_max_score_milli: Option<i64>,
     pub no_evidence_steps: Vec<u64>,
-}
-
-/// How a check, or all of them, ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum CheckStatus {
-    /// Holds.
-    Pass,
-    /// Does not hold.
-    Fail,
-}
-
-/// One check.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Check {
-    /// Which.
-    pub name: String,
-    /// How it ended.
-    pub status: CheckStatus,
-    /// The figures behind it.
-    pub message: String,
 }
 
 /// What was done about a failed check.
@@ -197,7 +176,7 @@ pub struct Ext {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budgets: Option<Map<String, Value>>,
     pub deltas: Deltas,
-    pub next_actions: Vec<Text>,
+    pub next_actions: Vec<SharedText>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_roles: Option<BTreeMap<AgentRole, BTreeMap<Terminal, u64>>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -223,8 +202,8 @@ pub struct SpillRef {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "each field is named like what it holds")]
 pub struct ConstraintRecord {
-    pub constraint_id: Text,
-    pub text: Text,
+    pub constraint_id: SharedText,
+    pub text: SharedText,
     pub violations: u64,
 }
 
@@ -233,11 +212,11 @@ pub struct ConstraintRecord {
 #[allow(missing_docs, reason = "each field is named like what it holds")]
 pub struct CoverageArtifact {
     pub schema_version: String,
-    pub run_id: Text,
+    pub run_id: SharedText,
     pub sequence: u64,
     pub previous: Option<SpillRef>,
     pub count: u64,
-    pub chunk_ids: Vec<Text>,
+    pub chunk_ids: Vec<SharedText>,
 }
 
 /// Record kind of [`CoverageArtifact`].
@@ -246,15 +225,15 @@ pub const COVERAGE_SCHEMA: &str = "compaction_coverage.v1";
 /// Everything the id stands for: the snapshot without its id and without its verdict.
 #[derive(Serialize)]
 struct Identified<'a> {
-    run_id: &'a Text,
+    run_id: &'a SharedText,
     sequence: u64,
     created_at: &'a str,
-    objective: &'a Text,
+    objective: &'a SharedText,
     done_definition: &'a DoneDefinition,
     provenance_mode: ProvenanceMode,
-    policy_snapshot_ref: &'a Option<Text>,
-    counts: Counts,
-    latest_context_manifest_ids: &'a [Text],
+    policy_snapshot_ref: &'a Option<SharedText>,
+    counts: SnapshotCounts,
+    latest_context_manifest_ids: &'a [SharedText],
     state: &'a SnapshotState,
     retrieval_diagnostics: &'a RetrievalDiagnostics,
     #[serde(skip_serializing_if = "Option::is_none")]

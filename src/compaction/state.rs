@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde::{Deserialize, Serialize};
 
 use super::evidence::Place;
-use super::payload::Severity;
-use super::text::Text;
+use super::payload::FailureSeverity;
+use super::text::SharedText;
 
 /// How far a claim is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,69 +23,69 @@ pub enum ClaimStatus {
 }
 
 /// Pointers by evidence id.
-pub type Refs = BTreeMap<Text, Place>;
+pub type Refs = BTreeMap<SharedText, Place>;
 
 /// One claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claim {
+pub struct ClaimState {
     /// How far it is.
     pub status: ClaimStatus,
     /// Its wording.
-    pub statement: Text,
+    pub statement: SharedText,
     /// What supports it.
     pub refs: Refs,
     /// The claim whose wording it replaces.
-    pub supersedes: Option<Text>,
+    pub supersedes: Option<SharedText>,
 }
 
 /// One contradiction.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Conflict {
+pub struct ConflictState {
     /// What contradicts what.
-    pub description: Text,
+    pub description: SharedText,
     /// Evidence for one side.
     pub side_a: Refs,
     /// Evidence for the other.
     pub side_b: Refs,
     /// How it was resolved, if it was.
-    pub resolution: Option<Text>,
+    pub resolution: Option<SharedText>,
 }
 
 /// One failure, counted by fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub struct FailureState {
     /// Its kind.
-    pub category: Text,
+    pub category: SharedText,
     /// Where it first happened.
-    pub place: Text,
+    pub place: SharedText,
     /// What first happened.
-    pub why: Text,
+    pub why: SharedText,
     /// The worst severity seen.
-    pub severity: Severity,
+    pub severity: FailureSeverity,
     /// False once resolved, until it recurs.
     pub active: bool,
     /// How often it was recorded.
     pub occurrences: u64,
     /// What makes it the same failure.
-    pub fingerprint: Text,
+    pub fingerprint: SharedText,
 }
 
 /// Open questions in opening order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Questions {
     next: u64,
-    by_order: BTreeMap<u64, (Text, Text)>,
-    by_id: BTreeMap<Text, u64>,
+    by_order: BTreeMap<u64, (SharedText, SharedText)>,
+    by_id: BTreeMap<SharedText, u64>,
 }
 
 impl Questions {
     /// The text of an open question.
-    pub fn get(&self, id: &str) -> Option<&Text> {
+    pub fn get(&self, id: &str) -> Option<&SharedText> {
         self.by_id.get(id).and_then(|order| self.by_order.get(order)).map(|(_, text)| text)
     }
 
     /// Adds a question at the end.
-    pub fn open(&mut self, id: Text, text: Text) {
+    pub fn open(&mut self, id: SharedText, text: SharedText) {
         self.by_id.insert(id.clone(), self.next);
         self.by_order.insert(self.next, (id, text));
         self.next += 1;
@@ -97,7 +97,7 @@ impl Questions {
     }
 
     /// Ids and texts in opening order.
-    pub fn iter(&self) -> impl Iterator<Item = &(Text, Text)> {
+    pub fn iter(&self) -> impl Iterator<Item = &(SharedText, SharedText)> {
         self.by_order.values()
     }
 }
@@ -106,27 +106,27 @@ impl Questions {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConstraintState {
     /// Its wording.
-    pub text: Text,
+    pub text: SharedText,
     /// How often it was violated while in force.
     pub violations: u64,
 }
 
 /// What the run has looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Coverage {
+pub struct CoverageState {
     /// Sources seen.
-    pub sources: BTreeSet<Text>,
+    pub sources: BTreeSet<SharedText>,
     /// Chunks seen: selected for a prompt, reported seen, or cited.
-    pub chunks: BTreeSet<Text>,
+    pub chunks: BTreeSet<SharedText>,
     /// Bytes of all chunk ids: a quick lower bound for what listing them takes.
     pub chunk_bytes: usize,
     /// Chunks first seen since the last spilled snapshot; `None` while nothing is spilled.
-    pub fresh: Option<BTreeSet<Text>>,
+    pub fresh: Option<BTreeSet<SharedText>>,
 }
 
-impl Coverage {
+impl CoverageState {
     /// Notes a chunk.
-    pub fn see_chunk(&mut self, chunk: &Text) {
+    pub fn see_chunk(&mut self, chunk: &SharedText) {
         if self.chunks.contains(chunk) {
             return;
         }
@@ -138,7 +138,7 @@ impl Coverage {
     }
 
     /// Notes a source.
-    pub fn see_source(&mut self, source: &Text) {
+    pub fn see_source(&mut self, source: &SharedText) {
         if !self.sources.contains(source) {
             self.sources.insert(source.clone());
         }
@@ -149,37 +149,37 @@ impl Coverage {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RunState {
     /// Claims by id.
-    pub claims: BTreeMap<Text, Claim>,
+    pub claims: BTreeMap<SharedText, ClaimState>,
     /// Conflicts by id.
-    pub conflicts: BTreeMap<Text, Conflict>,
+    pub conflicts: BTreeMap<SharedText, ConflictState>,
     /// Open questions.
     pub questions: Questions,
     /// Failures by the id they were first recorded under.
-    pub failures: BTreeMap<Text, Failure>,
+    pub failures: BTreeMap<SharedText, FailureState>,
     /// Every other id a failure was recorded under.
-    pub failure_aliases: BTreeMap<Text, Text>,
+    pub failure_aliases: BTreeMap<SharedText, SharedText>,
     /// First id by fingerprint.
-    pub failures_by_fingerprint: BTreeMap<Text, Text>,
+    pub failures_by_fingerprint: BTreeMap<SharedText, SharedText>,
     /// Constraints in force by id.
-    pub constraints: BTreeMap<Text, ConstraintState>,
+    pub constraints: BTreeMap<SharedText, ConstraintState>,
     /// What was looked at.
-    pub coverage: Coverage,
+    pub coverage: CoverageState,
 }
 
 /// What the ledger says about a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LedgerClaim {
     /// Its wording.
-    pub statement: Text,
+    pub statement: SharedText,
     /// How far it is.
     pub status: ClaimStatus,
 }
 
 /// The evidence ledger: claims and evidence exactly as recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Ledger {
+pub struct EvidenceLedger {
     /// Claims by id.
-    pub claims: HashMap<Text, LedgerClaim>,
+    pub claims: HashMap<SharedText, LedgerClaim>,
     /// Places by evidence id.
-    pub evidence: HashMap<Text, Place>,
+    pub evidence: HashMap<SharedText, Place>,
 }

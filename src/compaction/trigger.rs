@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::window::Window;
+use super::window::SinceSnapshot;
 
 /// Terminal events after which a snapshot is due, unless configured.
 pub const EVENT_THRESHOLD: u64 = 18;
@@ -27,7 +27,7 @@ impl Default for Thresholds {
 
 impl Thresholds {
     /// True when either threshold is reached.
-    pub fn reached(&self, window: &Window) -> bool {
+    pub fn reached(&self, window: &SinceSnapshot) -> bool {
         window.counted.len() as u64 >= self.event_threshold
             || window.steps.len() as u64 >= self.step_fallback
     }

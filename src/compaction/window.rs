@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::event::AgentRole;
-use super::payload::Manifest;
-use super::text::Text;
+use super::payload::ContextManifest;
+use super::text::SharedText;
 use crate::contract::json::jcs;
 
 /// The three counted event types.
@@ -41,7 +41,7 @@ pub struct Deltas {
 
 /// Everything counted since the last snapshot.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Window {
+pub struct SinceSnapshot {
     /// Steps with at least one event that is not verbose.
     pub steps: BTreeSet<u64>,
     /// Distinct terminal events.
@@ -49,16 +49,16 @@ pub struct Window {
     /// Changes of state.
     pub deltas: Deltas,
     /// Manifests in log order.
-    pub manifest_ids: Vec<Text>,
+    pub manifest_ids: Vec<SharedText>,
     /// From the last `OBSERVE_DONE`.
-    pub next_actions: Vec<Text>,
+    pub next_actions: Vec<SharedText>,
     /// Counted events by role.
     pub roles: BTreeMap<AgentRole, BTreeMap<Terminal, u64>>,
     /// Steps with a manifest.
     pub manifest_steps: BTreeSet<u64>,
     /// What retrieval found and what became of it.
     pub retrieval: Retrieval,
-    known_manifests: BTreeSet<Text>,
+    known_manifests: BTreeSet<SharedText>,
     last_step: Option<u64>,
 }
 
@@ -70,7 +70,7 @@ pub struct Retrieval {
     /// Selected over all manifests.
     pub selected: u64,
     /// Left out, by reason.
-    pub excluded: BTreeMap<Text, u64>,
+    pub excluded: BTreeMap<SharedText, u64>,
     /// Distinct filters, first seen first.
     pub filters: Vec<Value>,
     /// `model@version`.
@@ -85,7 +85,7 @@ pub struct Retrieval {
     known_filters: BTreeSet<String>,
 }
 
-impl Window {
+impl SinceSnapshot {
     /// Counts a step; called for every event that is not verbose.
     pub fn enter_step(&mut self, step: Option<u64>) {
         if step.is_some() && step != self.last_step {
@@ -104,7 +104,7 @@ impl Window {
     }
 
     /// Notes a manifest; one that was already noted changes nothing.
-    pub fn note_manifest(&mut self, step: u64, manifest: &Manifest) {
+    pub fn note_manifest(&mut self, step: u64, manifest: &ContextManifest) {
         if !self.known_manifests.insert(manifest.manifest_id.clone()) {
             return;
         }
@@ -120,7 +120,7 @@ impl Window {
 }
 
 impl Retrieval {
-    fn note(&mut self, step: u64, manifest: &Manifest) {
+    fn note(&mut self, step: u64, manifest: &ContextManifest) {
         self.candidates += manifest.candidate_chunk_ids.len() as u64;
         self.selected += manifest.selected_chunk_ids.len() as u64;
         for excluded in &manifest.excluded {

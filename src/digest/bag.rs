@@ -11,78 +11,28 @@ use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::choose::{Draft, Group};
+use super::choose::{BagDraft, BagGroup};
 use super::markdown::{one_line, shorten};
-use super::memo::{self, Told};
+use super::memo::{self, MemoItem};
 use super::pairs::PairScore;
 use super::selector::{BagType, Channel, Export, PublishRule, Selector};
 use super::window::{Window, WindowType};
+use crate::contract::digest_bus::{
+    BAG_VERSION, BagIdentity, DIGESTS_DIR, LEVEL, MEMO_INDEX_VERSION, MEMO_META_VERSION,
+    TRACE_VERSION, bag_dir_sha256, bag_id,
+};
 use crate::contract::hash::sha256;
 use crate::contract::json::{jcs, to_file};
-use crate::contract::stable_id::{Part, list_hash, stable_id};
+use crate::contract::stable_id::list_hash;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::Stream;
 
-/// The folder of digests, relative to the bus home.
-pub const DIGESTS_DIR: &str = "digests";
-/// The only level there is so far.
-pub const LEVEL: &str = "L2";
 /// Source ids that are listed; more are told by their hash alone.
 const SOURCE_IDS_LISTED_MAX: usize = 10_000;
 /// Longest title.
 const TITLE_CHARS: usize = 200;
 /// Longest memo slug.
 const SLUG_CHARS_MAX: usize = 120;
-
-/// The version of `bag.json`.
-pub const BAG_VERSION: &str = "digest_bag.v1";
-/// The version of `trace.json`.
-pub const TRACE_VERSION: &str = "digest_trace.v1";
-/// The version of a memo's sidecar.
-pub const MEMO_META_VERSION: &str = "digest_memo_meta.v1";
-/// The version of `memo/index.json`.
-pub const MEMO_INDEX_VERSION: &str = "bag_memo_index.v1";
-
-/// What a bag id is made of.
-#[derive(Debug, Clone, Copy)]
-pub struct BagIdentity<'a> {
-    /// The type.
-    pub bag_type: &'a str,
-    /// The type of the window.
-    pub window_type: &'a str,
-    /// The zone of the window.
-    pub tz: &'a str,
-    /// The label of the window.
-    pub label: &'a str,
-    /// The selector.
-    pub selector_id: &'a str,
-    /// Its hash, bare hex.
-    pub selector_hash: &'a str,
-    /// What the bag is about, when the selector groups.
-    pub group: Option<&'a str>,
-    /// Hash of the ordered summary ids.
-    pub summaries_hash: &'a str,
-}
-
-/// The id of a bag.
-pub fn bag_id(identity: &BagIdentity<'_>) -> String {
-    let BagIdentity { window_type, tz, label, .. } = identity;
-    let window = format!("{window_type}/{tz}/{label}");
-    // Byte for byte: two projects that differ in a blank are two.
-    let group = format!("group:{}", identity.group.unwrap_or("none"));
-    stable_id(
-        "bag",
-        &[
-            Part::Text("bag"),
-            Part::Labelled("type", identity.bag_type),
-            Part::Labelled("window", &window),
-            Part::Labelled("selector", identity.selector_id),
-            Part::Labelled("selector_hash", identity.selector_hash),
-            Part::Opaque(&group),
-            Part::Labelled("summaries_hash", identity.summaries_hash),
-        ],
-    )
-}
 
 /// A window as records spell it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -215,7 +165,7 @@ pub struct BuildStamp {
 #[derive(Debug, Clone, PartialEq)]
 pub struct BagItem {
     /// For memos.
-    pub told: Told,
+    pub memo: MemoItem,
     /// The version of its record.
     pub schema_version: String,
     /// What it was made from.
@@ -259,7 +209,7 @@ impl BagItem {
             .ok_or_else(|| format!("{schema_version:?} is no version of a summary"))?;
         Ok(BagItem {
             source_ids: item.source_ids,
-            told: Told {
+            memo: MemoItem {
                 summary_id: item.summary_id.into_owned(),
                 stream,
                 day,
@@ -286,7 +236,7 @@ pub fn draft_id(
     selector: &Selector,
     selector_hash: &str,
     window: &WindowFacts,
-    group: Option<&Group>,
+    group: Option<&BagGroup>,
     ids: &[String],
 ) -> (String, String) {
     let hash = summaries_hash(ids);
@@ -314,7 +264,7 @@ pub struct NewBag<'a> {
     /// Its window.
     pub window: &'a Window,
     /// What was chosen.
-    pub draft: &'a Draft,
+    pub draft: &'a BagDraft,
     /// Its summaries, in the order of the selector.
     pub items: &'a [BagItem],
 }
@@ -323,7 +273,7 @@ impl NewBag<'_> {
     /// Its facts and its files.
     pub fn render(&self, stamp: &BuildStamp) -> serde_json::Result<(BagFacts, BagFiles)> {
         let window = WindowFacts::of(self.window, self.zone);
-        let ids: Vec<String> = self.items.iter().map(|one| one.told.summary_id.clone()).collect();
+        let ids: Vec<String> = self.items.iter().map(|one| one.memo.summary_id.clone()).collect();
         let group = self.draft.group.as_ref();
         let (bag_id, summaries_hash) =
             draft_id(self.selector, self.selector_hash, &window, group, &ids);
@@ -368,8 +318,8 @@ impl NewBag<'_> {
 
     fn memos(&self, facts: &mut BagFacts, files: &mut BagFiles) -> serde_json::Result<()> {
         let rule = &self.selector.memo;
-        let mut told: Vec<&Told> =
-            self.items.iter().take(rule.max_items).map(|item| &item.told).collect();
+        let mut told: Vec<&MemoItem> =
+            self.items.iter().take(rule.max_items).map(|item| &item.memo).collect();
         told.sort_by(|a, b| (a.at, &a.summary_id).cmp(&(b.at, &b.summary_id)));
         let ids: Vec<&str> = told.iter().map(|told| told.summary_id.as_str()).collect();
         let mut memos = Vec::new();
@@ -432,8 +382,8 @@ impl NewBag<'_> {
         channel: Channel,
         title: &'b str,
         window_title: &'b str,
-    ) -> memo::Frame<'b> {
-        memo::Frame {
+    ) -> memo::MemoHeader<'b> {
+        memo::MemoHeader {
             channel,
             title,
             description: self.selector.description.as_deref(),
@@ -464,7 +414,7 @@ impl NewBag<'_> {
     fn items_jsonl(&self) -> String {
         let mut lines = String::new();
         for item in self.items {
-            let told = &item.told;
+            let told = &item.memo;
             lines.push_str(&jcs(&json!({
                 "summary_id": told.summary_id, "stream": told.stream, "day": told.day.to_string(),
                 "ts_abs": told.at.to_string(), "title": told.title, "project": told.project,
@@ -478,7 +428,7 @@ impl NewBag<'_> {
 
     fn items_csv(&self) -> String {
         let mut lines = "summary_id,stream,day,ts_abs,project,title,tags,tasks,path\n".to_owned();
-        for BagItem { told, .. } in self.items {
+        for BagItem { memo: told, .. } in self.items {
             let cells = [
                 told.summary_id.clone(),
                 told.stream.to_string(),
@@ -498,7 +448,7 @@ impl NewBag<'_> {
 
     fn bag_json(&self, facts: &BagFacts, stamp: &BuildStamp) -> Value {
         let partitions: BTreeSet<(Stream, Day)> =
-            self.items.iter().map(|item| (item.told.stream, item.told.day)).collect();
+            self.items.iter().map(|item| (item.memo.stream, item.memo.day)).collect();
         let refs = partitions.iter().filter_map(|key| {
             let sha256 = stamp.manifests.get(key)?;
             Some(json!({"day": key.1.to_string(), "sha256": sha256, "stream": key.0}))
@@ -580,19 +530,12 @@ impl NewBag<'_> {
 }
 
 /// A group as people say it.
-fn spoken(group: &Group) -> String {
+fn spoken(group: &BagGroup) -> String {
     let plain = |tag: &String| super::tags::lexeme(tag).replace('_', " ");
     match group.tags.as_slice() {
         [] => group.key.clone(),
         tags => tags.iter().map(plain).collect::<Vec<_>>().join(" + "),
     }
-}
-
-/// The hash over all files of a bag but its trace, which holds the hash.
-pub fn bag_dir_sha256(files: &BagFiles) -> String {
-    let hashed = files.iter().filter(|(path, _)| *path != "meta/trace.json");
-    let lines: String = hashed.map(|(path, text)| format!("{}  {path}\n", sha256(text))).collect();
-    sha256(lines).hex()
 }
 
 /// A file name that every system takes, the same for the same memo.
@@ -646,35 +589,6 @@ fn csv_cell(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn frozen_bag_id() {
-        let identity = BagIdentity {
-            bag_type: "tagbag",
-            window_type: "iso_week",
-            tz: "UTC",
-            label: "2026-W07",
-            selector_id: "tags.weekly",
-            selector_hash: &sha256("selector").hex(),
-            group: Some("free:automation"),
-            summaries_hash: &list_hash(&["sum_a", "sum_b"]),
-        };
-        let id = bag_id(&identity);
-        assert_eq!(id, "bag_777f43e5bebbe5bb53cb1d46947ef8c1");
-        let others = [
-            BagIdentity { bag_type: "cohort", ..identity },
-            BagIdentity { window_type: "day", ..identity },
-            BagIdentity { tz: "Europe/Paris", ..identity },
-            BagIdentity { label: "2026-W08", ..identity },
-            BagIdentity { selector_id: "other", ..identity },
-            BagIdentity { selector_hash: "0", ..identity },
-            BagIdentity { group: None, ..identity },
-            BagIdentity { group: Some("free:automation "), ..identity },
-            BagIdentity { summaries_hash: "0", ..identity },
-        ];
-        let ids: BTreeSet<String> = others.iter().map(bag_id).chain([id]).collect();
-        assert_eq!(ids.len(), 10);
-    }
 
     #[test]
     fn names_of_files_are_harmless_and_do_not_collide() {

@@ -11,21 +11,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use chrono_tz::Tz;
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::bag::{BagFacts, BagFiles, BagItem, BuildStamp, NewBag, WindowFacts, draft_id};
 use super::catalog::{self, Catalog, Changes, Reason, Retirement};
-use super::choose::{Draft, Matcher};
-use super::index::{INDEX_DIR, REGISTRY_FILE};
-use super::library::{Library, Unit, join};
+use super::choose::{BagDraft, Matcher};
+use super::library::{Library, Unit};
+use super::parallel::in_parallel;
 use super::publish::{DigestError, Digests, disk_error, write_files};
-use super::run::{self, Account, Failing};
+use super::run::{BuildAccount, BuildFailure};
 use super::selector::{Selector, Selectors};
 use super::window::Window;
+use crate::contract::digest_bus::{INDEX_DIR, PROMOTION_FOLLOWS, REGISTRY_FILE};
 use crate::contract::ids::Seq;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::{ErrorClass, Stream};
@@ -70,7 +70,7 @@ pub trait Journal {
 
 /// What is asked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Order {
+pub struct BuildOrder {
     /// The run.
     pub run_id: String,
     /// What asks: a command or the service.
@@ -86,7 +86,7 @@ pub struct Order {
 }
 
 /// What a build works with.
-pub struct Settings<'a> {
+pub struct BuildSettings<'a> {
     /// The selectors in force.
     pub selectors: &'a Selectors,
     /// The zone of selectors that name none.
@@ -176,7 +176,7 @@ pub enum BuildError {
 }
 
 impl BuildError {
-    fn failing(&self, stage: &'static str, staged: &str) -> Failing {
+    fn failing(&self, stage: &'static str, staged: &str) -> BuildFailure {
         let mut details = json!({"staged": staged});
         let (class, subtype, hint) = match self {
             BuildError::Invalid { violations, .. } => {
@@ -221,12 +221,12 @@ impl BuildError {
             message = format!("{message}: {cause}");
             source = cause.source();
         }
-        Failing { class, subtype, stage, message, details, hint }
+        BuildFailure { class, subtype, stage, message, details, hint }
     }
 }
 
 /// One window of one selector.
-struct Job<'a> {
+struct WindowJob<'a> {
     selector: &'a Selector,
     hash: &'a str,
     matcher: &'a Matcher<'a>,
@@ -234,29 +234,29 @@ struct Job<'a> {
 }
 
 /// What became of one draft.
-enum Standing {
+enum BagStanding {
     /// Its bag is published.
     Live,
     /// Its bag is retired and still there.
     Retired,
     /// It has no bag yet.
-    New(Box<Draft>),
+    New(Box<BagDraft>),
 }
 
-struct Looked {
+struct WindowResult {
     candidates: u64,
     selected: u64,
-    drafts: Vec<(String, Option<String>, Standing)>,
+    drafts: Vec<(String, Option<String>, BagStanding)>,
 }
 
 /// A build under way.
 pub struct Build<'a> {
     digests: &'a mut Digests,
     log: &'a Reader,
-    settings: &'a Settings<'a>,
+    settings: &'a BuildSettings<'a>,
     journal: &'a mut dyn Journal,
-    order: &'a Order,
-    account: Account,
+    order: &'a BuildOrder,
+    account: BuildAccount,
     stage: &'static str,
     /// When the log was told that it began.
     noted: Option<Timestamp>,
@@ -273,12 +273,13 @@ pub fn build(
     digests: &mut Digests,
     library: &Library,
     log: &Reader,
-    settings: &Settings<'_>,
+    settings: &BuildSettings<'_>,
     journal: &mut dyn Journal,
-    order: &Order,
+    order: &BuildOrder,
 ) -> Result<BuildReport, BuildError> {
     let now = journal.now();
-    let account = Account::new(&order.run_id, &order.trigger, now, settings.environment.clone());
+    let account =
+        BuildAccount::new(&order.run_id, &order.trigger, now, settings.environment.clone());
     let report = BuildReport { run_id: order.run_id.clone(), ..BuildReport::default() };
     let mut build = Build {
         digests,
@@ -339,7 +340,12 @@ impl Build<'_> {
             if full {
                 whole.insert(selector.selector_id.as_str());
             }
-            jobs.extend(windows.into_iter().map(|window| Job { selector, hash, matcher, window }));
+            jobs.extend(windows.into_iter().map(|window| WindowJob {
+                selector,
+                hash,
+                matcher,
+                window,
+            }));
         }
         self.report.windows = jobs.len() as u64;
         self.reach("selection");
@@ -403,7 +409,7 @@ impl Build<'_> {
     fn some(
         &mut self,
         library: &Library,
-        jobs: &[Job<'_>],
+        jobs: &[WindowJob<'_>],
         produced: &mut BTreeSet<String>,
         changes: &mut Changes,
     ) -> Result<(), BuildError> {
@@ -425,9 +431,9 @@ impl Build<'_> {
                     });
                 }
                 match standing {
-                    Standing::Live => self.report.unchanged_bags += 1,
-                    Standing::Retired => changes.restored.push(bag_id.clone()),
-                    Standing::New(draft) => fresh.push((job, draft)),
+                    BagStanding::Live => self.report.unchanged_bags += 1,
+                    BagStanding::Retired => changes.restored.push(bag_id.clone()),
+                    BagStanding::New(draft) => fresh.push((job, draft)),
                 }
                 produced.insert(bag_id);
             }
@@ -443,7 +449,7 @@ impl Build<'_> {
     fn write(
         &mut self,
         library: &Library,
-        fresh: &[(&Job<'_>, Box<Draft>)],
+        fresh: &[(&WindowJob<'_>, Box<BagDraft>)],
     ) -> Result<(), BuildError> {
         for (_, draft) in fresh {
             for place in &draft.units {
@@ -531,7 +537,7 @@ impl Build<'_> {
     /// Finds the bags that nothing stands behind any more.
     fn retire(
         &self,
-        jobs: &[Job<'_>],
+        jobs: &[WindowJob<'_>],
         whole: &BTreeSet<&str>,
         produced: &BTreeSet<String>,
         changes: &mut Changes,
@@ -609,8 +615,11 @@ impl Build<'_> {
     /// published.
     fn validate_as_a_set(&self, changes: &Changes) -> Result<(), BuildError> {
         let mut next: Catalog = self.digests.catalog().clone();
-        let change =
-            catalog::Change { seq: Seq(u64::MAX), at: self.journal.now(), log_head: String::new() };
+        let change = catalog::IndexChange {
+            seq: Seq(u64::MAX),
+            at: self.journal.now(),
+            log_head: String::new(),
+        };
         next.apply(self.new.clone(), changes.clone(), self.settings.legacy_rows, change);
         let files = super::index::render(&next).map_err(DigestError::Record)?;
         let staging = self.digests.staging(&self.order.run_id);
@@ -690,7 +699,7 @@ impl Build<'_> {
         let mut failing = error.failing(self.stage, &staged);
         if self.counts {
             // From its note on a bag is published, whatever becomes of this process.
-            failing.details[run::PROMOTION_FOLLOWS] = true.into();
+            failing.details[PROMOTION_FOLLOWS] = true.into();
             failing.hint = "the log holds these bags: the next start or build puts them in place";
         }
         self.account.reach(failing.stage, self.journal.now());
@@ -731,7 +740,8 @@ pub fn close_crashed(
     digests.read(None)?;
     let Some(open) = digests.catalog().open().cloned() else { return Ok(None) };
     let run_id = open.started.run_id.clone();
-    let mut account = Account::new(&run_id, &open.started.trigger, open.at, environment.clone());
+    let mut account =
+        BuildAccount::new(&run_id, &open.started.trigger, open.at, environment.clone());
     let failing = if open.published {
         // Its bags count and are in place by now; only its own account is lost.
         for stage in super::run::STAGES {
@@ -745,7 +755,7 @@ pub fn close_crashed(
         None
     } else {
         account.reach("staging", open.at);
-        Some(Failing {
+        Some(BuildFailure {
             class: ErrorClass::PublishFailure,
             subtype: "CRASHED",
             stage: "staging",
@@ -784,7 +794,7 @@ pub struct Collection {
 
 /// What was removed, or would be.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Collected {
+pub struct CollectionReport {
     /// Whether nothing was touched.
     pub dry_run: bool,
     /// Retired bags, by id.
@@ -801,10 +811,10 @@ pub fn collect(
     digests: &mut Digests,
     journal: &mut dyn Journal,
     wanted: &Collection,
-) -> Result<Collected, BuildError> {
+) -> Result<CollectionReport, BuildError> {
     digests.publish(None, None)?;
     let retired = digests.catalog().entries().values().filter(|entry| entry.retired.is_some());
-    let collected = Collected {
+    let collected = CollectionReport {
         dry_run: wanted.dry_run,
         removed: retired.map(|entry| entry.facts.bag_id.clone()).collect(),
         staged: digests.staged()?,
@@ -839,11 +849,14 @@ fn to_json<T: serde::Serialize>(value: &T) -> Result<String, BuildError> {
     Ok(serde_json::to_string(value).map_err(DigestError::Record)?)
 }
 
-fn look(library: &Library, catalog: &Catalog, job: &Job<'_>) -> Looked {
+fn look(library: &Library, catalog: &Catalog, job: &WindowJob<'_>) -> WindowResult {
     let choice = job.matcher.choose(&job.window);
     let facts = WindowFacts::of(&job.window, job.matcher.zone());
-    let mut looked =
-        Looked { candidates: choice.candidates, selected: choice.matched, drafts: Vec::new() };
+    let mut looked = WindowResult {
+        candidates: choice.candidates,
+        selected: choice.matched,
+        drafts: Vec::new(),
+    };
     for draft in choice.drafts {
         let unit = |place: &u32| library.units()[*place as usize].summary_id();
         let ids: Vec<String> = draft.units.iter().map(unit).collect();
@@ -851,9 +864,9 @@ fn look(library: &Library, catalog: &Catalog, job: &Job<'_>) -> Looked {
         let (bag_id, _) = draft_id(job.selector, job.hash, &facts, group, &ids);
         let group = group.map(|group| group.key.clone());
         let standing = match catalog.entries().get(&bag_id) {
-            Some(entry) if entry.retired.is_none() => Standing::Live,
-            Some(_) => Standing::Retired,
-            None => Standing::New(Box::new(draft)),
+            Some(entry) if entry.retired.is_none() => BagStanding::Live,
+            Some(_) => BagStanding::Retired,
+            None => BagStanding::New(Box::new(draft)),
         };
         looked.drafts.push((bag_id, group, standing));
     }
@@ -868,8 +881,8 @@ fn write_bag(
     disk: &dyn Disk,
     staging: &Path,
     stamp: &BuildStamp,
-    job: &Job<'_>,
-    draft: &Draft,
+    job: &WindowJob<'_>,
+    draft: &BagDraft,
 ) -> Result<WrittenBag, BuildError> {
     let mut items = Vec::with_capacity(draft.units.len());
     for place in &draft.units {
@@ -914,10 +927,10 @@ pub(super) fn read_item(
     let summary_id = unit.summary_id();
     let item = BagItem::read(&body, tags.collect(), project)
         .map_err(|why| BuildError::Item { summary_id: summary_id.clone(), why })?;
-    match item.told.summary_id == summary_id {
+    match item.memo.summary_id == summary_id {
         true => Ok(item),
         false => {
-            let why = format!("its line says {:?}", item.told.summary_id);
+            let why = format!("its line says {:?}", item.memo.summary_id);
             Err(BuildError::Item { summary_id, why })
         }
     }
@@ -930,32 +943,4 @@ fn valid(report: &Report) -> Result<(), BuildError> {
         first: format!("{}: {}: {}", first.file, first.rule, first.message),
         violations: violations.collect(),
     })
-}
-
-/// The results of some work over a list, in its order, on some threads.
-pub(super) fn in_parallel<T: Sync, R: Send>(
-    items: &[T],
-    threads: usize,
-    work: impl Fn(&T) -> R + Sync,
-) -> Vec<R> {
-    if threads <= 1 || items.len() <= 1 {
-        return items.iter().map(work).collect();
-    }
-    let next = AtomicUsize::new(0);
-    let results: Mutex<Vec<(usize, R)>> = Mutex::new(Vec::with_capacity(items.len()));
-    std::thread::scope(|scope| {
-        let run = || {
-            loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                let Some(item) = items.get(index) else { return };
-                let result = work(item);
-                results.lock().push((index, result));
-            }
-        };
-        let threads: Vec<_> = (0..threads.min(items.len())).map(|_| scope.spawn(run)).collect();
-        threads.into_iter().for_each(join);
-    });
-    let mut results = results.into_inner();
-    results.sort_by_key(|(index, _)| *index);
-    results.into_iter().map(|(_, result)| result).collect()
 }

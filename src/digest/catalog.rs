@@ -133,7 +133,7 @@ pub struct Retired {
 
 /// A bag that has files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct CatalogEntry {
     /// The event that holds its files.
     pub seq: Seq,
     /// What is known of it.
@@ -166,7 +166,7 @@ pub struct LastBuild {
 
 /// The event that changed the indexes last.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
+pub struct IndexChange {
     /// Which.
     pub seq: Seq,
     /// When.
@@ -179,14 +179,14 @@ pub struct Change {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Catalog {
     read_to: Seq,
-    entries: BTreeMap<String, Entry>,
+    entries: BTreeMap<String, CatalogEntry>,
     /// Follows from the entries.
     #[serde(skip)]
     live: BTreeMap<BagKey, String>,
     waiting: Vec<(String, Seq, BagFacts)>,
     removed: BTreeMap<String, BagType>,
     open: Option<OpenBuild>,
-    change: Option<Change>,
+    change: Option<IndexChange>,
     legacy_rows: bool,
     runs: BTreeMap<String, Seq>,
     failed: BTreeSet<String>,
@@ -206,8 +206,11 @@ impl Catalog {
             }
             match codec::decode(entry.tag, entry.version, entry.payload) {
                 Ok(Event::Noted { kind, facts }) if kind.starts_with("digest.") => {
-                    let change =
-                        || Change { seq: entry.seq, at: entry.at, log_head: entry.hash().hex() };
+                    let change = || IndexChange {
+                        seq: entry.seq,
+                        at: entry.at,
+                        log_head: entry.hash().hex(),
+                    };
                     let taken = self.take(log, &kind, &facts, change());
                     if let Err(error) = taken {
                         failure = Some(error);
@@ -230,7 +233,7 @@ impl Catalog {
         log: &Reader,
         kind: &str,
         facts: &str,
-        change: Change,
+        change: IndexChange,
     ) -> Result<(), ReadError> {
         let seq = change.seq;
         match kind {
@@ -287,7 +290,7 @@ impl Catalog {
         bags: Vec<(Seq, BagFacts)>,
         changes: Changes,
         legacy_rows: bool,
-        change: Change,
+        change: IndexChange,
     ) {
         for retirement in changes.retired {
             let Retirement { bag_id, reason, superseded_by } = retirement;
@@ -308,13 +311,13 @@ impl Catalog {
         for (seq, facts) in bags {
             self.removed.remove(&facts.bag_id);
             self.live.insert(facts.key(), facts.bag_id.clone());
-            self.entries.insert(facts.bag_id.clone(), Entry { seq, facts, retired: None });
+            self.entries.insert(facts.bag_id.clone(), CatalogEntry { seq, facts, retired: None });
         }
         self.legacy_rows = legacy_rows;
         self.change = Some(change);
     }
 
-    fn collect(&mut self, bag_ids: &[String], change: Change) {
+    fn collect(&mut self, bag_ids: &[String], change: IndexChange) {
         for bag_id in bag_ids {
             if let Some(entry) = self.entries.remove(bag_id) {
                 self.removed.insert(bag_id.clone(), entry.facts.bag_type);
@@ -335,17 +338,17 @@ impl Catalog {
     }
 
     /// Every bag that has files, by id.
-    pub fn entries(&self) -> &BTreeMap<String, Entry> {
+    pub fn entries(&self) -> &BTreeMap<String, CatalogEntry> {
         &self.entries
     }
 
     /// The bags in the indexes, by id.
-    pub fn live(&self) -> impl Iterator<Item = &Entry> {
+    pub fn live(&self) -> impl Iterator<Item = &CatalogEntry> {
         self.entries.values().filter(|entry| entry.retired.is_none())
     }
 
     /// The bag that stands for a selector, window and group.
-    pub fn standing(&self, key: &BagKey) -> Option<&Entry> {
+    pub fn standing(&self, key: &BagKey) -> Option<&CatalogEntry> {
         self.live.get(key).and_then(|bag_id| self.entries.get(bag_id))
     }
 
@@ -360,7 +363,7 @@ impl Catalog {
     }
 
     /// The event that changed the indexes last.
-    pub fn change(&self) -> Option<&Change> {
+    pub fn change(&self) -> Option<&IndexChange> {
         self.change.as_ref()
     }
 

@@ -19,7 +19,7 @@ use crate::contract::vocabulary::Stream;
 /// Why a candidate is not in a bag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the words are the reason codes")]
-pub enum Drop {
+pub enum DropReason {
     StreamNotMatched,
     PublishNotMatched,
     ProjectNotMatched,
@@ -35,33 +35,33 @@ pub enum Drop {
     CapTotal,
 }
 
-impl Drop {
+impl DropReason {
     /// The reason code.
     pub fn as_str(self) -> &'static str {
         match self {
-            Drop::StreamNotMatched => "stream_not_matched",
-            Drop::PublishNotMatched => "publish_not_matched",
-            Drop::ProjectNotMatched => "project_not_matched",
-            Drop::TagMissing => "tag_missing",
-            Drop::TagNotMatched => "tag_not_matched",
-            Drop::TagExcluded => "tag_excluded",
-            Drop::MetaNotMatched => "meta_not_matched",
-            Drop::ConfidenceTooLow => "confidence_too_low",
-            Drop::NoTasks => "no_tasks",
-            Drop::OtherGroup => "other_group",
-            Drop::CapPerTag => "cap_per_tag",
-            Drop::CapPerProject => "cap_per_project",
-            Drop::CapTotal => "cap_total",
+            DropReason::StreamNotMatched => "stream_not_matched",
+            DropReason::PublishNotMatched => "publish_not_matched",
+            DropReason::ProjectNotMatched => "project_not_matched",
+            DropReason::TagMissing => "tag_missing",
+            DropReason::TagNotMatched => "tag_not_matched",
+            DropReason::TagExcluded => "tag_excluded",
+            DropReason::MetaNotMatched => "meta_not_matched",
+            DropReason::ConfidenceTooLow => "confidence_too_low",
+            DropReason::NoTasks => "no_tasks",
+            DropReason::OtherGroup => "other_group",
+            DropReason::CapPerTag => "cap_per_tag",
+            DropReason::CapPerProject => "cap_per_project",
+            DropReason::CapTotal => "cap_total",
         }
     }
 }
 
 /// How many candidates were dropped, by reason.
-pub type Dropped = BTreeMap<Drop, u64>;
+pub type DropCounts = BTreeMap<DropReason, u64>;
 
 /// What makes one bag of a window different from the others.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Group {
+pub struct BagGroup {
     /// By what summaries were grouped.
     pub by: GroupBy,
     /// The key: part of the bag id.
@@ -74,28 +74,28 @@ pub struct Group {
 
 /// A bag that is chosen but not written.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Draft {
+pub struct BagDraft {
     /// What it is about, when the selector groups.
-    pub group: Option<Group>,
+    pub group: Option<BagGroup>,
     /// Its units, by their place in the library, in the order of the selector.
     pub units: Vec<u32>,
     /// Everything that was in the window and is not in the bag.
-    pub dropped: Dropped,
+    pub dropped: DropCounts,
     /// What is in the group and above a cap.
-    pub capped: Vec<(u32, Drop)>,
+    pub capped: Vec<(u32, DropReason)>,
 }
 
 /// What a selector makes of a window.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Choice {
+pub struct WindowChoice {
     /// Units in the window.
     pub candidates: u64,
     /// Units that match the selector, before grouping and caps.
     pub matched: u64,
     /// What did not match.
-    pub dropped: Dropped,
+    pub dropped: DropCounts,
     /// The bags.
-    pub drafts: Vec<Draft>,
+    pub drafts: Vec<BagDraft>,
 }
 
 /// A selector with its words looked up in a library.
@@ -182,10 +182,10 @@ impl<'a> Matcher<'a> {
     }
 
     /// The bags of one window.
-    pub fn choose(&self, window: &Window) -> Choice {
+    pub fn choose(&self, window: &Window) -> WindowChoice {
         let (from, until) = window.instants(self.zone);
         let range = self.library.between(from, until);
-        let mut choice = Choice { candidates: range.len() as u64, ..Choice::default() };
+        let mut choice = WindowChoice { candidates: range.len() as u64, ..WindowChoice::default() };
         let mut matched = Vec::new();
         for place in range {
             match self.refuses(&self.library.units()[place]) {
@@ -199,13 +199,13 @@ impl<'a> Matcher<'a> {
             let mut dropped = choice.dropped.clone();
             let others = choice.matched - units.len() as u64;
             if others > 0 {
-                dropped.insert(Drop::OtherGroup, others);
+                dropped.insert(DropReason::OtherGroup, others);
             }
             let (units, capped) = self.cap(units);
             for (_, reason) in &capped {
                 *dropped.entry(*reason).or_default() += 1;
             }
-            choice.drafts.push(Draft { group, units, dropped, capped });
+            choice.drafts.push(BagDraft { group, units, dropped, capped });
         }
         choice
     }
@@ -215,10 +215,10 @@ impl<'a> Matcher<'a> {
     }
 
     /// The first reason why a unit does not match.
-    fn refuses(&self, unit: &Unit) -> Option<Drop> {
+    fn refuses(&self, unit: &Unit) -> Option<DropReason> {
         let rule = &self.selector.matching;
         if !rule.streams.is_empty() && !rule.streams.contains(&unit.stream) {
-            return Some(Drop::StreamNotMatched);
+            return Some(DropReason::StreamNotMatched);
         }
         let shown = match rule.publish {
             PublishRule::Any => true,
@@ -226,33 +226,33 @@ impl<'a> Matcher<'a> {
             PublishRule::Private => unit.publish == Publish::No,
         };
         if !shown {
-            return Some(Drop::PublishNotMatched);
+            return Some(DropReason::PublishNotMatched);
         }
         let wanted = |project: u32| self.projects.contains(&project);
         if !rule.projects.is_empty() && !unit.project.is_some_and(wanted) {
-            return Some(Drop::ProjectNotMatched);
+            return Some(DropReason::ProjectNotMatched);
         }
         let tags = self.library.tags_of(unit);
         let has = |set: &Numbers| tags.iter().any(|tag| set.contains(tag));
         if !self.tags_all.iter().all(has) {
-            return Some(Drop::TagMissing);
+            return Some(DropReason::TagMissing);
         }
         if !rule.tags_any.is_empty() && !has(&self.tags_any) {
-            return Some(Drop::TagNotMatched);
+            return Some(DropReason::TagNotMatched);
         }
         if has(&self.tags_none) {
-            return Some(Drop::TagExcluded);
+            return Some(DropReason::TagExcluded);
         }
         let metas = self.library.metas_of(unit);
         if !self.metas.iter().all(|set| metas.iter().any(|meta| set.contains(meta))) {
-            return Some(Drop::MetaNotMatched);
+            return Some(DropReason::MetaNotMatched);
         }
         // Without a confidence it is not known to be high enough.
         let sure = |least: f64| unit.confidence >= least;
         if !rule.min_confidence.is_none_or(sure) {
-            return Some(Drop::ConfidenceTooLow);
+            return Some(DropReason::ConfidenceTooLow);
         }
-        (rule.has_tasks && unit.tasks == 0).then_some(Drop::NoTasks)
+        (rule.has_tasks && unit.tasks == 0).then_some(DropReason::NoTasks)
     }
 
     fn order(&self, units: &mut [u32]) {
@@ -276,13 +276,13 @@ impl<'a> Matcher<'a> {
     }
 
     /// Everything in a window, and why it does not match when it does not.
-    pub fn candidates(&self, window: &Window) -> Vec<(u32, Option<Drop>)> {
+    pub fn candidates(&self, window: &Window) -> Vec<(u32, Option<DropReason>)> {
         let (from, until) = window.instants(self.zone);
         let places = self.library.between(from, until);
         places.map(|place| (place as u32, self.refuses(&self.library.units()[place]))).collect()
     }
 
-    fn cap(&self, units: Vec<u32>) -> (Vec<u32>, Vec<(u32, Drop)>) {
+    fn cap(&self, units: Vec<u32>) -> (Vec<u32>, Vec<(u32, DropReason)>) {
         let caps = &self.selector.caps;
         let mut per_tag: HashMap<Option<u32>, usize> = HashMap::new();
         let mut per_project: HashMap<Option<u32>, usize> = HashMap::new();
@@ -294,11 +294,11 @@ impl<'a> Matcher<'a> {
                 cap.is_some_and(|cap| counts.get(&key).copied().unwrap_or(0) >= cap)
             };
             let reason = if full(&per_tag, tag, caps.per_tag) {
-                Drop::CapPerTag
+                DropReason::CapPerTag
             } else if full(&per_project, unit.project, caps.per_project) {
-                Drop::CapPerProject
+                DropReason::CapPerProject
             } else if kept.len() >= caps.total {
-                Drop::CapTotal
+                DropReason::CapTotal
             } else {
                 *per_tag.entry(tag).or_default() += 1;
                 *per_project.entry(unit.project).or_default() += 1;
@@ -310,7 +310,7 @@ impl<'a> Matcher<'a> {
         (kept, capped)
     }
 
-    fn groups(&self, matched: &[u32]) -> Vec<(Option<Group>, Vec<u32>)> {
+    fn groups(&self, matched: &[u32]) -> Vec<(Option<BagGroup>, Vec<u32>)> {
         let enough = |units: &[u32]| units.len() >= self.group.min_items;
         match self.group.by {
             GroupBy::None => match enough(matched) {
@@ -341,7 +341,7 @@ impl<'a> Matcher<'a> {
         &self,
         matched: &[u32],
         key: impl Fn(&'a Unit) -> Option<&'a str>,
-    ) -> Vec<(Option<Group>, Vec<u32>)> {
+    ) -> Vec<(Option<BagGroup>, Vec<u32>)> {
         let mut groups: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
         for place in matched {
             if let Some(key) = key(self.unit(*place)) {
@@ -349,7 +349,7 @@ impl<'a> Matcher<'a> {
             }
         }
         let by = self.group.by;
-        let make = |key: &str| Group { by, key: key.to_owned(), tags: Vec::new(), pair: None };
+        let make = |key: &str| BagGroup { by, key: key.to_owned(), tags: Vec::new(), pair: None };
         self.largest(groups).into_iter().map(|(key, units)| (Some(make(key)), units)).collect()
     }
 
@@ -362,7 +362,7 @@ impl<'a> Matcher<'a> {
         groups
     }
 
-    fn by_tag(&self, matched: &[u32]) -> Vec<(Option<Group>, Vec<u32>)> {
+    fn by_tag(&self, matched: &[u32]) -> Vec<(Option<BagGroup>, Vec<u32>)> {
         let tags = &self.library.tags;
         let wanted: HashSet<u32> =
             self.group.keys.iter().flat_map(|tag| tag_numbers(self.library, tag)).collect();
@@ -375,7 +375,7 @@ impl<'a> Matcher<'a> {
             }
         }
         let groups = groups.into_iter().map(|(tag, units)| (tags.word(tag), units)).collect();
-        let make = |tag: &str| Group {
+        let make = |tag: &str| BagGroup {
             by: GroupBy::Tag,
             key: tag.to_owned(),
             tags: vec![tag.to_owned()],
@@ -384,7 +384,7 @@ impl<'a> Matcher<'a> {
         self.largest(groups).into_iter().map(|(tag, units)| (Some(make(tag)), units)).collect()
     }
 
-    fn by_pair(&self, matched: &[u32]) -> Vec<(Option<Group>, Vec<u32>)> {
+    fn by_pair(&self, matched: &[u32]) -> Vec<(Option<BagGroup>, Vec<u32>)> {
         let tags = &self.library.tags;
         let documents = matched.iter().map(|place| self.library.tags_of(self.unit(*place)));
         let same = |a: u32, b: u32| lexeme(tags.word(a)) == lexeme(tags.word(b));
@@ -397,7 +397,7 @@ impl<'a> Matcher<'a> {
                 continue;
             }
             let words = [tags.word(pair.first), tags.word(pair.second)].map(str::to_owned);
-            let group = Group {
+            let group = BagGroup {
                 by: GroupBy::Pair,
                 key: words.join("+"),
                 tags: words.to_vec(),
@@ -408,7 +408,7 @@ impl<'a> Matcher<'a> {
         groups
     }
 
-    fn by_combo(&self, matched: &[u32]) -> Vec<(Option<Group>, Vec<u32>)> {
+    fn by_combo(&self, matched: &[u32]) -> Vec<(Option<BagGroup>, Vec<u32>)> {
         let tags = &self.library.tags;
         let mut counts: HashMap<u32, u64> = HashMap::new();
         for place in matched {
@@ -433,7 +433,7 @@ impl<'a> Matcher<'a> {
                 groups.entry(combo.to_vec()).or_default().push(*place);
             });
         }
-        let make = |combo: &[&str]| Group {
+        let make = |combo: &[&str]| BagGroup {
             by: GroupBy::Combo,
             key: combo.join("+"),
             tags: combo.iter().map(|tag| (*tag).to_owned()).collect(),
@@ -520,14 +520,14 @@ mod tests {
         item
     }
 
-    fn day(choice: &Choice) -> Vec<(Option<String>, Vec<u32>)> {
-        let key = |draft: &Draft| draft.group.as_ref().map(|group| group.key.clone());
+    fn day(choice: &WindowChoice) -> Vec<(Option<String>, Vec<u32>)> {
+        let key = |draft: &BagDraft| draft.group.as_ref().map(|group| group.key.clone());
         choice.drafts.iter().map(|draft| (key(draft), draft.units.clone())).collect()
     }
 
     const DAY: &str = "1970-01-01";
 
-    fn choose(library: &Library, selector: &Selector) -> Choice {
+    fn choose(library: &Library, selector: &Selector) -> WindowChoice {
         let matcher = Matcher::new(library, selector, chrono_tz::UTC);
         let choice = matcher.choose(&Window::of(selector.window.kind, DAY.parse().unwrap()));
         for draft in &choice.drafts {
@@ -549,17 +549,17 @@ mod tests {
         ];
         let library = library(&items);
         for (rule, kept, reason) in [
-            (json!({}), vec![0, 2, 3, 4], Drop::PublishNotMatched),
-            (json!({"publish": "private"}), vec![1], Drop::PublishNotMatched),
-            (json!({"streams": ["events"]}), vec![], Drop::StreamNotMatched),
-            (json!({"projects": ["P"]}), vec![2], Drop::ProjectNotMatched),
-            (json!({"projects": ["p"]}), vec![], Drop::ProjectNotMatched),
-            (json!({"tags_all": ["a", "free:b"]}), vec![4], Drop::TagMissing),
-            (json!({"tags_any": ["B"]}), vec![3, 4], Drop::TagNotMatched),
-            (json!({"tags_none": ["b"]}), vec![0, 2], Drop::TagExcluded),
-            (json!({"meta": {"project": ["P", "Q"]}}), vec![2], Drop::MetaNotMatched),
-            (json!({"min_confidence": 0.5}), vec![4], Drop::ConfidenceTooLow),
-            (json!({"has_tasks": true}), vec![4], Drop::NoTasks),
+            (json!({}), vec![0, 2, 3, 4], DropReason::PublishNotMatched),
+            (json!({"publish": "private"}), vec![1], DropReason::PublishNotMatched),
+            (json!({"streams": ["events"]}), vec![], DropReason::StreamNotMatched),
+            (json!({"projects": ["P"]}), vec![2], DropReason::ProjectNotMatched),
+            (json!({"projects": ["p"]}), vec![], DropReason::ProjectNotMatched),
+            (json!({"tags_all": ["a", "free:b"]}), vec![4], DropReason::TagMissing),
+            (json!({"tags_any": ["B"]}), vec![3, 4], DropReason::TagNotMatched),
+            (json!({"tags_none": ["b"]}), vec![0, 2], DropReason::TagExcluded),
+            (json!({"meta": {"project": ["P", "Q"]}}), vec![2], DropReason::MetaNotMatched),
+            (json!({"min_confidence": 0.5}), vec![4], DropReason::ConfidenceTooLow),
+            (json!({"has_tasks": true}), vec![4], DropReason::NoTasks),
         ] {
             let choice = choose(&library, &selector(json!({"match": rule})));
             assert_eq!(choice.candidates, 5, "the last is of another day");
@@ -621,14 +621,14 @@ mod tests {
         let newest = selector(json!({"caps": {"total": 3, "per_project": 2}, "order": ["-time"]}));
         let choice = choose(&library, &newest);
         assert_eq!(choice.drafts[0].units, [5, 4, 3]);
-        assert_eq!(choice.drafts[0].dropped[&Drop::CapTotal], 3);
+        assert_eq!(choice.drafts[0].dropped[&DropReason::CapTotal], 3);
         let choice = choose(
             &library,
             &selector(json!({"caps": {"total": 9, "per_tag": 1},
                                                        "order": ["-confidence"]})),
         );
         assert_eq!(choice.drafts[0].units, [0]);
-        assert_eq!(choice.drafts[0].dropped[&Drop::CapPerTag], 5);
+        assert_eq!(choice.drafts[0].dropped[&DropReason::CapPerTag], 5);
     }
 
     #[test]
@@ -671,7 +671,7 @@ mod tests {
     /// What a selector makes of a library, in words that do not depend on its numbers.
     fn told(library: &Library, selector: &Selector) -> Vec<String> {
         let choice = choose(library, selector);
-        let bag = |draft: &Draft| {
+        let bag = |draft: &BagDraft| {
             let id = |place: &u32| library.units()[*place as usize].summary_id();
             let ids: Vec<String> = draft.units.iter().map(id).collect();
             format!("{:?} {ids:?} {:?}", draft.group, draft.dropped)

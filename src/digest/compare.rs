@@ -9,8 +9,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::index::{self, INDEX_DIR};
+use super::difference::Difference;
+use super::index;
 use super::publish::{DigestError, Digests, disk_error};
+use crate::contract::digest_bus::INDEX_DIR;
 use crate::export::run_record::RUN_RECORDS_DIR;
 use crate::log::{ReadError, Reader};
 use crate::os::Disk;
@@ -18,17 +20,6 @@ use crate::verify::read_files;
 
 /// Largest file that is compared.
 const FILE_BYTES_MAX: u64 = 1 << 30;
-
-/// One file or folder that is not what the log says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Difference {
-    /// Where, relative to the bus home.
-    pub path: String,
-    /// What is wrong with it.
-    pub what: &'static str,
-    /// The bag it belongs to, when that bag can be written again from the log.
-    pub bag_id: Option<String>,
-}
 
 /// What was compared, and what differs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -9,41 +9,19 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::bag::{BagFacts, LEVEL, PairFacts};
-use super::catalog::{Catalog, Entry};
+use super::bag::{BagFacts, PairFacts};
+use super::catalog::{Catalog, CatalogEntry};
 use super::selector::BagType;
 use super::window::{Window, WindowType};
+use crate::contract::digest_bus::{
+    BY_WINDOW_FILE, LATEST_FILE, LEGACY_FILE, LEVEL, PAIRS_FILE, REGISTRY_FILE, SHA256_FILE,
+    TAGS_FILE,
+};
 use crate::contract::hash::sha256;
 use crate::contract::json::to_file;
 
-/// The folder of indexes, relative to the bus home.
-pub const INDEX_DIR: &str = "index";
-/// All bags.
-pub const REGISTRY_FILE: &str = "digest_registry.json";
-/// Bags by window.
-pub const BY_WINDOW_FILE: &str = "l2_by_window.json";
-/// The newest bags.
-pub const LATEST_FILE: &str = "l2_latest.json";
-/// Bags by tag.
-pub const TAGS_FILE: &str = "tags_index.json";
-/// Bags by pair.
-pub const PAIRS_FILE: &str = "pairs_index.json";
-/// The rows of the former format.
-pub const LEGACY_FILE: &str = "l2_rows_legacy.json";
-/// The hashes of the others.
-pub const SHA256_FILE: &str = "index.sha256";
-
-/// Each index file with the version of its record.
-pub const VERSIONS: &[(&str, &str)] = &[
-    (REGISTRY_FILE, "digest_registry.v1"),
-    (BY_WINDOW_FILE, "l2_by_window.v1"),
-    (LATEST_FILE, "l2_latest.v1"),
-    (TAGS_FILE, "tags_index.v1"),
-    (PAIRS_FILE, "pairs_index.v1"),
-];
-
 #[derive(Serialize)]
-struct Registry<'a> {
+struct RegistryIndex<'a> {
     schema_version: &'a str,
     updated_at: &'a str,
     sequence: u64,
@@ -181,7 +159,7 @@ pub fn render(catalog: &Catalog) -> serde_json::Result<BTreeMap<&'static str, Ve
     let updated_at = change.at.to_string();
     let mut live: Vec<&BagFacts> = catalog.live().map(|entry| &entry.facts).collect();
     live.sort_by(|a, b| place(a).cmp(&place(b)));
-    let registry = Registry {
+    let registry = RegistryIndex {
         schema_version: "digest_registry.v1",
         updated_at: &updated_at,
         sequence: change.seq.0,
@@ -223,7 +201,7 @@ fn registry_entry(facts: &BagFacts) -> RegistryEntry<'_> {
 
 fn retired(catalog: &Catalog) -> Vec<RetiredEntry<'_>> {
     let entries = catalog.entries().values();
-    let mut retired: Vec<(&Entry, RetiredEntry<'_>)> = entries
+    let mut retired: Vec<(&CatalogEntry, RetiredEntry<'_>)> = entries
         .filter_map(|entry| {
             let (facts, retired) = (&entry.facts, entry.retired.as_ref()?);
             let row = RetiredEntry {

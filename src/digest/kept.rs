@@ -17,9 +17,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::build::in_parallel;
 use super::catalog::Catalog;
 use super::library::{Library, Share};
+use super::parallel::in_parallel;
 use crate::contract::hash::{push_hex, sha256};
 use crate::contract::ids::Seq;
 use crate::log::{Cache, Reader};

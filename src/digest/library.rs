@@ -13,6 +13,7 @@ use chrono::{Datelike as _, NaiveDate};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::parallel::join;
 use super::tags;
 use crate::contract::ids::Seq;
 use crate::contract::publish;
@@ -69,11 +70,6 @@ impl Words {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.words.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.words.is_empty()
     }
 
     /// All of them with their numbers.
@@ -479,11 +475,6 @@ fn items(
     }
     let again = |taken: &Taken| Taken { ..*taken };
     Ok(page.iter().map(again).zip(facts).collect())
-}
-
-/// What a thread gave; its panic is this thread's panic.
-pub(super) fn join<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
-    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 fn item(log: &Reader, seq: Seq, fields: &BTreeSet<String>) -> Result<Facts, ReadError> {

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::bag::{WindowFacts, draft_id};
 use super::build::{BuildError, read_item};
-use super::catalog::{Catalog, Entry};
-use super::choose::{Draft, Drop, Matcher};
+use super::catalog::{Catalog, CatalogEntry};
+use super::choose::{BagDraft, DropReason, Matcher};
 use super::library::Library;
 use super::publish::{DigestError, Digests, STAGING_DIR};
 use super::selector::Selector;
@@ -18,7 +18,7 @@ use crate::log::Reader;
 
 /// Which bags a list wants.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct BagFilter {
     /// Only of this selector.
     pub selector: Option<String>,
     /// Only of this window.
@@ -28,8 +28,8 @@ pub struct Wanted {
 }
 
 /// The bags there are, in the order of the registry.
-pub fn list(catalog: &Catalog, wanted: &Wanted) -> Value {
-    let mut entries: Vec<&Entry> = catalog
+pub fn list(catalog: &Catalog, wanted: &BagFilter) -> Value {
+    let mut entries: Vec<&CatalogEntry> = catalog
         .entries()
         .values()
         .filter(|entry| entry.retired.is_some() == wanted.retired)
@@ -40,10 +40,11 @@ pub fn list(catalog: &Catalog, wanted: &Wanted) -> Value {
         })
         .collect();
     entries.sort_by(|a, b| {
-        let place = |entry: &Entry| (entry.facts.window.start_day.clone(), entry.facts.key());
+        let place =
+            |entry: &CatalogEntry| (entry.facts.window.start_day.clone(), entry.facts.key());
         place(a).cmp(&place(b))
     });
-    let row = |entry: &&Entry| {
+    let row = |entry: &&CatalogEntry| {
         let facts = &entry.facts;
         json!({
             "bag_id": facts.bag_id, "bag_type": facts.bag_type, "title": facts.title,
@@ -137,11 +138,11 @@ pub fn preview(
         let groups = fates.get(&place);
         let reason = match groups {
             Some(_) => None,
-            None => Some(refused.or(capped).unwrap_or(Drop::OtherGroup).as_str()),
+            None => Some(refused.or(capped).unwrap_or(DropReason::OtherGroup).as_str()),
         };
         summaries.push(json!({
-            "summary_id": item.told.summary_id, "ts_abs": item.told.at.to_string(),
-            "title": item.told.title, "project": item.told.project, "tags": item.told.tags,
+            "summary_id": item.memo.summary_id, "ts_abs": item.memo.at.to_string(),
+            "title": item.memo.title, "project": item.memo.project, "tags": item.memo.tags,
             "groups": groups, "dropped": reason,
         }));
     }
@@ -152,7 +153,7 @@ pub fn preview(
     })))
 }
 
-fn reasons(draft: &Draft) -> BTreeMap<&'static str, u64> {
+fn reasons(draft: &BagDraft) -> BTreeMap<&'static str, u64> {
     draft.dropped.iter().map(|(reason, count)| (reason.as_str(), *count)).collect()
 }
 

@@ -36,7 +36,7 @@ const FINISHED: &[&str] = &["done", "landed", "shipped", "achievement"];
 
 /// What a memo knows of one summary.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Told {
+pub struct MemoItem {
     /// Its id.
     pub summary_id: String,
     /// Its stream.
@@ -59,7 +59,7 @@ pub struct Told {
     pub achievements: Vec<String>,
 }
 
-impl Told {
+impl MemoItem {
     /// The file that holds it, relative to the bus home.
     pub fn path(&self) -> String {
         let key = PartitionKey { stream: self.stream, day: self.day };
@@ -138,7 +138,7 @@ fn list(values: &[Value]) -> Vec<String> {
 /// What a memo says about its bag.
 #[derive(Debug, Clone)]
 #[allow(missing_docs, reason = "the fields are those of the bag")]
-pub struct Frame<'a> {
+pub struct MemoHeader<'a> {
     pub channel: Channel,
     pub title: &'a str,
     pub description: Option<&'a str>,
@@ -156,7 +156,7 @@ pub struct Frame<'a> {
 }
 
 /// The memo of one channel. `items` are those it tells, in the order of time.
-pub fn render(frame: &Frame<'_>, items: &[&Told]) -> String {
+pub fn render(frame: &MemoHeader<'_>, items: &[&MemoItem]) -> String {
     let mut memo = head(frame, items);
     overview(&mut memo, frame, items);
     match frame.channel {
@@ -181,7 +181,7 @@ macro_rules! line {
     }};
 }
 
-fn head(frame: &Frame<'_>, items: &[&Told]) -> String {
+fn head(frame: &MemoHeader<'_>, items: &[&MemoItem]) -> String {
     let mut memo = String::with_capacity(4096);
     line!(memo, "---");
     line!(memo, "title: {}", front(frame.title));
@@ -205,7 +205,7 @@ fn head(frame: &Frame<'_>, items: &[&Told]) -> String {
     memo
 }
 
-fn overview(memo: &mut String, frame: &Frame<'_>, items: &[&Told]) {
+fn overview(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
     line!(memo);
     line!(memo, "## Overview");
     line!(memo);
@@ -223,7 +223,7 @@ fn overview(memo: &mut String, frame: &Frame<'_>, items: &[&Told]) {
         line!(memo, "- Told here: {}; the others are listed in `meta/trace.json`", items.len());
     }
     if let (Some(first), Some(last)) = (items.first(), items.last()) {
-        let day = |told: &Told| told.at.day_in(frame.zone).to_string();
+        let day = |told: &MemoItem| told.at.day_in(frame.zone).to_string();
         match day(first) == day(last) {
             true => line!(memo, "- On {}", day(first)),
             false => line!(memo, "- From {} to {}", day(first), day(last)),
@@ -245,7 +245,7 @@ fn overview(memo: &mut String, frame: &Frame<'_>, items: &[&Told]) {
 }
 
 /// What some summaries are about, the most frequent first.
-pub fn topics(items: &[&Told]) -> Vec<String> {
+pub fn topics(items: &[&MemoItem]) -> Vec<String> {
     let tags = items.iter().flat_map(|told| told.tags.iter());
     let topics = counted(tags.filter_map(|tag| tag.strip_prefix("topic:")));
     topics.into_iter().take(FRONT_TAGS).map(|(topic, _)| topic.to_owned()).collect()
@@ -290,7 +290,7 @@ fn spelled(counts: &[(&str, u64)], most: usize, say: fn(&str) -> String) -> Stri
     words.join(", ")
 }
 
-fn timeline(memo: &mut String, frame: &Frame<'_>, items: &[&Told]) {
+fn timeline(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
     line!(memo);
     line!(memo, "## Timeline");
     let several = several_projects(items);
@@ -317,11 +317,11 @@ fn timeline(memo: &mut String, frame: &Frame<'_>, items: &[&Told]) {
 }
 
 /// Whether it has to be said which project something belongs to.
-fn several_projects(items: &[&Told]) -> bool {
+fn several_projects(items: &[&MemoItem]) -> bool {
     items.windows(2).any(|pair| pair[0].project != pair[1].project)
 }
 
-fn link(told: &Told) -> String {
+fn link(told: &MemoItem) -> String {
     format!("[{}](#{})", label(&told.title, LABEL_CHARS), told.summary_id)
 }
 
@@ -331,7 +331,7 @@ fn folded(text: &str) -> String {
 }
 
 /// What was finished, each once, with the first that says so.
-fn achieved<'a>(items: &[&'a Told]) -> Vec<(&'a Told, &'a str)> {
+fn achieved<'a>(items: &[&'a MemoItem]) -> Vec<(&'a MemoItem, &'a str)> {
     let mut seen = std::collections::BTreeSet::new();
     let done = items
         .iter()
@@ -339,7 +339,7 @@ fn achieved<'a>(items: &[&'a Told]) -> Vec<(&'a Told, &'a str)> {
     done.filter(|(_, done)| seen.insert(folded(done))).collect()
 }
 
-fn achievements(memo: &mut String, items: &[&Told]) {
+fn achievements(memo: &mut String, items: &[&MemoItem]) {
     line!(memo);
     line!(memo, "## Achievements");
     line!(memo);
@@ -356,15 +356,15 @@ fn achievements(memo: &mut String, items: &[&Told]) {
 }
 
 /// A task and who asked for it.
-struct Task<'a> {
+struct PendingTask<'a> {
     text: &'a str,
-    first: &'a Told,
+    first: &'a MemoItem,
     again: usize,
 }
 
 /// What is left to do, oldest first, each once.
-fn pending<'a>(items: &[&'a Told]) -> Vec<Task<'a>> {
-    let mut found: Vec<Task<'_>> = Vec::new();
+fn pending<'a>(items: &[&'a MemoItem]) -> Vec<PendingTask<'a>> {
+    let mut found: Vec<PendingTask<'_>> = Vec::new();
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
     for told in items {
         for text in &told.tasks {
@@ -373,7 +373,7 @@ fn pending<'a>(items: &[&'a Told]) -> Vec<Task<'a>> {
                 Some(place) => found[*place].again += 1,
                 None => {
                     places.insert(folded, found.len());
-                    found.push(Task { text, first: told, again: 0 });
+                    found.push(PendingTask { text, first: told, again: 0 });
                 }
             }
         }
@@ -381,7 +381,7 @@ fn pending<'a>(items: &[&'a Told]) -> Vec<Task<'a>> {
     found
 }
 
-fn tasks(memo: &mut String, frame: &Frame<'_>, items: &[&Told]) {
+fn tasks(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
     line!(memo);
     line!(memo, "## Pending tasks");
     line!(memo);
@@ -403,8 +403,8 @@ fn tasks(memo: &mut String, frame: &Frame<'_>, items: &[&Told]) {
     }
 }
 
-fn portfolio(memo: &mut String, frame: &Frame<'_>, items: &[&Told]) {
-    let mut projects: BTreeMap<&str, Vec<&Told>> = BTreeMap::new();
+fn portfolio(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
+    let mut projects: BTreeMap<&str, Vec<&MemoItem>> = BTreeMap::new();
     for told in items {
         projects.entry(told.project.as_deref().unwrap_or_default()).or_default().push(told);
     }
@@ -422,7 +422,7 @@ fn portfolio(memo: &mut String, frame: &Frame<'_>, items: &[&Told]) {
     }
 }
 
-fn sources(memo: &mut String, frame: &Frame<'_>, items: &[&Told]) {
+fn sources(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
     line!(memo);
     line!(memo, "## Sources");
     line!(memo);
@@ -445,12 +445,12 @@ mod tests {
 
     use super::*;
 
-    fn told(number: u8, ms: i64, item: Value) -> Told {
+    fn told(number: u8, ms: i64, item: Value) -> MemoItem {
         let outputs = item["outputs"].to_string();
         let outputs: OutputWords<'_> = serde_json::from_str(&outputs).unwrap();
         let title = item["title"].as_str().unwrap_or_default();
         let (title, text, tasks, achievements) = words(title, &outputs, &[]);
-        Told {
+        MemoItem {
             summary_id: format!("sum_{}", format!("{number:02x}").repeat(16)),
             stream: Stream::Sessions,
             day: "2026-02-10".parse().unwrap(),
@@ -464,8 +464,8 @@ mod tests {
         }
     }
 
-    fn frame(channel: Channel) -> Frame<'static> {
-        Frame {
+    fn frame(channel: Channel) -> MemoHeader<'static> {
+        MemoHeader {
             channel,
             title: "Site, week 7 of 2026",
             description: None,
@@ -575,7 +575,7 @@ summary_ids_count: 2
 
     #[test]
     fn three_hundred_summaries_stay_readable() {
-        let items: Vec<Told> = (0..300)
+        let items: Vec<MemoItem> = (0..300)
             .map(|number| {
                 let text = format!("Step {number}. {}", "It went on and on. ".repeat(60));
                 let outputs =
@@ -587,7 +587,7 @@ summary_ids_count: 2
                 item
             })
             .collect();
-        let told: Vec<&Told> = items.iter().collect();
+        let told: Vec<&MemoItem> = items.iter().collect();
         let mut frame = frame(Channel::Digest);
         (frame.selected, frame.candidates) = (500, 900);
         let memo = render(&frame, &told);

@@ -13,12 +13,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::bag::{BagFacts, BagFiles, DIGESTS_DIR, LEVEL, bag_path};
+use super::bag::{BagFacts, BagFiles, bag_path};
 use super::catalog::Catalog;
-use super::compare::Difference;
-use super::index::{self, INDEX_DIR, LEGACY_FILE};
+use super::difference::Difference;
+use super::index;
 use super::kept::{InPlace, TraceMark};
 use super::selector::BagType;
+use crate::contract::digest_bus::{DIGESTS_DIR, INDEX_DIR, LEGACY_FILE, LEVEL};
 use crate::contract::hash::sha256;
 use crate::contract::ids::Seq;
 use crate::export::publish::{Fallback, PublishError, Publisher};
@@ -77,7 +78,7 @@ pub(super) fn disk_error(
 
 /// What a call changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Changed {
+pub struct TreeChanges {
     /// Bag folders that appeared.
     pub bags: usize,
     /// Bag folders that went.
@@ -164,7 +165,7 @@ impl Digests {
     /// Hash and sequence of the published manifest of a partition of the Summary Bus.
     pub fn manifest(&self, key: PartitionKey) -> Result<Option<(String, u64)>, DigestError> {
         #[derive(serde::Deserialize)]
-        struct Manifest {
+        struct ManifestSequence {
             #[serde(default)]
             sequence: u64,
         }
@@ -172,7 +173,10 @@ impl Digests {
         let bytes = self.disk.read_if_present(&path).map_err(disk_error("read", &path))?;
         Ok(bytes.map(|bytes| {
             let manifest = serde_json::from_slice(&bytes);
-            (sha256(&bytes).hex(), manifest.map_or(0, |manifest: Manifest| manifest.sequence))
+            (
+                sha256(&bytes).hex(),
+                manifest.map_or(0, |manifest: ManifestSequence| manifest.sequence),
+            )
         }))
     }
 
@@ -245,9 +249,9 @@ impl Digests {
         &mut self,
         until: Option<Seq>,
         staged: Option<&Path>,
-    ) -> Result<Changed, DigestError> {
+    ) -> Result<TreeChanges, DigestError> {
         self.read(until)?;
-        let mut changed = Changed { bags: self.promote(staged)?, ..Changed::default() };
+        let mut changed = TreeChanges { bags: self.promote(staged)?, ..TreeChanges::default() };
         changed.indexes = self.publish_indexes()?;
         changed.removed = self.remove_collected()?;
         self.write_records()?;

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::bag::{BAG_VERSION, MEMO_INDEX_VERSION, MEMO_META_VERSION, TRACE_VERSION};
-use super::index::{INDEX_DIR, VERSIONS};
+use crate::contract::digest_bus::{
+    BAG_VERSION, INDEX_DIR, INDEX_VERSIONS, MEMO_INDEX_VERSION, MEMO_META_VERSION, TRACE_VERSION,
+};
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::ErrorClass;
 use crate::export::run_record::{
@@ -18,16 +19,13 @@ use crate::export::summary_bus::SUMMARIES_DIR;
 pub const STAGES: [&str; 6] =
     ["input_resolution", "selection", "staging", "validation", "promotion", "index_update"];
 
-/// The detail of a failure after which the bags are published all the same, by the next start.
-pub const PROMOTION_FOLLOWS: &str = "promotion_follows";
-
 /// Bags that a record lists one by one; all of them are counted, and the registry names them.
 const OUTPUTS_LISTED_MAX: usize = 1000;
 const INDEX_FAMILY: &str = "digest_index";
 
 /// Why a build did not publish.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Failing {
+pub struct BuildFailure {
     /// One of the six classes.
     pub class: ErrorClass,
     /// The finer code.
@@ -44,7 +42,7 @@ pub struct Failing {
 
 /// The account of a build under way.
 #[derive(Debug, Clone)]
-pub struct Account {
+pub struct BuildAccount {
     /// The run.
     pub run_id: String,
     /// What asked for it.
@@ -65,15 +63,15 @@ pub struct Account {
     pub indexes: BTreeMap<&'static str, String>,
 }
 
-impl Account {
+impl BuildAccount {
     /// A build that begins.
     pub fn new(
         run_id: &str,
         trigger: &str,
         started: Timestamp,
         environment: Environment,
-    ) -> Account {
-        Account {
+    ) -> BuildAccount {
+        BuildAccount {
             run_id: run_id.to_owned(),
             trigger: trigger.to_owned(),
             started,
@@ -111,7 +109,7 @@ impl Account {
     }
 
     /// The record of a build that ended, or, without an end, of one that was found dead.
-    pub fn record(&self, ended: Option<Timestamp>, failing: Option<&Failing>) -> RunRecord {
+    pub fn record(&self, ended: Option<Timestamp>, failing: Option<&BuildFailure>) -> RunRecord {
         let status = match (failing, self.bags.is_empty() && !self.promoted) {
             (Some(_), _) => RunStatus::Error,
             (None, true) => RunStatus::EmptySuccess,
@@ -154,7 +152,7 @@ impl Account {
         }
     }
 
-    fn stages(&self, ended: Option<Timestamp>, failing: Option<&Failing>) -> Vec<Stage> {
+    fn stages(&self, ended: Option<Timestamp>, failing: Option<&BuildFailure>) -> Vec<Stage> {
         let stage = |name: &'static str| {
             let place = self.reached.iter().position(|(reached, _)| *reached == name);
             let failed = failing.is_some_and(|failing| failing.stage == name);
@@ -193,7 +191,7 @@ impl Account {
             promotion_status,
             required: true,
         });
-        let indexes = VERSIONS.iter().map(|(name, version)| RunOutput {
+        let indexes = INDEX_VERSIONS.iter().map(|(name, version)| RunOutput {
             name: (*name).to_owned(),
             artifact_family: INDEX_FAMILY.to_owned(),
             path: format!("{INDEX_DIR}/{name}"),
@@ -211,7 +209,7 @@ impl Account {
     }
 }
 
-fn error(failing: &Failing, at: &str) -> RunError {
+fn error(failing: &BuildFailure, at: &str) -> RunError {
     RunError {
         error_id: "err_1".to_owned(),
         class: failing.class,
@@ -238,7 +236,7 @@ fn versions() -> (Versions, Versions) {
     let streams = crate::contract::vocabulary::Stream::ALL;
     let items = streams.iter().map(|stream| stream.item_version().to_owned()).collect();
     let read = BTreeMap::from([(SUMMARIES_DIR.to_owned(), items)]);
-    let indexes: Vec<&str> = VERSIONS.iter().map(|(_, version)| *version).collect();
+    let indexes: Vec<&str> = INDEX_VERSIONS.iter().map(|(_, version)| *version).collect();
     let bag = [BAG_VERSION, TRACE_VERSION, MEMO_INDEX_VERSION, MEMO_META_VERSION];
     let written = BTreeMap::from([
         ("digest_bus".to_owned(), set(&bag)),

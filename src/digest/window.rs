@@ -136,11 +136,6 @@ impl Window {
         }
     }
 
-    /// Whether it holds a local day.
-    pub fn holds(&self, day: Day) -> bool {
-        self.start.is_none_or(|start| start <= day) && self.end.is_none_or(|end| day <= end)
-    }
-
     /// The instants it spans in a zone: from the first, up to but without the last.
     pub fn instants(&self, zone: Tz) -> (Option<Timestamp>, Option<Timestamp>) {
         let end = self.end.and_then(|end| end.0.succ_opt());
@@ -166,9 +161,13 @@ mod tests {
     use super::*;
     use crate::contract::time::parse_instant;
 
+    fn holds(window: &Window, day: Day) -> bool {
+        window.start.is_none_or(|start| start <= day) && window.end.is_none_or(|end| day <= end)
+    }
+
     fn window(kind: WindowType, day: &str) -> (String, String, String) {
         let window = Window::of(kind, day.parse().unwrap());
-        assert!(window.holds(day.parse().unwrap()));
+        assert!(holds(&window, day.parse().unwrap()));
         let text = |day: Option<Day>| day.map_or("-".to_owned(), |day| day.to_string());
         (window.label(), text(window.start), text(window.end))
     }
@@ -220,8 +219,8 @@ mod tests {
         let at = |text: &str| Some(parse_instant(text).unwrap().at);
         assert_eq!((from, until), (at("2026-02-11T03:00:00Z"), at("2026-02-12T03:00:00Z")));
         for (instant, inside) in [(from.unwrap(), true), (until.unwrap(), false)] {
-            assert_eq!(window.holds(instant.day_in(zone)), inside);
-            assert_eq!(window.holds(instant.plus_ms(-1).day_in(zone)), !inside);
+            assert_eq!(holds(&window, instant.day_in(zone)), inside);
+            assert_eq!(holds(&window, instant.plus_ms(-1).day_in(zone)), !inside);
         }
     }
 

@@ -19,13 +19,13 @@ use parking_lot::{Condvar, Mutex};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::compaction::book::{Notary, facts};
+use crate::compaction::agent_runs::{Notary, facts};
 use crate::config::Config;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::digest::build::{
-    self, BuildError, Collection, Journal, JournalError, Note, Order, Settings, close_crashed,
-    collect,
+    self, BuildError, BuildOrder, BuildSettings, Collection, Journal, JournalError, Note,
+    close_crashed, collect,
 };
 use crate::digest::kept::Kept;
 use crate::digest::library::Library;
@@ -221,7 +221,7 @@ impl Digester {
         let done = match order {
             DigestOrder::Build { run_id, selector, window, all } => {
                 let trigger = "summarizer digest build".to_owned();
-                let order = Order { run_id, trigger, selector, window, all, record: true };
+                let order = BuildOrder { run_id, trigger, selector, window, all, record: true };
                 self.build(&order, journal)
             }
             DigestOrder::Preview { selector, window, limit } => {
@@ -235,7 +235,7 @@ impl Digester {
             DigestOrder::List { selector, window, retired } => {
                 let read = self.digests.read(None).map_err(BuildError::from);
                 read.map(|()| {
-                    let wanted = look::Wanted { selector, window, retired };
+                    let wanted = look::BagFilter { selector, window, retired };
                     Ok(look::list(self.digests.catalog(), &wanted))
                 })
             }
@@ -255,7 +255,7 @@ impl Digester {
     /// One build.
     pub fn build(
         &mut self,
-        order: &Order,
+        order: &BuildOrder,
         journal: &mut dyn Journal,
     ) -> Result<Result<Value, String>, BuildError> {
         let selectors = match self.selectors() {
@@ -267,7 +267,7 @@ impl Digester {
         let Some(library) = library else { return Ok(Err("there is no library".to_owned())) };
         let config = &setup.config;
         let watch = &self.watch;
-        let settings = Settings {
+        let settings = BuildSettings {
             selectors: &selectors,
             zone: config.timezone,
             threads: config.workers.max(1),
@@ -541,10 +541,10 @@ impl Keeper {
         if closed {
             self.closes_at = None;
         }
-        let order = Order {
+        let order = BuildOrder {
             run_id: (self.new_run)(now),
             trigger: "summarizer serve".to_owned(),
-            ..Order::default()
+            ..BuildOrder::default()
         };
         match self.digester.build(&order, &mut self.journal) {
             Ok(Ok(report)) => {

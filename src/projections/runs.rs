@@ -13,10 +13,12 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::compaction::book::facts::{Note, head_of, snapshot_at};
-use crate::compaction::book::{AppendError, Appended, Lines, MakeNotes, Notary, RunBook};
+use crate::compaction::agent_runs::facts::{Note, head_of, snapshot_at};
+use crate::compaction::agent_runs::{
+    AgentRunWriter, AppendEventsError, AppendReport, EventLines, MakeNotes, Notary,
+};
 use crate::compaction::files::SnapshotStore;
-use crate::compaction::run_log::Taken;
+use crate::compaction::run_log::TakenSnapshot;
 use crate::compaction::trigger::Thresholds;
 use crate::config::Config;
 use crate::contract::ids::Seq;
@@ -131,7 +133,7 @@ pub fn own_thresholds(config: &Config) -> Thresholds {
 
 /// The runs of a running service.
 pub struct AgentRuns {
-    book: Mutex<RunBook>,
+    book: Mutex<AgentRunWriter>,
     own: Mutex<OwnRun>,
     log: Reader,
     store: SnapshotStore,
@@ -151,7 +153,7 @@ impl AgentRuns {
         orders: Orders,
         projected: Projected,
     ) -> AgentRuns {
-        let book = Mutex::new(RunBook::new(log, thresholds(config)));
+        let book = Mutex::new(AgentRunWriter::new(log, thresholds(config)));
         let set_aside = Mutex::default();
         let own = Mutex::new(OwnRun::new(log, own_thresholds(config)));
         let (log, looked) = (log.clone(), AtomicBool::new(true));
@@ -190,7 +192,7 @@ impl AgentRuns {
     }
 
     /// Appends lines that come from a watched file.
-    pub fn append(&self, lines: Lines<'_>) -> (Appended, Result<(), AppendError>) {
+    pub fn append(&self, lines: EventLines<'_>) -> (AppendReport, Result<(), AppendEventsError>) {
         self.book.lock().append(&mut self.orders.clone(), lines, None)
     }
 
@@ -234,7 +236,7 @@ impl AgentRuns {
                 let record = stored.map_or(0, |head| head.snapshot);
                 self.projected.wait_for(Seq(record));
                 let body = snapshot_at(&self.log, Seq(record));
-                let taken = Taken {
+                let taken = TakenSnapshot {
                     snapshot_id: fact.snapshot_id,
                     sequence: fact.sequence,
                     to_seq: fact.to_seq,
@@ -242,12 +244,12 @@ impl AgentRuns {
                     written: true,
                     retried: false,
                 };
-                let done = Appended {
+                let done = AppendReport {
                     run_id: fact.run_id,
                     before: fact.sequence - 1,
                     last_seq: fact.to_seq,
                     snapshots: vec![taken],
-                    ..Appended::default()
+                    ..AppendReport::default()
                 };
                 Ok(json!({"done": done}))
             }
@@ -272,18 +274,18 @@ impl AgentRuns {
 
 /// Answers a question about runs, and says which record the files of new snapshots follow.
 pub fn answer(
-    book: &mut RunBook,
+    book: &mut AgentRuns,
     notary: &mut dyn Notary,
     store: &SnapshotStore,
     question: RunQuestion,
 ) -> (Result<Value, OrderError>, Seq) {
     match question {
         RunQuestion::Append { text, first_line, thresholds } => {
-            let lines = Lines { text: &text, first_line, source: None };
+            let lines = EventLines { text: &text, first_line, source: None };
             let (done, result) = book.append(notary, lines, thresholds);
             let (noted, error) = (Seq(done.noted), result.err());
-            let input = error.as_ref().is_none_or(AppendError::is_input);
-            let stopped = matches!(error, Some(AppendError::Stopped { .. }));
+            let input = error.as_ref().is_none_or(AppendEventsError::is_input);
+            let stopped = matches!(error, Some(AppendEventsError::Stopped { .. }));
             let error = error.map(|error| described(&error));
             let value = json!({"done": done, "error": error, "input": input, "stopped": stopped});
             (Ok(value), noted)
@@ -314,7 +316,7 @@ fn keep(notary: &mut dyn Notary, receipt: &Value) -> Result<Value, OrderError> {
     }
 }
 
-fn verify(book: &RunBook, store: &SnapshotStore, run_id: &str) -> Result<Value, OrderError> {
+fn verify(book: &AgentRunWriter, store: &SnapshotStore, run_id: &str) -> Result<Value, OrderError> {
     let log = book.log();
     let verified = match head_of(log, run_id) {
         Ok(head) if head.derived => own_run::verify(log, run_id, store),

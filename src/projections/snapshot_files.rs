@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::compaction::book::facts::{RunFact, SNAPSHOT_TAKEN, scan_facts, snapshot_at};
+use crate::compaction::agent_runs::facts::{RunFact, SNAPSHOT_TAKEN, scan_facts, snapshot_at};
 use crate::compaction::files::{SnapshotStore, StoreError};
 use crate::contract::ids::Seq;
 use crate::export::append_only::ProjectionError;

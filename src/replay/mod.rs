@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::compaction::book::facts::{RunFact, scan_facts, snapshot_at};
+use crate::compaction::agent_runs::facts::{RunFact, scan_facts, snapshot_at};
 use crate::compaction::files::{SnapshotStore, StoreError, sequence_of};
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;

@@ -18,8 +18,8 @@ use std::sync::Arc;
 use crossbeam_channel::Receiver;
 use parking_lot::MutexGuard;
 
-use crate::compaction::book::MakeNotes;
-use crate::compaction::book::facts::{Note, RunHeads};
+use crate::compaction::agent_runs::MakeNotes;
+use crate::compaction::agent_runs::facts::{Note, RunHeads};
 use crate::config::Config;
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::compaction::book::facts::Pointer;
+use crate::compaction::agent_runs::facts::SnapshotPointer;
 use crate::export::Committed;
 use crate::export::session_fold::Promoted;
 use crate::state::event::Event;
@@ -43,7 +43,7 @@ impl SessionCounts {
     pub(super) fn to_json(
         &self,
         outputs: &[Promoted],
-        snapshot: Option<&Pointer>,
+        snapshot: Option<&SnapshotPointer>,
         error: Option<&str>,
     ) -> String {
         let mut report = serde_json::json!({

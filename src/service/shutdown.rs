@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::compaction::book::{MakeNotes, Notary};
+use crate::compaction::agent_runs::{MakeNotes, Notary};
 use crate::contract::ids::Seq;
 use crate::projections::runs::described;
 use crate::sequencer::engine::{CheckpointWhen, Engine};

@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-use super::extract::{Claim, Dropped, Extract, Gap};
+use super::extract::{CitedClaim, DroppedCounts, Extract, Gap};
 
 /// The share of the limit that gaps may hold against claims.
 const GAP_SHARE: u64 = 4;
@@ -30,20 +30,20 @@ pub struct DoesNotFit {
 
 /// A summary with what it keeps.
 #[derive(Debug, Clone)]
-pub struct Summary {
-    claims: Vec<Claim>,
+pub struct FittedSummary {
+    claims: Vec<CitedClaim>,
     gaps: Vec<Gap>,
-    before: Dropped,
+    before: DroppedCounts,
     kept_claims: BTreeSet<usize>,
     kept_gaps: BTreeSet<usize>,
     claim_bytes: u64,
     gap_bytes: u64,
 }
 
-impl Summary {
+impl FittedSummary {
     /// Fits what was extracted into a limit of bytes.
-    pub fn fit(extract: Extract, limit: u64) -> Result<Summary, DoesNotFit> {
-        let mut summary = Summary::holding_all(extract);
+    pub fn fit(extract: Extract, limit: u64) -> Result<FittedSummary, DoesNotFit> {
+        let mut summary = FittedSummary::holding_all(extract);
         if summary.bytes() <= limit {
             return Ok(summary);
         }
@@ -108,8 +108,8 @@ impl Summary {
     }
 
     /// A summary of all that was extracted, or kept of it.
-    pub fn holding_all(extract: Extract) -> Summary {
-        Summary {
+    pub fn holding_all(extract: Extract) -> FittedSummary {
+        FittedSummary {
             kept_claims: (0..extract.claims.len()).collect(),
             kept_gaps: (0..extract.gaps.len()).collect(),
             claim_bytes: extract.claims.iter().map(claim_line_bytes).sum(),
@@ -174,8 +174,8 @@ impl Summary {
     }
 
     /// What is left out, by reason.
-    pub fn dropped(&self) -> Dropped {
-        Dropped {
+    pub fn dropped(&self) -> DroppedCounts {
+        DroppedCounts {
             oversize: self.before.oversize + self.claims.len() - self.kept_claims.len(),
             gaps: self.before.gaps + self.gaps.len() - self.kept_gaps.len(),
             ..self.before
@@ -231,12 +231,12 @@ impl Summary {
     }
 
     /// The claims that are kept, in document order.
-    pub fn claims(&self) -> impl Iterator<Item = &Claim> {
+    pub fn claims(&self) -> impl Iterator<Item = &CitedClaim> {
         self.kept_claims.iter().map(|index| &self.claims[*index])
     }
 }
 
-fn push_claim(claim: &Claim, out: &mut String) {
+fn push_claim(claim: &CitedClaim, out: &mut String) {
     out.push_str("- ");
     out.push_str(&claim.text);
     for cited in &claim.cited {
@@ -248,7 +248,7 @@ fn push_claim(claim: &Claim, out: &mut String) {
     out.push('\n');
 }
 
-fn claim_line_bytes(claim: &Claim) -> u64 {
+fn claim_line_bytes(claim: &CitedClaim) -> u64 {
     let mut line = String::new();
     push_claim(claim, &mut line);
     line.len() as u64
@@ -260,7 +260,7 @@ fn gap_line_bytes(gap: &Gap) -> u64 {
 
 /// How often each summary gives something up so that all of them together fit, and the sum that
 /// is left; the sum that is too much when they cannot. Among equally large ones the later gives
-/// first. A summary is known here by its [`Summary::ladder`] alone.
+/// first. A summary is known here by its [`FittedSummary::ladder`] alone.
 pub fn fit_total(ladders: &[Vec<u64>], limit: u64) -> Result<(Vec<usize>, u64), DoesNotFit> {
     let first = |ladder: &Vec<u64>| ladder.first().copied().unwrap_or(0);
     let mut total: u64 = ladders.iter().map(first).sum();
@@ -281,26 +281,26 @@ pub fn fit_total(ladders: &[Vec<u64>], limit: u64) -> Result<(Vec<usize>, u64), 
 
 #[cfg(test)]
 mod tests {
-    use super::super::extract::{Basis, Cited};
+    use super::super::extract::{Cited, ConfidenceBasis};
     use super::*;
     use proptest::prelude::*;
 
-    fn claim(text: &str, cites: usize) -> Claim {
+    fn claim(text: &str, cites: usize) -> CitedClaim {
         let cited = |n| Cited { cid: format!("cid_{n}"), paywalled: false };
-        Claim {
+        CitedClaim {
             text: text.to_owned(),
             cited: (0..cites).map(cited).collect(),
             confidence: 60,
-            basis: Basis::Derived,
+            basis: ConfidenceBasis::Derived,
         }
     }
 
-    fn of(claims: Vec<Claim>, gaps: &[(&str, u8)]) -> Extract {
+    fn of(claims: Vec<CitedClaim>, gaps: &[(&str, u8)]) -> Extract {
         let gap = |(text, rank): &(&str, u8)| Gap { text: (*text).to_owned(), rank: *rank };
         Extract { claims, gaps: gaps.iter().map(gap).collect(), ..Extract::default() }
     }
 
-    fn give(summaries: &mut [Summary], limit: u64) -> Result<u64, DoesNotFit> {
+    fn give(summaries: &mut [FittedSummary], limit: u64) -> Result<u64, DoesNotFit> {
         let ladders: Vec<Vec<u64>> =
             summaries.iter().map(|summary| summary.clone().ladder()).collect();
         let (given, total) = fit_total(&ladders, limit)?;
@@ -315,7 +315,7 @@ mod tests {
         for (size, whole) in [(5119, true), (5120, true), (5121, false)] {
             let room = size - fixed;
             let text = format!("{}{}", "\u{20ac}".repeat(room / 3), "x".repeat(room % 3));
-            let summary = Summary::fit(of(vec![claim(&text, 1)], &[]), 5120).unwrap();
+            let summary = FittedSummary::fit(of(vec![claim(&text, 1)], &[]), 5120).unwrap();
             assert_eq!(summary.claims().count(), usize::from(whole), "{size}");
             let expected = if whole { size } else { summary.markdown().len() };
             assert_eq!(summary.markdown().len(), expected);
@@ -327,7 +327,7 @@ mod tests {
     fn more_citations_rank_higher_and_order_stays_that_of_the_document() {
         let claims =
             vec![claim(&"a".repeat(60), 1), claim(&"b".repeat(60), 1), claim(&"c".repeat(60), 3)];
-        let summary = Summary::fit(of(claims, &[]), 240).unwrap();
+        let summary = FittedSummary::fit(of(claims, &[]), 240).unwrap();
         let kept: Vec<char> =
             summary.claims().map(|claim| claim.text.chars().next().unwrap()).collect();
         assert_eq!(kept, ['a', 'c']);
@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn one_huge_claim_does_not_starve_the_others() {
         let claims = vec![claim(&"a".repeat(6000), 1), claim("b", 1)];
-        let summary = Summary::fit(of(claims, &[]), 5120).unwrap();
+        let summary = FittedSummary::fit(of(claims, &[]), 5120).unwrap();
         assert_eq!(summary.claims().next().unwrap().text, "b");
     }
 
@@ -347,7 +347,7 @@ mod tests {
         let long = "g".repeat(90);
         let gaps = [(long.as_str(), 3), ("(P0) urgent", 0), (long.as_str(), 2)];
         let claims = (0..9).map(|_| claim(&"c".repeat(80), 1)).collect();
-        let summary = Summary::fit(of(claims, &gaps), 400).unwrap();
+        let summary = FittedSummary::fit(of(claims, &gaps), 400).unwrap();
         assert!(summary.markdown().contains("(P0) urgent"));
         assert!(summary.claims().count() >= 2);
         assert_eq!(summary.dropped().gaps, 2);
@@ -355,15 +355,15 @@ mod tests {
 
     #[test]
     fn a_limit_that_holds_nothing_is_an_error() {
-        assert!(Summary::fit(of(vec![claim("a", 1)], &[]), 10).is_err());
-        assert!(Summary::fit(Extract::default(), 11).is_err());
-        assert!(Summary::fit(Extract::default(), 12).is_ok());
+        assert!(FittedSummary::fit(of(vec![claim("a", 1)], &[]), 10).is_err());
+        assert!(FittedSummary::fit(Extract::default(), 11).is_err());
+        assert!(FittedSummary::fit(Extract::default(), 12).is_ok());
     }
 
     #[test]
     fn the_largest_summary_gives_first() {
-        let small = || Summary::fit(of(vec![claim("s", 1)], &[]), 5120).unwrap();
-        let large = Summary::fit(
+        let small = || FittedSummary::fit(of(vec![claim("s", 1)], &[]), 5120).unwrap();
+        let large = FittedSummary::fit(
             of((0..20).map(|_| claim(&"l".repeat(50), 1)).collect(), &[("(P0) g", 0)]),
             5120,
         );
@@ -386,17 +386,17 @@ mod tests {
         ) {
             let claims = texts.iter().map(|(text, cites)| claim(text, *cites)).collect();
             let gaps: Vec<(&str, u8)> = gaps.iter().map(|(t, r)| (t.as_str(), *r)).collect();
-            if let Ok(summary) = Summary::fit(of(claims, &gaps), limit) {
+            if let Ok(summary) = FittedSummary::fit(of(claims, &gaps), limit) {
                 prop_assert_eq!(summary.markdown().len() as u64, summary.bytes());
                 prop_assert!(summary.bytes() <= limit);
                 let aside = serde_json::to_string(&summary.clone().into_extract()).unwrap();
-                let back = Summary::holding_all(serde_json::from_str(&aside).unwrap());
+                let back = FittedSummary::holding_all(serde_json::from_str(&aside).unwrap());
                 prop_assert_eq!(back.markdown(), summary.markdown());
                 prop_assert_eq!(back.clone().ladder(), summary.clone().ladder());
                 let mut two = [summary, back];
                 if let Ok(total) = give(&mut two, limit) {
                     prop_assert!(total <= limit);
-                    prop_assert_eq!(total, two.iter().map(Summary::bytes).sum::<u64>());
+                    prop_assert_eq!(total, two.iter().map(FittedSummary::bytes).sum::<u64>());
                     prop_assert!(two.iter().all(|one| one.markdown().len() as u64 == one.bytes()));
                 }
             }

@@ -13,18 +13,19 @@ use std::collections::BTreeSet;
 
 use serde_json::Number;
 
-use super::budget::{self, DoesNotFit, Summary};
-use super::citations::{self, Pool};
+use super::budget::{self, DoesNotFit, FittedSummary};
+use super::citations::{self, CitationPool};
 use super::extract::{self, Extract};
 use super::finding::{Code, Findings};
 use super::pack::{
-    Entry, KeyClaim, Limits, Meta, MetaEntry, Pack, Source, SourceKind, estimated_tokens,
-    inputs_digest, meta_path, outputs_digest,
+    KeyClaim, MetaEntry, Pack, PackEntry, PackLimits, PackMeta, PackSource, SourceKind,
+    estimated_tokens, inputs_digest, meta_path, outputs_digest,
 };
-use super::receipt::{Kind, Receipt, Verdict};
-use super::run::{self, Assigned, Run};
+use super::receipt::{Receipt, ReceiptKind, Verdict};
+use super::run::{self, Assigned, ResearchRun};
 use super::run_dir::{MARKDOWN_BYTES_MAX, RelPath, RunDir, RunDirError};
-use super::shelf::{Lazy, Shelf, Staged, stage_json, stage_text};
+use super::spilled::SpilledSummaries;
+use super::staged::{LazyList, StagedFile, stage_json, stage_text};
 use crate::contract::hash::sha256;
 use crate::contract::time::Timestamp;
 
@@ -36,8 +37,6 @@ pub const PROVIDER: &str = "provider.v1";
 /// What a model is given to summarize.
 #[derive(Debug, Clone, Copy)]
 pub struct SummarizeInput<'a> {
-    /// The perspective.
-    pub perspective_id: &'a str,
     /// Its title.
     pub title: &'a str,
     /// The whole source.
@@ -66,18 +65,18 @@ pub struct BuildOptions<'a> {
 }
 
 /// What came of it. Without a pack nothing was written.
-pub struct Built {
+pub struct PackBuild {
     /// Everything found.
     pub findings: Findings,
     /// The pack, when it was built.
-    pub pack: Option<Written>,
+    pub pack: Option<WrittenPack>,
     /// For the log of the home.
     pub receipt: Receipt,
 }
 
 /// A pack that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenPack {
     /// The file.
     pub pack: RelPath,
     /// Its sidecar.
@@ -95,28 +94,28 @@ pub struct Written {
 }
 
 /// Builds and writes the pack of a run.
-pub fn build(dir: &RunDir<'_>, options: &BuildOptions<'_>) -> Result<Built, RunDirError> {
+pub fn build(dir: &RunDir<'_>, options: &BuildOptions<'_>) -> Result<PackBuild, RunDirError> {
     let mut findings = Findings::default();
     let prepared = prepare(dir, options, &mut findings)?;
     let run_id = prepared.as_ref().map(|prepared| prepared.run.manifest.run_id.clone());
-    let mut receipt = Receipt::new(Kind::PackBuilt, &run_id.unwrap_or_default(), &findings);
+    let mut receipt = Receipt::new(ReceiptKind::PackBuilt, &run_id.unwrap_or_default(), &findings);
     let Some(prepared) = prepared.filter(|_| findings.passes()) else {
         receipt.verdict = Verdict::Fail;
-        return Ok(Built { findings, pack: None, receipt });
+        return Ok(PackBuild { findings, pack: None, receipt });
     };
     let written = write(dir, prepared)?;
     receipt.inputs_digest = Some(written.inputs_digest.clone());
     receipt.outputs_digest = Some(written.outputs_digest.clone());
-    Ok(Built { findings, pack: Some(written), receipt })
+    Ok(PackBuild { findings, pack: Some(written), receipt })
 }
 
 /// A pack before anything of it has its place.
-struct Prepared<'a> {
-    run: Run,
-    pool: Pool,
-    sources: Vec<Source>,
+struct PreparedPack<'a> {
+    run: ResearchRun,
+    pool: CitationPool,
+    sources: Vec<PackSource>,
     kinds: Vec<SourceKind>,
-    shelf: Shelf<'a>,
+    spilled: SpilledSummaries<'a>,
     /// How many things each summary gives up for the total.
     given: Vec<usize>,
     total: u64,
@@ -125,9 +124,9 @@ struct Prepared<'a> {
     generated_at: String,
 }
 
-impl Prepared<'_> {
-    fn summary(&self, index: usize) -> Result<Summary, RunDirError> {
-        let mut summary = self.shelf.get(index)?;
+impl PreparedPack<'_> {
+    fn summary(&self, index: usize) -> Result<FittedSummary, RunDirError> {
+        let mut summary = self.spilled.get(index)?;
         summary.give_up(self.given[index]);
         Ok(summary)
     }
@@ -142,24 +141,24 @@ fn prepare<'a>(
     dir: &RunDir<'a>,
     options: &BuildOptions<'_>,
     findings: &mut Findings,
-) -> Result<Option<Prepared<'a>>, RunDirError> {
+) -> Result<Option<PreparedPack<'a>>, RunDirError> {
     let Some(run) = run::load(dir, options.agent_types, findings)? else { return Ok(None) };
     let pool = citations::read(dir, &run.manifest.paths.citations, options.strict, findings)?;
     if !run.complete || !findings.passes() {
         return Ok(None);
     }
-    let mut shelf = Shelf::open(dir, &run.manifest.paths.summaries_dir)?;
+    let mut spilled = SpilledSummaries::open(dir, &run.manifest.paths.summaries_dir)?;
     let (mut sources, mut kinds) = (Vec::new(), Vec::new());
     let (mut total, mut claims) = (0, Vec::new());
     for assigned in &run.perspectives {
         let id = &assigned.perspective.id;
         if let Some((source, kind, text)) = read_source(dir, &run, assigned, findings)? {
             let extract = summarize(&text, assigned, &run, &pool, options, findings);
-            match Summary::fit(extract, run.manifest.max_summary.bytes()) {
+            match FittedSummary::fit(extract, run.manifest.max_summary.bytes()) {
                 Ok(summary) => {
                     total += summary.bytes();
                     claims.push(summary.claims().count());
-                    shelf.put(&summary.into_extract())?;
+                    spilled.put(&summary.into_extract())?;
                 }
                 Err(error) => too_small("max_summary_kb", id, error, findings),
             }
@@ -174,8 +173,9 @@ fn prepare<'a>(
     let mut given = vec![0; sources.len()];
     let limit = run.manifest.max_total.bytes();
     if total > limit {
-        let ladders: Result<Vec<_>, _> =
-            (0..shelf.count()).map(|index| shelf.get(index).map(Summary::ladder)).collect();
+        let ladders: Result<Vec<_>, _> = (0..spilled.count())
+            .map(|index| spilled.get(index).map(FittedSummary::ladder))
+            .collect();
         match budget::fit_total(&ladders?, limit) {
             Ok(fitted) => (given, total) = fitted,
             Err(error) => {
@@ -197,7 +197,7 @@ fn prepare<'a>(
     };
     let generated_at = options.generated_at.unwrap_or(run.manifest.updated_at).to_string();
     let prepared =
-        Prepared { run, pool, sources, kinds, shelf, given, total, algo, mode, generated_at };
+        PreparedPack { run, pool, sources, kinds, spilled, given, total, algo, mode, generated_at };
     Ok(Some(prepared))
 }
 
@@ -210,7 +210,7 @@ fn too_small(limit: &str, what: &str, error: DoesNotFit, findings: &mut Findings
 /// Which file a perspective is summarized from: a draft when there is one, else its output.
 pub fn source_path(
     dir: &RunDir<'_>,
-    run: &Run,
+    run: &ResearchRun,
     assigned: &Assigned,
 ) -> Result<(RelPath, SourceKind), RunDirError> {
     let draft = run.manifest.paths.summaries_dir.join(&format!("{}.md", assigned.perspective.id));
@@ -224,10 +224,10 @@ pub fn source_path(
 
 fn read_source(
     dir: &RunDir<'_>,
-    run: &Run,
+    run: &ResearchRun,
     assigned: &Assigned,
     findings: &mut Findings,
-) -> Result<Option<(Source, SourceKind, String)>, RunDirError> {
+) -> Result<Option<(PackSource, SourceKind, String)>, RunDirError> {
     let (path, kind) = source_path(dir, run, assigned)?;
     let bytes = match dir.read(&path, MARKDOWN_BYTES_MAX) {
         Ok(Some(bytes)) => bytes,
@@ -250,7 +250,7 @@ fn read_source(
         let message = format!("summarized instead of {}", assigned.output);
         findings.warn(Code::DraftPreferred, path.as_str(), "", message);
     }
-    let source = Source {
+    let source = PackSource {
         id: assigned.perspective.id.clone(),
         artifact: path.as_str().to_owned(),
         sha256: sha256(&bytes),
@@ -267,8 +267,8 @@ fn read_source(
 fn summarize(
     text: &str,
     assigned: &Assigned,
-    run: &Run,
-    pool: &Pool,
+    run: &ResearchRun,
+    pool: &CitationPool,
     options: &BuildOptions<'_>,
     findings: &mut Findings,
 ) -> Extract {
@@ -279,7 +279,6 @@ fn summarize(
     allowed.extend(plain.claims.iter().flat_map(|c| c.cited.iter().map(|c| c.cid.clone())));
     let cids: Vec<String> = allowed.iter().cloned().collect();
     let answer = summarize(SummarizeInput {
-        perspective_id: &assigned.perspective.id,
         title: &assigned.perspective.title,
         markdown: text,
         citation_cids: &cids,
@@ -307,13 +306,13 @@ fn summarize(
     written
 }
 
-fn entry(source: &Source, path: &RelPath, summary: &Summary) -> Entry {
-    let claim = |claim: &extract::Claim| KeyClaim {
+fn entry(source: &PackSource, path: &RelPath, summary: &FittedSummary) -> PackEntry {
+    let claim = |claim: &extract::CitedClaim| KeyClaim {
         claim: claim.text.clone(),
         citation_cids: claim.cited.iter().map(|cited| cited.cid.clone()).collect(),
         confidence: Number::from(claim.confidence),
     };
-    Entry {
+    PackEntry {
         perspective_id: source.id.clone(),
         source_artifact: source.artifact.clone(),
         summary_md: path.as_str().to_owned(),
@@ -321,9 +320,9 @@ fn entry(source: &Source, path: &RelPath, summary: &Summary) -> Entry {
     }
 }
 
-fn write(dir: &RunDir<'_>, prepared: Prepared<'_>) -> Result<Written, RunDirError> {
+fn write(dir: &RunDir<'_>, prepared: PreparedPack<'_>) -> Result<WrittenPack, RunDirError> {
     let manifest = &prepared.run.manifest;
-    let count = prepared.shelf.count();
+    let count = prepared.spilled.count();
     let (mut summaries, mut claims) = (Vec::with_capacity(count), 0);
     for index in 0..count {
         let summary = prepared.summary(index)?;
@@ -339,8 +338,8 @@ fn write(dir: &RunDir<'_>, prepared: Prepared<'_>) -> Result<Written, RunDirErro
         schema_version: "summary_pack.v1".to_owned(),
         run_id: manifest.run_id.clone(),
         generated_at: prepared.generated_at.clone(),
-        limits: Limits::of(manifest),
-        summaries: Lazy::new(count, |index| {
+        limits: PackLimits::of(manifest),
+        summaries: LazyList::new(count, |index| {
             let path = prepared.summary_path(index);
             Ok(entry(&prepared.sources[index], &path, &prepared.summary(index)?))
         }),
@@ -348,7 +347,7 @@ fn write(dir: &RunDir<'_>, prepared: Prepared<'_>) -> Result<Written, RunDirErro
     };
     let pack = stage_json(dir, &pack_path, &pack)?;
     let meta_path = meta_path(&pack_path).unwrap_or_else(|| pack_path.clone());
-    let meta = Meta {
+    let meta = PackMeta {
         schema_version: "summary_pack_meta.v1",
         mode: prepared.mode,
         generated_at: prepared.generated_at.clone(),
@@ -357,7 +356,7 @@ fn write(dir: &RunDir<'_>, prepared: Prepared<'_>) -> Result<Written, RunDirErro
         pack_sha256: pack.sha256.hex(),
         algo: prepared.algo,
         manifest_revision: manifest.revision,
-        entries: Lazy::new(count, |index| {
+        entries: LazyList::new(count, |index| {
             let (summary, source) = (prepared.summary(index)?, &prepared.sources[index]);
             Ok(MetaEntry {
                 perspective_id: source.id.clone(),
@@ -377,7 +376,7 @@ fn write(dir: &RunDir<'_>, prepared: Prepared<'_>) -> Result<Written, RunDirErro
     promote(dir, &manifest.paths.summaries_dir, summaries)?;
     promote(dir, &meta_path, vec![staged])?;
     promote(dir, &pack_path, vec![pack])?;
-    Ok(Written {
+    Ok(WrittenPack {
         pack: pack_path,
         meta: meta_path,
         summaries: count,
@@ -389,7 +388,7 @@ fn write(dir: &RunDir<'_>, prepared: Prepared<'_>) -> Result<Written, RunDirErro
 }
 
 /// Puts files in their places: one sync of each folder instead of one for each file.
-fn promote(dir: &RunDir<'_>, path: &RelPath, files: Vec<Staged>) -> Result<(), RunDirError> {
+fn promote(dir: &RunDir<'_>, path: &RelPath, files: Vec<StagedFile>) -> Result<(), RunDirError> {
     let disk = dir.disk();
     let failed = |source| RunDirError::Write { path: path.as_str().to_owned(), source };
     let mut folders = BTreeSet::new();

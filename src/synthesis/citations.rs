@@ -5,7 +5,7 @@
 //! pools with ids like `cid_alpha` and few fields are in use; the strict one holds every row to the
 //! schema and every id to the hash of its URL. Ids and URLs are unique in either.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -21,7 +21,7 @@ pub const ROWS_MAX: usize = 1_000_000;
 
 /// What checking a citation ended with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
+pub enum CitationStatus {
     /// It is there.
     Valid,
     /// It is there, behind a wall.
@@ -34,15 +34,15 @@ pub enum Status {
     Mismatch,
 }
 
-impl Status {
+impl CitationStatus {
     /// Reads the word used in the pool.
-    pub fn parse(text: &str) -> Option<Status> {
+    pub fn parse(text: &str) -> Option<CitationStatus> {
         Some(match text {
-            "valid" => Status::Valid,
-            "paywalled" => Status::Paywalled,
-            "invalid" => Status::Invalid,
-            "blocked" => Status::Blocked,
-            "mismatch" => Status::Mismatch,
+            "valid" => CitationStatus::Valid,
+            "paywalled" => CitationStatus::Paywalled,
+            "invalid" => CitationStatus::Invalid,
+            "blocked" => CitationStatus::Blocked,
+            "mismatch" => CitationStatus::Mismatch,
             _ => return None,
         })
     }
@@ -50,24 +50,24 @@ impl Status {
     /// The word used in the pool.
     pub fn as_str(self) -> &'static str {
         match self {
-            Status::Valid => "valid",
-            Status::Paywalled => "paywalled",
-            Status::Invalid => "invalid",
-            Status::Blocked => "blocked",
-            Status::Mismatch => "mismatch",
+            CitationStatus::Valid => "valid",
+            CitationStatus::Paywalled => "paywalled",
+            CitationStatus::Invalid => "invalid",
+            CitationStatus::Blocked => "blocked",
+            CitationStatus::Mismatch => "mismatch",
         }
     }
 
     /// True when a claim may rest on it.
     pub fn is_usable(self) -> bool {
-        matches!(self, Status::Valid | Status::Paywalled)
+        matches!(self, CitationStatus::Valid | CitationStatus::Paywalled)
     }
 }
 
 /// The pool, by id and by URL.
 #[derive(Debug, Default)]
-pub struct Pool {
-    status: BTreeMap<Arc<str>, Status>,
+pub struct CitationPool {
+    status: BTreeMap<Arc<str>, CitationStatus>,
     /// By the first half of the digest of the URL, which may be long.
     by_url: HashMap<[u8; 16], Arc<str>>,
 }
@@ -76,9 +76,9 @@ fn key(url: &str) -> [u8; 16] {
     sha256(url).head()
 }
 
-impl Pool {
+impl CitationPool {
     /// Adds a citation; false when its id or URL is already there.
-    pub fn add(&mut self, cid: &str, status: Status, normalized_url: Option<&str>) -> bool {
+    pub fn add(&mut self, cid: &str, status: CitationStatus, normalized_url: Option<&str>) -> bool {
         if self.status.contains_key(cid)
             || normalized_url.is_some_and(|url| self.by_url.contains_key(&key(url)))
         {
@@ -93,7 +93,7 @@ impl Pool {
     }
 
     /// The status of an id.
-    pub fn status(&self, cid: &str) -> Option<Status> {
+    pub fn status(&self, cid: &str) -> Option<CitationStatus> {
         self.status.get(cid).copied()
     }
 
@@ -107,18 +107,13 @@ impl Pool {
     }
 
     /// All ids with their status, by id.
-    pub fn rows(&self) -> impl Iterator<Item = (&str, Status)> {
+    pub fn rows(&self) -> impl Iterator<Item = (&str, CitationStatus)> {
         self.status.iter().map(|(cid, status)| (&**cid, *status))
     }
 
     /// How many citations there are.
     pub fn len(&self) -> usize {
         self.status.len()
-    }
-
-    /// True when there is none.
-    pub fn is_empty(&self) -> bool {
-        self.status.is_empty()
     }
 }
 
@@ -128,8 +123,8 @@ pub fn read(
     path: &RelPath,
     strict: bool,
     findings: &mut Findings,
-) -> Result<Pool, RunDirError> {
-    let mut pool = Pool::default();
+) -> Result<CitationPool, RunDirError> {
+    let mut pool = CitationPool::default();
     let present = dir.read_lines(path, |number, line| {
         if line.iter().all(u8::is_ascii_whitespace) {
             return;
@@ -149,7 +144,7 @@ pub fn read(
 }
 
 fn add_row(
-    pool: &mut Pool,
+    pool: &mut CitationPool,
     row: &Value,
     strict: bool,
     file: &str,
@@ -166,7 +161,7 @@ fn add_row(
     }
     let text = |key: &str| row.get(key).and_then(Value::as_str);
     let cid = text("cid").filter(|cid| is_cid(cid));
-    let status = text("status").and_then(Status::parse);
+    let status = text("status").and_then(CitationStatus::parse);
     let (Some(cid), Some(status)) = (cid, status) else {
         if !strict {
             findings.error(
@@ -197,11 +192,6 @@ fn add_row(
     }
 }
 
-/// The usable ids among some.
-pub fn usable<'a>(pool: &Pool, cids: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
-    cids.filter(|cid| pool.status(cid).is_some_and(Status::is_usable)).map(str::to_owned).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,7 +199,7 @@ mod tests {
     use crate::os::real::HostDisk;
     use serde_json::json;
 
-    fn pool(lines: &[Value], strict: bool) -> (Pool, Findings) {
+    fn pool(lines: &[Value], strict: bool) -> (CitationPool, Findings) {
         let dir = tempfile::tempdir().unwrap();
         let disk: &dyn Disk = &HostDisk;
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
@@ -239,11 +229,10 @@ mod tests {
         let cid = pool.cid_of("HTTPS://example.com:443/a/?utm_source=x#y").unwrap().to_owned();
         assert_eq!(cid, url::cid("https://example.com/a"));
         let cid = pool.cid_of("https://example.com/b").unwrap().to_owned();
-        assert_eq!(pool.status(&cid), Some(Status::Paywalled));
+        assert_eq!(pool.status(&cid), Some(CitationStatus::Paywalled));
         assert_eq!(pool.cid_of("https://example.com/c"), Some("cid_alpha"));
         assert!(!pool.status("cid_alpha").unwrap().is_usable());
         assert_eq!(pool.cid_of("https://example.com/d"), None);
-        assert_eq!(usable(&pool, ["cid_alpha", "cid_zeta"].into_iter()), BTreeSet::new());
     }
 
     #[test]
@@ -278,7 +267,7 @@ mod tests {
             json!(["cid_a", "valid"]),
         ];
         let (pool_of_bad, findings) = pool(&bad, false);
-        assert!(pool_of_bad.is_empty());
+        assert!(pool_of_bad.len() == 0);
         assert_eq!(findings.errors(), 4);
         let twice = json!({"cid": "cid_a", "status": "valid"});
         let (_, findings) = pool(&[twice.clone(), twice], false);

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Number, Value, json};
 
 use super::finding::{Code, Findings};
-use super::gate::{CheckedFile, Report, kb, six_decimals};
-use super::pack::Limits;
+use super::gate_report::{CheckedFile, GateReport, kb, six_decimals};
+use super::pack::PackLimits;
 use super::receipt::Verdict;
 use super::run_dir::{JSON_BYTES_MAX, MARKDOWN_BYTES_MAX, RunDir, RunDirError, read_bounded};
 use crate::contract::hash::sha256;
@@ -22,7 +22,7 @@ use crate::contract::json::jcs_hash;
 const RATIO_MIN: f64 = 0.9;
 
 /// Gives the original verdict; `None` where the original gives an error instead of one.
-pub fn check(dir: &RunDir<'_>, findings: &mut Findings) -> Result<Option<Report>, RunDirError> {
+pub fn check(dir: &RunDir<'_>, findings: &mut Findings) -> Result<Option<GateReport>, RunDirError> {
     let Some(manifest) = json_file(dir, super::manifest::FILE, findings)? else { return Ok(None) };
     if let Some(path) = manifest_fault(&manifest) {
         let message = "not a manifest";
@@ -53,7 +53,7 @@ pub fn check(dir: &RunDir<'_>, findings: &mut Findings) -> Result<Option<Report>
 }
 
 #[derive(Default)]
-struct Tally {
+struct CompatTally {
     files: Vec<CheckedFile>,
     missing: usize,
 }
@@ -63,8 +63,8 @@ fn measure(
     entries: &[Value],
     pack_path: &str,
     findings: &mut Findings,
-) -> Result<Tally, RunDirError> {
-    let mut tally = Tally::default();
+) -> Result<CompatTally, RunDirError> {
+    let mut tally = CompatTally::default();
     for (index, entry) in entries.iter().enumerate().filter(|(_, entry)| entry.is_object()) {
         let text = |key: &str| entry[key].as_str().unwrap_or_default().trim().to_owned();
         let summary_md = text("summary_md");
@@ -126,9 +126,9 @@ fn judge(
     [pack_path, summaries_dir]: [String; 2],
     entries: &[Value],
     expected: usize,
-    tally: Tally,
+    tally: CompatTally,
     findings: &mut Findings,
-) -> Report {
+) -> GateReport {
     let limit = |key: &str| manifest["limits"][key].as_f64().unwrap_or_default();
     let count = tally.files.len();
     let ratio = if expected > 0 { count as f64 / expected as f64 } else { 0.0 };
@@ -163,14 +163,14 @@ fn judge(
         _ => Number::from(0),
     };
     let missing = format!("MISSING_SUMMARIES:{}", tally.missing);
-    Report {
+    GateReport {
         schema_version: "gate_d_report.v1",
         run_id,
         gate_id: "D",
         profile: "compat",
         status: Verdict::of(findings.passes()),
         metrics,
-        limits: Limits {
+        limits: PackLimits {
             max_summary_kb: number("max_summary_kb"),
             max_total_summary_kb: number("max_total_summary_kb"),
         },

@@ -11,7 +11,9 @@ use std::collections::BTreeMap;
 use serde_json::{Number, Value, json};
 
 use super::finding::Findings;
-use super::perspectives::{Contract, Perspective, Perspectives, Rules, Track, check};
+use super::perspectives::{
+    Perspective, PerspectiveRules, Perspectives, PromptContract, Track, check,
+};
 use crate::contract::hash::sha256;
 use crate::contract::time::Timestamp;
 
@@ -115,7 +117,7 @@ fn keeps_rules(plain: &Perspectives, one: &Perspective, agent_types: &[String]) 
     let alone = Perspectives { perspectives: vec![one.clone()], ..plain.clone() };
     let Ok(value) = serde_json::to_value(&alone) else { return false };
     let mut findings = Findings::default();
-    check(&value, "draft", Rules { agent_types, run_id: None }, &mut findings);
+    check(&value, "draft", PerspectiveRules { agent_types, run_id: None }, &mut findings);
     findings.passes() && !one.title.trim().is_empty() && one.source_artifact.is_none()
 }
 
@@ -154,9 +156,9 @@ fn perspective(index: usize, subject: &str, topic: Topic, agent_types: &[String]
     }
 }
 
-fn contract() -> Contract {
+fn contract() -> PromptContract {
     let budget = [("search_calls", SEARCH_CALLS_MAX), ("fetch_calls", FETCH_CALLS_MAX)];
-    Contract {
+    PromptContract {
         max_words: Number::from(WORDS_MAX),
         max_sources: Number::from(SOURCES_MAX),
         tool_budget: budget
@@ -324,7 +326,7 @@ fn platforms(track: Track, topic: Topic) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::super::finding::Findings;
-    use super::super::perspectives::{Rules, check, known_agent_types};
+    use super::super::perspectives::{PerspectiveRules, check, known_agent_types};
     use super::*;
     use proptest::prelude::*;
 
@@ -379,7 +381,7 @@ mod tests {
                 let value = serde_json::to_value(&draft).unwrap();
                 let agents = known_agent_types();
                 let mut findings = Findings::default();
-                let rules = Rules { agent_types: &agents, run_id: None };
+                let rules = PerspectiveRules { agent_types: &agents, run_id: None };
                 let checked = check(&value, "draft", rules, &mut findings);
                 prop_assert_eq!(findings, Findings::default());
                 prop_assert_eq!(checked.as_ref(), Some(&draft));

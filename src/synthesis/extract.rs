@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::citations::{Pool, Status};
-use super::inline::{self, Mark, TEXT_BYTES_MAX};
+use super::citations::{CitationPool, CitationStatus};
+use super::inline::{self, CitationMark, TEXT_BYTES_MAX};
 use super::markdown::{self, Line};
 
 /// Most claims, and most gaps, taken from one output.
@@ -26,7 +26,7 @@ const CONFIDENCE_PAYWALLED: u8 = 50;
 /// Where a confidence comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Basis {
+pub enum ConfidenceBasis {
     /// The claim says it.
     Stated,
     /// Counted from its citations.
@@ -44,7 +44,7 @@ pub struct Cited {
 
 /// A claim with at least one usable citation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claim {
+pub struct CitedClaim {
     /// One line of plain text.
     pub text: String,
     /// Its distinct usable citations, in order.
@@ -52,7 +52,7 @@ pub struct Claim {
     /// 0 to 100.
     pub confidence: u8,
     /// Where that comes from.
-    pub basis: Basis,
+    pub basis: ConfidenceBasis,
 }
 
 /// What the text says is not known.
@@ -66,7 +66,7 @@ pub struct Gap {
 
 /// What was left out, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Dropped {
+pub struct DroppedCounts {
     /// Claims without a usable citation.
     pub uncited: usize,
     /// Claims without text.
@@ -81,18 +81,18 @@ pub struct Dropped {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extract {
     /// Claims in document order.
-    pub claims: Vec<Claim>,
+    pub claims: Vec<CitedClaim>,
     /// Gaps in document order.
     pub gaps: Vec<Gap>,
     /// What is left out already.
-    pub dropped: Dropped,
+    pub dropped: DroppedCounts,
     /// Usable citations that were refused because they are not among the allowed ones.
     pub refused: usize,
 }
 
 /// Extracts claims and gaps. `allowed` narrows the pool to what a source cites itself, for texts
 /// that were written from that source.
-pub fn extract(text: &str, pool: &Pool, allowed: Option<&BTreeSet<String>>) -> Extract {
+pub fn extract(text: &str, pool: &CitationPool, allowed: Option<&BTreeSet<String>>) -> Extract {
     let lines = markdown::lines(text);
     let sources = source_marks(&lines);
     let mut out = Extract::default();
@@ -116,17 +116,17 @@ pub fn extract(text: &str, pool: &Pool, allowed: Option<&BTreeSet<String>>) -> E
             continue;
         }
         let (confidence, basis) = match plain.confidence {
-            Some(stated) => (stated, Basis::Stated),
-            None => (derived_confidence(&cited), Basis::Derived),
+            Some(stated) => (stated, ConfidenceBasis::Stated),
+            None => (derived_confidence(&cited), ConfidenceBasis::Derived),
         };
-        out.claims.push(Claim { text: plain.text, cited, confidence, basis });
+        out.claims.push(CitedClaim { text: plain.text, cited, confidence, basis });
     }
     gaps(&lines, &mut out);
     out
 }
 
 /// Every usable citation that stands anywhere in a text, `Sources` included.
-pub fn cited_anywhere(text: &str, pool: &Pool) -> BTreeSet<String> {
+pub fn cited_anywhere(text: &str, pool: &CitationPool) -> BTreeSet<String> {
     let lines = markdown::lines(text);
     let mut cids = BTreeSet::new();
     for block in markdown::blocks(&lines) {
@@ -157,7 +157,7 @@ fn claim_texts(lines: &[Line<'_>]) -> Vec<String> {
     claims.map(|block| block.text).collect()
 }
 
-fn source_marks(lines: &[Line<'_>]) -> Vec<Option<Mark>> {
+fn source_marks(lines: &[Line<'_>]) -> Vec<Option<CitationMark>> {
     let blocks = markdown::blocks(&named(lines, "Sources").unwrap_or_default());
     let bullets = blocks.iter().filter(|block| block.is_item).take(ITEMS_MAX);
     let first =
@@ -166,32 +166,35 @@ fn source_marks(lines: &[Line<'_>]) -> Vec<Option<Mark>> {
 }
 
 fn resolve(
-    marks: &[Mark],
-    sources: &[Option<Mark>],
-    pool: &Pool,
+    marks: &[CitationMark],
+    sources: &[Option<CitationMark>],
+    pool: &CitationPool,
     allowed: Option<&BTreeSet<String>>,
 ) -> (Vec<Cited>, usize) {
     let mut cited: Vec<Cited> = Vec::new();
     let mut refused = 0;
     for mark in marks {
         let mark = match mark {
-            Mark::Note(number) => match sources.get(number - 1) {
+            CitationMark::Note(number) => match sources.get(number - 1) {
                 Some(Some(mark)) => mark,
                 _ => continue,
             },
             other => other,
         };
         let cid = match mark {
-            Mark::Cid(cid) => Some(cid.as_str()),
-            Mark::Url(url) => pool.cid_of(url),
-            Mark::Note(_) => None,
+            CitationMark::Cid(cid) => Some(cid.as_str()),
+            CitationMark::Url(url) => pool.cid_of(url),
+            CitationMark::Note(_) => None,
         };
         let Some(cid) = cid else { continue };
         let Some(status) = pool.status(cid).filter(|status| status.is_usable()) else { continue };
         if allowed.is_some_and(|allowed| !allowed.contains(cid)) {
             refused += 1;
         } else if cited.iter().all(|known| known.cid != cid) {
-            cited.push(Cited { cid: cid.to_owned(), paywalled: status == Status::Paywalled });
+            cited.push(Cited {
+                cid: cid.to_owned(),
+                paywalled: status == CitationStatus::Paywalled,
+            });
         }
     }
     (cited, refused)
@@ -234,15 +237,15 @@ fn rank(text: &str) -> u8 {
 mod tests {
     use super::*;
 
-    fn pool() -> Pool {
-        let mut pool = Pool::default();
+    fn pool() -> CitationPool {
+        let mut pool = CitationPool::default();
         for (cid, status, url) in [
-            ("cid_a", Status::Valid, "https://a.example/"),
-            ("cid_b", Status::Valid, "https://b.example/"),
-            ("cid_p", Status::Paywalled, "https://p.example/"),
-            ("cid_x", Status::Invalid, "https://x.example/"),
-            ("cid_y", Status::Blocked, "https://y.example/"),
-            ("cid_z", Status::Mismatch, "https://z.example/"),
+            ("cid_a", CitationStatus::Valid, "https://a.example/"),
+            ("cid_b", CitationStatus::Valid, "https://b.example/"),
+            ("cid_p", CitationStatus::Paywalled, "https://p.example/"),
+            ("cid_x", CitationStatus::Invalid, "https://x.example/"),
+            ("cid_y", CitationStatus::Blocked, "https://y.example/"),
+            ("cid_z", CitationStatus::Mismatch, "https://z.example/"),
         ] {
             assert!(pool.add(cid, status, Some(url)));
         }
@@ -253,7 +256,7 @@ mod tests {
         extract(text, &pool(), None)
     }
 
-    fn cids(claim: &Claim) -> Vec<&str> {
+    fn cids(claim: &CitedClaim) -> Vec<&str> {
         claim.cited.iter().map(|cited| cited.cid.as_str()).collect()
     }
 
@@ -264,7 +267,7 @@ mod tests {
         );
         assert_eq!(out.claims.len(), 1);
         assert_eq!(cids(&out.claims[0]), ["cid_a", "cid_b"]);
-        assert_eq!(out.dropped, Dropped { uncited: 2, empty: 1, ..Dropped::default() });
+        assert_eq!(out.dropped, DroppedCounts { uncited: 2, empty: 1, ..DroppedCounts::default() });
     }
 
     #[test]
@@ -283,11 +286,11 @@ mod tests {
             let out = of(&format!("## Findings\n- {text}\n"));
             (out.claims[0].confidence, out.claims[0].basis)
         };
-        assert_eq!(one("x [@cid_a]"), (60, Basis::Derived));
-        assert_eq!(one("x [@cid_a] [@cid_b]"), (70, Basis::Derived));
-        assert_eq!(one("x [@cid_a] [@cid_p]"), (60, Basis::Derived));
-        assert_eq!(one("x [@cid_p]"), (50, Basis::Derived));
-        assert_eq!(one("x [@cid_p] (confidence: 99)"), (99, Basis::Stated));
+        assert_eq!(one("x [@cid_a]"), (60, ConfidenceBasis::Derived));
+        assert_eq!(one("x [@cid_a] [@cid_b]"), (70, ConfidenceBasis::Derived));
+        assert_eq!(one("x [@cid_a] [@cid_p]"), (60, ConfidenceBasis::Derived));
+        assert_eq!(one("x [@cid_p]"), (50, ConfidenceBasis::Derived));
+        assert_eq!(one("x [@cid_p] (confidence: 99)"), (99, ConfidenceBasis::Stated));
         let many: Vec<Cited> =
             (0..300).map(|n| Cited { cid: n.to_string(), paywalled: false }).collect();
         assert_eq!(derived_confidence(&many), 90);

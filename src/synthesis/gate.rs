@@ -4,33 +4,30 @@
 //! perspectives count, of both waves; missing perspectives fail; no address and no citation
 //! outside the usable pool stands in a summary; the pack's limits are the manifest's; the pack
 //! matches its sidecar, its summaries and its inputs. `compat` gives the original verdict instead.
-//!
-//! A size is the bytes of a file divided by 1024. Comparisons use exact values; reported values
-//! have six decimals.
 
 use std::collections::BTreeSet;
 
-use serde::{Deserialize as _, Serialize};
-use serde_json::{Map, Value, json};
+use serde::Deserialize as _;
+use serde_json::{Value, json};
 
 use super::build::{self, EXTRACTIVE};
-use super::citations::{self, Pool};
+use super::citations::{self, CitationPool};
 use super::compat;
-use super::finding::{Code, Finding, Findings};
+use super::finding::{Code, Findings};
+use super::gate_report::{CheckedFile, GateReport, kb, six_decimals};
 use super::inline::cid_mentions;
-use super::pack::{Entry, Limits, Pack, Source, inputs_digest, meta_path, outputs_digest};
+use super::pack::{
+    Pack, PackEntry, PackLimits, PackSource, inputs_digest, meta_path, outputs_digest,
+};
 use super::raw_url;
-use super::receipt::{Kind, Receipt, Verdict};
-use super::run::{self, Run, read_json};
+use super::receipt::{Receipt, ReceiptKind, Verdict};
+use super::run::{self, ResearchRun, read_json};
 use super::run_dir::{JSON_BYTES_MAX, MARKDOWN_BYTES_MAX, RelPath, RunDir, RunDirError};
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::json::jcs_hash;
 
 /// The share of perspectives that must be summarized.
 pub const COUNT_RATIO_MIN: f64 = 0.9;
-
-/// Where the report goes.
-pub const REPORT: &str = "reports/gate-d.json";
 
 /// How to check.
 pub struct CheckOptions<'a> {
@@ -42,66 +39,18 @@ pub struct CheckOptions<'a> {
     pub strict: bool,
 }
 
-/// One summary as the report lists it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct CheckedFile {
-    /// The perspective the pack names for it.
-    pub perspective_id: String,
-    /// The file.
-    pub summary_md: String,
-    /// Its size.
-    pub bytes: u64,
-    /// Its hash.
-    pub sha256: String,
-}
-
-/// `gate_d_report.v1`.
-#[derive(Debug, Clone, Serialize)]
-pub struct Report {
-    /// `gate_d_report.v1`.
-    pub schema_version: &'static str,
-    /// The run.
-    pub run_id: String,
-    /// `D`.
-    pub gate_id: &'static str,
-    /// `strict` or `compat`.
-    pub profile: &'static str,
-    /// The verdict.
-    pub status: Verdict,
-    /// The metrics by name.
-    pub metrics: Map<String, Value>,
-    /// The limits they are held against.
-    pub limits: Limits,
-    /// The summaries, as the pack lists them.
-    pub files: Vec<CheckedFile>,
-    /// What the verdict follows from.
-    pub inputs_digest: String,
-    /// Errors found.
-    pub errors: u64,
-    /// Warnings found.
-    pub warnings: u64,
-    /// Everything found.
-    pub findings: Vec<Finding>,
-    /// The words for the gates file.
-    #[serde(skip)]
-    pub gate_warnings: Vec<String>,
-    /// The files the gate looked at.
-    #[serde(skip)]
-    pub artifacts: Vec<String>,
-}
-
 /// What came of a check. Without a report there was too little to judge.
-pub struct Checked {
+pub struct GateCheck {
     /// Everything found.
     pub findings: Findings,
     /// The report.
-    pub report: Option<Report>,
+    pub report: Option<GateReport>,
     /// For the log of the home.
     pub receipt: Receipt,
 }
 
 /// Checks the pack of a run. Reads only; [`write_report`] writes.
-pub fn check(dir: &RunDir<'_>, options: &CheckOptions<'_>) -> Result<Checked, RunDirError> {
+pub fn check(dir: &RunDir<'_>, options: &CheckOptions<'_>) -> Result<GateCheck, RunDirError> {
     let mut findings = Findings::default();
     let report = if options.compat {
         compat::check(dir, &mut findings)?
@@ -109,47 +58,14 @@ pub fn check(dir: &RunDir<'_>, options: &CheckOptions<'_>) -> Result<Checked, Ru
         check_strict(dir, options, &mut findings)?
     };
     let run_id = report.as_ref().map(|report| report.run_id.as_str()).unwrap_or_default();
-    let mut receipt = Receipt::new(Kind::PackChecked, run_id, &findings);
+    let mut receipt = Receipt::new(ReceiptKind::PackChecked, run_id, &findings);
     receipt.verdict = report.as_ref().map_or(Verdict::Fail, |report| report.status);
     receipt.inputs_digest = report.as_ref().map(|report| report.inputs_digest.clone());
-    Ok(Checked { findings, report, receipt })
-}
-
-/// Writes `reports/gate-d.json`.
-pub fn write_report(dir: &RunDir<'_>, report: &Report) -> Result<(), RunDirError> {
-    let failed = |source: serde_json::Error| RunDirError::Write {
-        path: REPORT.to_owned(),
-        source: source.into(),
-    };
-    let text = crate::contract::json::to_file(report).map_err(failed)?;
-    let path =
-        RelPath::parse(REPORT).ok_or_else(|| RunDirError::Escapes { path: REPORT.into() })?;
-    dir.write(&path, text.as_bytes())
-}
-
-/// A number rounded to six decimals, halves up, written without a fraction when it has none.
-pub fn six_decimals(value: f64) -> Value {
-    // The exact decimal expansion decides, not another floating-point product.
-    let exact = format!("{:.80}", value.abs());
-    let (whole, fraction) = exact.split_once('.').unwrap_or((&exact, ""));
-    let millionths: u128 = format!("{whole}{:0<6}", &fraction[..fraction.len().min(6)])
-        .parse::<u128>()
-        .unwrap_or(u128::MAX - 1)
-        + u128::from(fraction.as_bytes().get(6).is_some_and(|digit| *digit >= b'5'));
-    let rounded = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
-    match millionths % 1_000_000 {
-        0 => json!(u64::try_from(millionths / 1_000_000).unwrap_or(u64::MAX)),
-        _ => json!(rounded.parse::<f64>().unwrap_or(value)),
-    }
-}
-
-/// Bytes as KB.
-pub fn kb(bytes: u64) -> f64 {
-    bytes as f64 / 1024.0
+    Ok(GateCheck { findings, report, receipt })
 }
 
 #[derive(Default)]
-struct Tally {
+struct GateTally {
     files: Vec<CheckedFile>,
     hashed: Vec<(String, u64, Digest)>,
     counted: BTreeSet<String>,
@@ -161,7 +77,7 @@ fn check_strict(
     dir: &RunDir<'_>,
     options: &CheckOptions<'_>,
     findings: &mut Findings,
-) -> Result<Option<Report>, RunDirError> {
+) -> Result<Option<GateReport>, RunDirError> {
     let Some(run) = run::load(dir, options.agent_types, findings)? else { return Ok(None) };
     let manifest = &run.manifest;
     let pack_path = manifest.paths.pack.clone();
@@ -180,7 +96,7 @@ fn check_strict(
     let broken = findings.errors();
     findings.schema("summary_pack.v1", &value, pack_path.as_str());
     let pack = Pack::deserialize(&value).ok().filter(|_| findings.errors() == broken);
-    let mut tally = Tally::default();
+    let mut tally = GateTally::default();
     if let Some(pack) = &pack {
         against_run(pack, &run, pack_path.as_str(), findings);
         for (index, entry) in pack.summaries.iter().enumerate() {
@@ -193,7 +109,7 @@ fn check_strict(
     Ok(Some(judge(&run, &pack_path, &pack_bytes, tally, orphans, findings)))
 }
 
-fn against_run(pack: &Pack, run: &Run, file: &str, findings: &mut Findings) {
+fn against_run(pack: &Pack, run: &ResearchRun, file: &str, findings: &mut Findings) {
     if pack.run_id != run.manifest.run_id {
         let message = format!("names {:?}, the manifest {:?}", pack.run_id, run.manifest.run_id);
         findings.error(Code::RunIdMismatch, file, "$.run_id", message);
@@ -207,12 +123,12 @@ fn against_run(pack: &Pack, run: &Run, file: &str, findings: &mut Findings) {
 #[allow(clippy::too_many_arguments, reason = "one step of the check, with all it is held against")]
 fn check_entry(
     dir: &RunDir<'_>,
-    run: &Run,
-    pool: &Pool,
+    run: &ResearchRun,
+    pool: &CitationPool,
     strict: bool,
-    entry: &Entry,
+    entry: &PackEntry,
     index: usize,
-    tally: &mut Tally,
+    tally: &mut GateTally,
     findings: &mut Findings,
 ) -> Result<(), RunDirError> {
     let file = run.manifest.paths.pack.as_str();
@@ -282,7 +198,7 @@ fn check_entry(
 
 fn summary_bytes(
     dir: &RunDir<'_>,
-    entry: &Entry,
+    entry: &PackEntry,
     file: &str,
     place: &str,
     findings: &mut Findings,
@@ -311,7 +227,7 @@ fn summary_bytes(
 
 fn unknown(
     cids: &mut dyn Iterator<Item = &str>,
-    pool: &Pool,
+    pool: &CitationPool,
     file: &str,
     place: &str,
     findings: &mut Findings,
@@ -346,11 +262,11 @@ fn addresses(text: &str, file: &str, place: &str, findings: &mut Findings) -> u6
 /// The pack is valid only while its sidecar matches it, its summaries, and the inputs of now.
 fn sidecar(
     dir: &RunDir<'_>,
-    run: &Run,
-    pool: &Pool,
+    run: &ResearchRun,
+    pool: &CitationPool,
     pack: &Pack,
     pack_bytes: &[u8],
-    tally: &Tally,
+    tally: &GateTally,
     findings: &mut Findings,
 ) -> Result<(), RunDirError> {
     let pack_file = run.manifest.paths.pack.as_str();
@@ -387,8 +303,8 @@ fn sidecar(
 
 fn current_inputs(
     dir: &RunDir<'_>,
-    run: &Run,
-    pool: &Pool,
+    run: &ResearchRun,
+    pool: &CitationPool,
     algo: &str,
 ) -> Result<Option<String>, RunDirError> {
     let mut sources = Vec::with_capacity(run.perspectives.len());
@@ -402,7 +318,7 @@ fn current_inputs(
             }
             Err(error) => return Err(error),
         };
-        sources.push(Source {
+        sources.push(PackSource {
             id: assigned.perspective.id.clone(),
             artifact: path.as_str().to_owned(),
             sha256: sha256(&bytes),
@@ -413,7 +329,7 @@ fn current_inputs(
 
 fn orphans(
     dir: &RunDir<'_>,
-    run: &Run,
+    run: &ResearchRun,
     pack: Option<&Pack>,
     findings: &mut Findings,
 ) -> Result<u64, RunDirError> {
@@ -432,7 +348,7 @@ fn orphans(
     Ok(count)
 }
 
-fn gate_c(dir: &RunDir<'_>, run: &Run, findings: &mut Findings) -> Result<(), RunDirError> {
+fn gate_c(dir: &RunDir<'_>, run: &ResearchRun, findings: &mut Findings) -> Result<(), RunDirError> {
     let path = &run.manifest.paths.gates;
     // What is wrong with the gates file is for those who write it to say.
     let mut ignored = Findings::default();
@@ -446,13 +362,13 @@ fn gate_c(dir: &RunDir<'_>, run: &Run, findings: &mut Findings) -> Result<(), Ru
 }
 
 fn judge(
-    run: &Run,
+    run: &ResearchRun,
     pack_path: &RelPath,
     pack_bytes: &[u8],
-    tally: Tally,
+    tally: GateTally,
     orphans: u64,
     findings: &mut Findings,
-) -> Report {
+) -> GateReport {
     let manifest = &run.manifest;
     let expected = run.perspectives.len();
     let total: u64 = tally.files.iter().map(|file| file.bytes).sum();
@@ -484,7 +400,7 @@ fn judge(
     let digest = jcs_hash(&json!({
         "schema": "gate_d.inputs.v1",
         "run_id": manifest.run_id,
-        "limits": Limits::of(manifest),
+        "limits": PackLimits::of(manifest),
         "pack_sha256": sha256(pack_bytes).hex(),
         "files": files,
         "metrics": metrics,
@@ -498,14 +414,14 @@ fn judge(
         }
     }
     let Value::Object(metrics) = metrics else { unreachable!("built as an object above") };
-    Report {
+    GateReport {
         schema_version: "gate_d_report.v1",
         run_id: manifest.run_id.clone(),
         gate_id: "D",
         profile: "strict",
         status: Verdict::of(findings.passes()),
         metrics,
-        limits: Limits::of(manifest),
+        limits: PackLimits::of(manifest),
         files: tally.files,
         inputs_digest: digest.prefixed(),
         errors: findings.errors(),
@@ -516,23 +432,5 @@ fn judge(
             pack_path.as_str().to_owned(),
             manifest.paths.summaries_dir.as_str().to_owned(),
         ],
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rounding_takes_halves_up_and_whole_numbers_stay_whole() {
-        assert_eq!(six_decimals(1.0).to_string(), "1");
-        assert_eq!(six_decimals(0.0).to_string(), "0");
-        assert_eq!(six_decimals(2.0 / 3.0).to_string(), "0.666667");
-        assert_eq!(six_decimals(kb(365)).to_string(), "0.356445");
-        assert_eq!(six_decimals(kb(710)).to_string(), "0.693359");
-        // 8 / 1024 = 0.0078125 and 24 / 1024 = 0.0234375: exact ties.
-        assert_eq!(six_decimals(kb(8)).to_string(), "0.007813");
-        assert_eq!(six_decimals(kb(24)).to_string(), "0.023438");
-        assert_eq!(six_decimals(0.9999999).to_string(), "1");
     }
 }

@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 
 use super::finding::{Code, Findings};
-use super::gate::Report;
+use super::gate_report::GateReport;
 use super::receipt::Verdict;
 use super::run::read_json;
 use super::run_dir::{RelPath, RunDir, RunDirError};
@@ -18,7 +18,7 @@ use crate::contract::time::Timestamp;
 pub fn write_verdict(
     dir: &RunDir<'_>,
     path: &RelPath,
-    report: &Report,
+    report: &GateReport,
     expected_revision: Option<u64>,
     now: Timestamp,
     findings: &mut Findings,
@@ -63,7 +63,7 @@ pub fn write_verdict(
     Ok(Some(next))
 }
 
-fn patched(mut gates: Value, report: &Report, revision: u64, now: Timestamp) -> Value {
+fn patched(mut gates: Value, report: &GateReport, revision: u64, now: Timestamp) -> Value {
     let passes = report.status == Verdict::Pass;
     let gate = &mut gates["gates"]["D"];
     gate["status"] = json!(report.status);

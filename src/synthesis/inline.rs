@@ -22,7 +22,7 @@ const GONE: char = '\0';
 
 /// Something that cites.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mark {
+pub enum CitationMark {
     /// A citation id.
     Cid(String),
     /// An absolute web address as written.
@@ -37,7 +37,7 @@ pub struct Plain {
     /// One line of text.
     pub text: String,
     /// Its citations in order.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<CitationMark>,
     /// The confidence it states.
     pub confidence: Option<u8>,
 }
@@ -104,7 +104,7 @@ fn scan(text: &str, notes: usize, depth: usize, plain: &mut Plain) -> String {
                 length
             }),
             'h' | 'H' => web_address(rest).inspect(|length| {
-                plain.marks.push(Mark::Url(rest[..*length].to_owned()));
+                plain.marks.push(CitationMark::Url(rest[..*length].to_owned()));
                 out.push(GONE);
             }),
             '`' => {
@@ -161,14 +161,14 @@ fn bracket(
     out: &mut String,
 ) -> Option<usize> {
     if let Some((cid, length)) = cid_mark(&text[at..]) {
-        plain.marks.push(Mark::Cid(cid.to_owned()));
+        plain.marks.push(CitationMark::Cid(cid.to_owned()));
         out.push(GONE);
         return Some(length);
     }
     let (label, target, end) = brackets.link(text, at)?;
     if let Some(target) = target {
         if let Some(url) = link_address(target) {
-            plain.marks.push(Mark::Url(url.to_owned()));
+            plain.marks.push(CitationMark::Url(url.to_owned()));
         }
         if depth < DEPTH_MAX {
             let inner = scan(label, notes, depth + 1, plain);
@@ -188,7 +188,7 @@ fn bracket(
     if !(1..=notes).contains(&number) {
         return None;
     }
-    plain.marks.push(Mark::Note(number));
+    plain.marks.push(CitationMark::Note(number));
     out.push(GONE);
     Some(end - at)
 }
@@ -368,7 +368,7 @@ mod tests {
         read(markdown, 9).unwrap().text
     }
 
-    fn marks(markdown: &str) -> Vec<Mark> {
+    fn marks(markdown: &str) -> Vec<CitationMark> {
         read(markdown, 9).unwrap().marks
     }
 
@@ -402,16 +402,16 @@ mod tests {
         assert_eq!(
             marks("x [@c1] [t](HTTP://a.example/b \"title\") https://e.example/w_(x)). [3] [^4]"),
             [
-                Mark::Cid("c1".into()),
-                Mark::Url("HTTP://a.example/b".into()),
-                Mark::Url("https://e.example/w_(x)".into()),
-                Mark::Note(3),
-                Mark::Note(4),
+                CitationMark::Cid("c1".into()),
+                CitationMark::Url("HTTP://a.example/b".into()),
+                CitationMark::Url("https://e.example/w_(x)".into()),
+                CitationMark::Note(3),
+                CitationMark::Note(4),
             ]
         );
         assert_eq!(
             marks("[t](<https://a.example/b c>)"),
-            [Mark::Url("https://a.example/b c".into())]
+            [CitationMark::Url("https://a.example/b c".into())]
         );
         assert_eq!(marks("![alt](https://a.example/i.png) [t](mailto:x)"), []);
     }
@@ -420,7 +420,7 @@ mod tests {
     fn numbers_are_marks_only_where_a_bullet_exists() {
         assert_eq!(text("items[0] and [10] and `a[1]`"), "items[0] and [10] and `a[1]`");
         assert_eq!(marks("items[0] and [10] and `a[1]`"), []);
-        assert_eq!(marks("a ` tick and [1]"), [Mark::Note(1)]);
+        assert_eq!(marks("a ` tick and [1]"), [CitationMark::Note(1)]);
     }
 
     #[test]

@@ -44,7 +44,7 @@ impl Kilobytes {
 
 /// What we take from a manifest.
 #[derive(Debug, Clone)]
-pub struct Manifest {
+pub struct RunManifest {
     /// The run.
     pub run_id: String,
     /// Its revision.
@@ -83,7 +83,7 @@ pub struct Paths {
 }
 
 /// Reads a manifest and finds everything wrong with it; `None` when it cannot be worked with.
-pub fn check(value: &Value, findings: &mut Findings) -> Option<Manifest> {
+pub fn check(value: &Value, findings: &mut Findings) -> Option<RunManifest> {
     let mut found = Findings::default();
     found.schema("manifest.v1", value, FILE);
     let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
@@ -118,7 +118,7 @@ pub fn check(value: &Value, findings: &mut Findings) -> Option<Manifest> {
     })();
     let agents = |key: &str| value["limits"][key].as_f64().unwrap_or_default();
     let manifest = (|| {
-        Some(Manifest {
+        Some(RunManifest {
             run_id: text("/run_id").to_owned(),
             revision: value["revision"].as_u64()?,
             updated_at: updated_at?.at,

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value, json};
 
-use super::citations::{Pool, Status};
-use super::extract::{Basis, Dropped};
-use super::manifest::Manifest;
+use super::citations::{CitationPool, CitationStatus};
+use super::extract::{ConfidenceBasis, DroppedCounts};
+use super::manifest::RunManifest;
 use super::run_dir::RelPath;
 use crate::contract::hash::{Digest, Hasher};
 use crate::contract::json::jcs;
@@ -23,7 +23,7 @@ pub struct KeyClaim {
 
 /// One perspective in the pack.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct PackEntry {
     /// The perspective.
     pub perspective_id: String,
     /// The file that was summarized.
@@ -36,36 +36,36 @@ pub struct Entry {
 
 /// The limits a pack was built within.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct PackLimits {
     /// Largest summary.
     pub max_summary_kb: Number,
     /// Largest sum of all summaries.
     pub max_total_summary_kb: Number,
 }
 
-impl Limits {
+impl PackLimits {
     /// The limits of a run.
-    pub fn of(manifest: &Manifest) -> Limits {
-        Limits {
+    pub fn of(manifest: &RunManifest) -> PackLimits {
+        PackLimits {
             max_summary_kb: manifest.max_summary.number().clone(),
             max_total_summary_kb: manifest.max_total.number().clone(),
         }
     }
 
-    fn same(&self, other: &Limits) -> bool {
+    fn same(&self, other: &PackLimits) -> bool {
         self.max_summary_kb.as_f64() == other.max_summary_kb.as_f64()
             && self.max_total_summary_kb.as_f64() == other.max_total_summary_kb.as_f64()
     }
 
     /// True when a manifest sets these very limits.
-    pub fn are_those_of(&self, manifest: &Manifest) -> bool {
-        self.same(&Limits::of(manifest))
+    pub fn are_those_of(&self, manifest: &RunManifest) -> bool {
+        self.same(&PackLimits::of(manifest))
     }
 }
 
 /// `summary_pack.v1`; how its entries are held is up to whoever has them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Pack<Entries = Vec<Entry>> {
+pub struct Pack<Entries = Vec<PackEntry>> {
     /// `summary_pack.v1`.
     pub schema_version: String,
     /// The run.
@@ -73,7 +73,7 @@ pub struct Pack<Entries = Vec<Entry>> {
     /// When, as the caller or the manifest says.
     pub generated_at: String,
     /// The limits it keeps.
-    pub limits: Limits,
+    pub limits: PackLimits,
     /// One entry for each perspective, by id.
     pub summaries: Entries,
     /// Bytes of all summaries divided by four.
@@ -113,14 +113,14 @@ pub struct MetaEntry {
     /// Its size.
     pub summary_bytes: u64,
     /// Where the confidence of each claim comes from.
-    pub confidence_basis: Vec<Basis>,
+    pub confidence_basis: Vec<ConfidenceBasis>,
     /// What was left out.
-    pub dropped: Dropped,
+    pub dropped: DroppedCounts,
 }
 
 /// `summary_pack_meta.v1`, the sidecar; how its entries are held is up to whoever has them.
 #[derive(Debug, Clone, Serialize)]
-pub struct Meta<Entries> {
+pub struct PackMeta<Entries> {
     /// `summary_pack_meta.v1`.
     pub schema_version: &'static str,
     /// How the summaries were made.
@@ -149,7 +149,7 @@ pub fn meta_path(pack: &RelPath) -> Option<RelPath> {
 
 /// A source as the inputs digest names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
+pub struct PackSource {
     /// The perspective.
     pub id: String,
     /// The file.
@@ -159,8 +159,14 @@ pub struct Source {
 }
 
 /// Digest of everything the content of a pack follows from. `sources` are sorted by id.
-pub fn inputs_digest(algo: &str, manifest: &Manifest, sources: &[Source], pool: &Pool) -> String {
-    let citations = pool.rows().map(|(cid, status): (&str, Status)| json!([cid, status.as_str()]));
+pub fn inputs_digest(
+    algo: &str,
+    manifest: &RunManifest,
+    sources: &[PackSource],
+    pool: &CitationPool,
+) -> String {
+    let citations =
+        pool.rows().map(|(cid, status): (&str, CitationStatus)| json!([cid, status.as_str()]));
     let perspectives = sources.iter().map(|source| {
         json!({"id": source.id, "source_artifact": source.artifact,
             "source_sha256": source.sha256.hex()})
@@ -168,7 +174,7 @@ pub fn inputs_digest(algo: &str, manifest: &Manifest, sources: &[Source], pool: 
     let mut object = Canonical::default();
     object.member("algo", &json!(algo));
     object.list("citations", citations);
-    object.member("limits", &json!(Limits::of(manifest)));
+    object.member("limits", &json!(PackLimits::of(manifest)));
     object.list("perspectives", perspectives);
     object.member("run_id", &json!(manifest.run_id));
     object.member("schema", &json!("summary_pack.inputs.v1"));

@@ -35,7 +35,7 @@ pub enum Track {
 
 /// What an output must keep to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Contract {
+pub struct PromptContract {
     /// Longest output in words.
     pub max_words: Number,
     /// Most sources.
@@ -58,7 +58,7 @@ pub struct Perspective {
     /// The agent that does it.
     pub agent_type: String,
     /// What its output must keep to.
-    pub prompt_contract: Contract,
+    pub prompt_contract: PromptContract,
     /// Where coverage is wanted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expected_platforms: Vec<String>,
@@ -82,7 +82,7 @@ pub struct Perspectives {
 
 /// What a document is held against beyond its own content.
 #[derive(Debug, Clone, Copy)]
-pub struct Rules<'a> {
+pub struct PerspectiveRules<'a> {
     /// The agent types that exist.
     pub agent_types: &'a [String],
     /// The run it must belong to, when that is known.
@@ -98,7 +98,7 @@ pub fn known_agent_types() -> Vec<String> {
 pub fn check(
     value: &Value,
     file: &str,
-    rules: Rules<'_>,
+    rules: PerspectiveRules<'_>,
     findings: &mut Findings,
 ) -> Option<Perspectives> {
     let mut found = Findings::default();
@@ -130,7 +130,7 @@ pub fn check(
     }
 }
 
-fn each_perspective(value: &Value, file: &str, rules: Rules<'_>, found: &mut Findings) {
+fn each_perspective(value: &Value, file: &str, rules: PerspectiveRules<'_>, found: &mut Findings) {
     let mut seen: BTreeSet<String> = BTreeSet::new();
     for (index, perspective) in value["perspectives"].as_array().into_iter().flatten().enumerate() {
         let place = |key: &str| format!("$.perspectives[{index}].{key}");

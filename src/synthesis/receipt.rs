@@ -5,7 +5,7 @@ use serde::Serialize;
 /// What was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum ReceiptKind {
     /// A perspectives file was checked.
     PerspectivesChecked,
     /// A perspectives file was written.
@@ -41,7 +41,7 @@ pub struct Receipt {
     /// `synthesis_receipt.v1`.
     pub schema_version: &'static str,
     /// What was done.
-    pub kind: Kind,
+    pub kind: ReceiptKind,
     /// The run it was done to.
     pub run_id: String,
     /// How it ended.
@@ -58,7 +58,7 @@ pub struct Receipt {
 
 impl Receipt {
     /// A receipt without digests.
-    pub fn new(kind: Kind, run_id: &str, findings: &super::finding::Findings) -> Receipt {
+    pub fn new(kind: ReceiptKind, run_id: &str, findings: &super::finding::Findings) -> Receipt {
         Receipt {
             schema_version: "synthesis_receipt.v1",
             kind,

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::finding::{Code, Findings};
-use super::manifest::{self, Manifest};
-use super::perspectives::{self, Perspective, Rules};
+use super::manifest::{self, RunManifest};
+use super::perspectives::{self, Perspective, PerspectiveRules};
 use super::run_dir::{JSON_BYTES_MAX, RelPath, RunDir, RunDirError};
 
 /// Name of the second wave's perspectives in its directory.
@@ -23,9 +23,9 @@ pub struct Assigned {
 
 /// A run that can be worked with.
 #[derive(Debug, Clone)]
-pub struct Run {
+pub struct ResearchRun {
     /// Its manifest.
-    pub manifest: Manifest,
+    pub manifest: RunManifest,
     /// The perspectives of both waves, by id in byte order; empty when they cannot be read.
     pub perspectives: Vec<Assigned>,
     /// True when every perspectives file that must exist does and is valid.
@@ -53,7 +53,7 @@ pub fn load(
     dir: &RunDir<'_>,
     agent_types: &[String],
     findings: &mut Findings,
-) -> Result<Option<Run>, RunDirError> {
+) -> Result<Option<ResearchRun>, RunDirError> {
     let Some(manifest) = load_manifest(dir, findings)? else { return Ok(None) };
     let mut complete = true;
     let mut perspectives: Vec<Assigned> = Vec::new();
@@ -72,7 +72,7 @@ pub fn load(
             complete &= wave == 2 && !unreadable;
             continue;
         };
-        let rules = Rules { agent_types, run_id: Some(&manifest.run_id) };
+        let rules = PerspectiveRules { agent_types, run_id: Some(&manifest.run_id) };
         let Some(checked) = perspectives::check(&value, path.as_str(), rules, findings) else {
             complete = false;
             continue;
@@ -95,14 +95,14 @@ pub fn load(
         }
     }
     perspectives.sort_by(|a, b| a.perspective.id.cmp(&b.perspective.id));
-    Ok(Some(Run { manifest, perspectives, complete }))
+    Ok(Some(ResearchRun { manifest, perspectives, complete }))
 }
 
 /// Loads the manifest of a run alone.
 pub fn load_manifest(
     dir: &RunDir<'_>,
     findings: &mut Findings,
-) -> Result<Option<Manifest>, RunDirError> {
+) -> Result<Option<RunManifest>, RunDirError> {
     let Some(path) = RelPath::parse(manifest::FILE) else { return Ok(None) };
     let before = findings.errors();
     let Some(value) = read_json(dir, &path, findings)? else {
@@ -122,7 +122,7 @@ pub fn load_manifest(
     Ok(manifest)
 }
 
-fn cap(manifest: &Manifest, wave: u8, count: usize, file: &str, findings: &mut Findings) {
+fn cap(manifest: &RunManifest, wave: u8, count: usize, file: &str, findings: &mut Findings) {
     let most = manifest.max_agents[usize::from(wave) - 1];
     if count as f64 > most {
         let message = format!("{count} perspectives, the manifest allows {most} in wave {wave}");

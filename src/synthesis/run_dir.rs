@@ -22,7 +22,8 @@ pub const JSON_BYTES_MAX: u64 = 16 << 20;
 /// Largest markdown file inside a run directory.
 pub const MARKDOWN_BYTES_MAX: u64 = 8 << 20;
 
-const FILE_MODE: u32 = 0o640;
+/// Mode of every file written into a run directory.
+pub(super) const FILE_MODE: u32 = 0o640;
 
 /// Why a run directory could not be used.
 #[derive(Debug, thiserror::Error)]
@@ -83,6 +84,11 @@ pub enum RunDirError {
         #[source]
         source: io::Error,
     },
+}
+
+pub(super) fn write_failed(path: &RelPath) -> impl Fn(io::Error) -> RunDirError {
+    let path = path.as_str().to_owned();
+    move |source| RunDirError::Write { path: path.clone(), source }
 }
 
 /// True for a perspective id: `[A-Za-z0-9_-]{1,64}`.

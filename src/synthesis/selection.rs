@@ -16,7 +16,7 @@ use unicode_segmentation::UnicodeSegmentation as _;
 use super::finding::{Code, Findings};
 use super::manifest::Kilobytes;
 use super::run_dir::{RelPath, RunDir, RunDirError, is_perspective_id};
-use super::summary_items::SummaryItem;
+use super::summary_items::BusSummary;
 use super::{inline, markdown, url};
 use crate::bus::BusError;
 use crate::contract::hash::{Digest, sha256};
@@ -36,7 +36,7 @@ const WORDS_MAX: u64 = 1_000_000;
 pub type FindItems<'a> = &'a dyn Fn(
     &BTreeSet<String>,
     Option<&BTreeSet<String>>,
-) -> Result<BTreeMap<String, SummaryItem>, BusError>;
+) -> Result<BTreeMap<String, BusSummary>, BusError>;
 
 /// Why no run could be made.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +51,7 @@ pub enum SelectionError {
 
 /// A selection manifest that may be believed.
 #[derive(Debug, Clone)]
-pub struct Selection {
+pub struct PackSelection {
     /// The run it becomes.
     pub run_id: String,
     created_at: String,
@@ -78,7 +78,7 @@ pub struct SelectionLimits {
 }
 
 /// Reads a selection manifest: version, hash, items. `None` with findings when it is wrong.
-pub fn read(value: &Value, file: &str, findings: &mut Findings) -> Option<Selection> {
+pub fn read(value: &Value, file: &str, findings: &mut Findings) -> Option<PackSelection> {
     let before = findings.errors();
     // The schema lists the buses a request may select from; a pack selects from what came of them.
     let violations = schema::check(SELECTION_VERSION, value).into_iter();
@@ -99,7 +99,7 @@ pub fn read(value: &Value, file: &str, findings: &mut Findings) -> Option<Select
     }
     let items = items(&value["selection"], file, findings);
     let created = created.filter(|_| findings.errors() == before)?;
-    Some(Selection {
+    Some(PackSelection {
         run_id: format!("sel_{}", &hash.hex()[..16]),
         created_at: created.at.to_string(),
         notes: value["notes"].as_str().unwrap_or_default().to_owned(),
@@ -135,16 +135,16 @@ fn items(selection: &Value, file: &str, findings: &mut Findings) -> Vec<Picked> 
     items
 }
 
-struct Group {
+struct SelectionGroup {
     id: String,
     title: String,
-    items: Vec<SummaryItem>,
+    items: Vec<BusSummary>,
 }
 
 /// Makes the run directory; false with findings when it must not or cannot be made.
 pub fn make_run(
     dir: &RunDir<'_>,
-    selection: &Selection,
+    selection: &PackSelection,
     find: FindItems<'_>,
     limits: &SelectionLimits,
     findings: &mut Findings,
@@ -187,8 +187,8 @@ fn path(text: &str) -> Result<RelPath, RunDirError> {
     RelPath::parse(text).ok_or_else(|| RunDirError::Escapes { path: text.to_owned() })
 }
 
-fn groups(selection: &Selection, found: &BTreeMap<String, SummaryItem>) -> Vec<Group> {
-    let mut by_name: BTreeMap<String, Vec<SummaryItem>> = BTreeMap::new();
+fn groups(selection: &PackSelection, found: &BTreeMap<String, BusSummary>) -> Vec<SelectionGroup> {
+    let mut by_name: BTreeMap<String, Vec<BusSummary>> = BTreeMap::new();
     for picked in &selection.items {
         if let Some(item) = found.get(&picked.id) {
             let name = picked.group.clone().unwrap_or_else(|| item.stream.clone());
@@ -201,16 +201,16 @@ fn groups(selection: &Selection, found: &BTreeMap<String, SummaryItem>) -> Vec<G
         // A name that cannot be a file, or is one but for letter case, gets an id of its own.
         let usable = is_perspective_id(&name) && taken.insert(name.to_ascii_lowercase());
         let id = if usable { name.clone() } else { format!("g_{}", &sha256(&name).hex()[..16]) };
-        groups.push(Group { id, title: name, items });
+        groups.push(SelectionGroup { id, title: name, items });
     }
     groups
 }
 
-fn cid_url(item: &SummaryItem) -> String {
+fn cid_url(item: &BusSummary) -> String {
     format!("summary-bus:{}/{}/{}", item.stream, item.day, item.summary_id)
 }
 
-fn output(group: &Group) -> String {
+fn output(group: &SelectionGroup) -> String {
     let mut text = String::from("## Findings\n\n");
     for item in &group.items {
         let cid = url::cid(&cid_url(item));
@@ -233,7 +233,7 @@ fn sentences(text: &str) -> Vec<String> {
         .collect()
 }
 
-fn pool(selection: &Selection, groups: &[Group]) -> String {
+fn pool(selection: &PackSelection, groups: &[SelectionGroup]) -> String {
     let mut rows: BTreeMap<String, Value> = BTreeMap::new();
     for group in groups {
         for item in &group.items {
@@ -257,8 +257,12 @@ fn pool(selection: &Selection, groups: &[Group]) -> String {
     rows.values().map(|row| format!("{}\n", jcs(row))).collect()
 }
 
-fn perspectives(selection: &Selection, groups: &[Group], limits: &SelectionLimits) -> Value {
-    let perspective = |group: &Group| {
+fn perspectives(
+    selection: &PackSelection,
+    groups: &[SelectionGroup],
+    limits: &SelectionLimits,
+) -> Value {
+    let perspective = |group: &SelectionGroup| {
         json!({
             "id": group.id, "title": group.title, "track": "standard",
             "agent_type": limits.agent_type,
@@ -277,7 +281,7 @@ fn perspectives(selection: &Selection, groups: &[Group], limits: &SelectionLimit
 
 fn manifest(
     dir: &RunDir<'_>,
-    selection: &Selection,
+    selection: &PackSelection,
     groups: usize,
     limits: &SelectionLimits,
 ) -> Value {

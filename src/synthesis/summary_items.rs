@@ -9,7 +9,7 @@ use crate::contract::vocabulary::Stream;
 
 /// A summary item.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SummaryItem {
+pub struct BusSummary {
     /// Its id.
     pub summary_id: String,
     /// Its stream.
@@ -26,7 +26,7 @@ pub fn find(
     bus_home: &Path,
     ids: &BTreeSet<String>,
     days: Option<&BTreeSet<String>>,
-) -> Result<BTreeMap<String, SummaryItem>, BusError> {
+) -> Result<BTreeMap<String, BusSummary>, BusError> {
     let mut found = BTreeMap::new();
     let bus = match SummaryBus::open(bus_home) {
         Ok(bus) => bus,
@@ -46,7 +46,7 @@ pub fn find(
                 if ids.contains(item.summary_id()) {
                     let (summary_id, text) = (item.summary_id().to_owned(), item.summary_text());
                     let (text, day, stream) = (text.to_owned(), name.clone(), stream.to_string());
-                    found.insert(summary_id.clone(), SummaryItem { summary_id, stream, day, text });
+                    found.insert(summary_id.clone(), BusSummary { summary_id, stream, day, text });
                 }
             }
         }

@@ -13,15 +13,15 @@ use serde_json::Value;
 use super::finding::{Code, Finding, Findings};
 use super::inline::web_address;
 use super::markdown::{self, Kind as LineKind, Line};
-use super::perspectives::Contract;
-use super::receipt::{Kind, Receipt, Verdict};
-use super::run::{self, Assigned, Run, read_json};
+use super::perspectives::PromptContract;
+use super::receipt::{Receipt, ReceiptKind, Verdict};
+use super::run::{self, Assigned, ResearchRun, read_json};
 use super::run_dir::{MARKDOWN_BYTES_MAX, RelPath, RunDir, RunDirError};
 use crate::contract::hash::sha256;
 
 /// One output as the report lists it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Output {
+pub struct CheckedOutput {
     /// The perspective.
     pub perspective_id: String,
     /// 1 or 2.
@@ -44,7 +44,7 @@ pub struct Output {
 
 /// `wave_report.v1`.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub struct WaveReport {
     /// `wave_report.v1`.
     pub schema_version: &'static str,
     /// The run.
@@ -52,7 +52,7 @@ pub struct Report {
     /// The verdict.
     pub status: Verdict,
     /// One entry for each perspective, by id.
-    pub outputs: Vec<Output>,
+    pub outputs: Vec<CheckedOutput>,
     /// Errors found.
     pub errors: u64,
     /// Warnings found.
@@ -63,7 +63,7 @@ pub struct Report {
 
 /// What a text amounts to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct OutputCounts {
     /// Words.
     pub words: usize,
     /// Bullets of `Sources`.
@@ -77,7 +77,7 @@ pub fn check(
     dir: &RunDir<'_>,
     agent_types: &[String],
     progress: &dyn Fn(),
-) -> Result<(Report, Receipt), RunDirError> {
+) -> Result<(WaveReport, Receipt), RunDirError> {
     let mut findings = Findings::default();
     let run = run::load(dir, agent_types, &mut findings)?;
     let mut outputs = Vec::new();
@@ -89,8 +89,8 @@ pub fn check(
         strays(dir, run, &mut findings)?;
     }
     let run_id = run.map(|run| run.manifest.run_id).unwrap_or_default();
-    let receipt = Receipt::new(Kind::WavesChecked, &run_id, &findings);
-    let report = Report {
+    let receipt = Receipt::new(ReceiptKind::WavesChecked, &run_id, &findings);
+    let report = WaveReport {
         schema_version: "wave_report.v1",
         run_id,
         status: receipt.verdict,
@@ -106,10 +106,10 @@ fn check_output(
     dir: &RunDir<'_>,
     assigned: &Assigned,
     findings: &mut Findings,
-) -> Result<Output, RunDirError> {
+) -> Result<CheckedOutput, RunDirError> {
     let mut found = Findings::default();
     let file = assigned.output.as_str();
-    let mut output = Output {
+    let mut output = CheckedOutput {
         perspective_id: assigned.perspective.id.clone(),
         wave: assigned.wave,
         path: file.to_owned(),
@@ -151,9 +151,15 @@ fn check_output(
 }
 
 /// Checks the text of one output.
-pub fn check_text(text: &str, contract: &Contract, file: &str, findings: &mut Findings) -> Counts {
+pub fn check_text(
+    text: &str,
+    contract: &PromptContract,
+    file: &str,
+    findings: &mut Findings,
+) -> OutputCounts {
     let lines = markdown::lines(text);
-    let mut counts = Counts { words: text.split_whitespace().count(), ..Counts::default() };
+    let mut counts =
+        OutputCounts { words: text.split_whitespace().count(), ..OutputCounts::default() };
     for wanted in &contract.must_include_sections {
         let is_wanted = |line: &Line<'_>| matches!(line.kind, LineKind::Heading { title, .. } if title == wanted);
         if !lines.iter().any(is_wanted) {
@@ -180,7 +186,7 @@ pub fn check_text(text: &str, contract: &Contract, file: &str, findings: &mut Fi
 
 fn sources(
     section: &[Line<'_>],
-    contract: &Contract,
+    contract: &PromptContract,
     file: &str,
     findings: &mut Findings,
 ) -> usize {
@@ -285,7 +291,7 @@ fn tool_usage(
     Ok(())
 }
 
-fn strays(dir: &RunDir<'_>, run: &Run, findings: &mut Findings) -> Result<(), RunDirError> {
+fn strays(dir: &RunDir<'_>, run: &ResearchRun, findings: &mut Findings) -> Result<(), RunDirError> {
     let expected: BTreeSet<&str> = run.perspectives.iter().map(|a| a.output.as_str()).collect();
     for wave_dir in &run.manifest.paths.wave_dirs {
         for name in dir.list(wave_dir)? {
@@ -304,8 +310,8 @@ mod tests {
     use super::*;
     use serde_json::{Number, json};
 
-    fn contract(max_words: u64, max_sources: u64) -> Contract {
-        Contract {
+    fn contract(max_words: u64, max_sources: u64) -> PromptContract {
+        PromptContract {
             max_words: Number::from(max_words),
             max_sources: Number::from(max_sources),
             tool_budget: Default::default(),

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 
-use crate::compaction::book::facts::{FileMark, head_of};
-use crate::compaction::book::{AppendError, Lines};
+use crate::compaction::agent_runs::facts::{FileMark, head_of};
+use crate::compaction::agent_runs::{AppendEventsError, EventLines};
 use crate::compaction::event::{LINE_BYTES_MAX, RunEvent};
 use crate::contract::hash::sha256;
 use crate::os::{Disk, DiskFile, Open, Stat};
@@ -150,11 +150,11 @@ impl Folder {
                 line_bytes: last.len() as u64 + 1,
                 line_sha256: sha256(last).hex(),
             };
-            let lines = Lines { text, first_line: file.lines + 1, source: Some(&mark) };
+            let lines = EventLines { text, first_line: file.lines + 1, source: Some(&mark) };
             let (done, result) = self.desk.append(lines);
             match result {
                 // The service is ending; the next one goes on from what the log says.
-                Err(AppendError::Commit(_)) => {
+                Err(AppendEventsError::Commit(_)) => {
                     *file = Followed::default();
                     return Ok(());
                 }

@@ -11,13 +11,13 @@ use serde_json::Value;
 use super::digests::Known;
 use super::rules::{self, Rule};
 use super::{Report, digests};
+use crate::contract::digest_bus::{
+    BAG_VERSION, BagIdentity, MEMO_INDEX_VERSION, MEMO_META_VERSION, TRACE_VERSION, bag_id,
+};
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::json::jcs_hash;
 use crate::contract::schema;
 use crate::contract::stable_id::list_hash;
-use crate::digest::bag::{
-    BAG_VERSION, BagIdentity, MEMO_INDEX_VERSION, MEMO_META_VERSION, TRACE_VERSION, bag_id,
-};
 use crate::os::Disk;
 
 /// Largest file of a bag that is looked at.

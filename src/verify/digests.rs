@@ -9,12 +9,13 @@ use serde_json::Value;
 
 use super::bags::Expected;
 use super::{Report, Tree, is_dir, names, rules};
+use crate::contract::digest_bus::{
+    BY_WINDOW_FILE, DIGESTS_DIR, INDEX_DIR, INDEX_VERSIONS, PROMOTION_FOLLOWS, REGISTRY_FILE,
+    SHA256_FILE,
+};
 use crate::contract::hash::sha256;
 use crate::contract::schema;
 use crate::contract::vocabulary::Stream;
-use crate::digest::bag::DIGESTS_DIR;
-use crate::digest::index::{BY_WINDOW_FILE, INDEX_DIR, REGISTRY_FILE, SHA256_FILE, VERSIONS};
-use crate::digest::run::PROMOTION_FOLLOWS;
 use crate::export::run_record::RUN_RECORDS_DIR;
 use crate::export::summary_bus::SUMMARIES_DIR;
 use crate::os::{Disk, Open};
@@ -169,7 +170,7 @@ pub fn verify_indexes(disk: &dyn Disk, index: &Path, report: &mut Report) -> io:
     let mut files = BTreeMap::new();
     read_files(disk, index, "", INDEX_BYTES_MAX, &mut files)?;
     let mut records: BTreeMap<&str, Value> = BTreeMap::new();
-    for (name, version) in VERSIONS {
+    for (name, version) in INDEX_VERSIONS {
         let shown = format!("{INDEX_DIR}/{name}");
         let Some(bytes) = files.get(*name) else {
             let required = [REGISTRY_FILE, BY_WINDOW_FILE].contains(name);

@@ -25,8 +25,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use serde::Serialize;
 
+use crate::contract::digest_bus::DIGESTS_DIR;
 use crate::contract::vocabulary::ErrorClass;
-use crate::digest::bag::DIGESTS_DIR;
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
 use crate::os::Disk;
 use crate::upstream::{Family, MemoryIndex, Upstream};

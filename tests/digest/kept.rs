@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::json;
-use summarizer::digest::build::Order;
+use summarizer::digest::build::BuildOrder;
 use summarizer::digest::kept::Kept;
 use summarizer::digest::library::Library;
 use summarizer::log::Cache;
@@ -156,7 +156,7 @@ fn a_build_from_what_is_kept_is_the_build_from_the_log() {
         }
         let before = digests.catalog().read_to();
         assert_eq!(before.0 > 0, round > 0, "the catalog was kept");
-        let order = Order { record: false, ..world.order() };
+        let order = BuildOrder { record: false, ..world.order() };
         let report = world.build_with(&mut digests, &order).unwrap();
         kept.keep_catalog(digests.catalog(), digests.in_place(), true);
         assert_eq!(digests.in_place().len(), digests.catalog().entries().len());

@@ -11,8 +11,8 @@ use summarizer::contract::ids::Seq;
 use summarizer::contract::time::{Timestamp, parse_instant};
 use summarizer::contract::vocabulary::{Stream, Warnings};
 use summarizer::digest::build::{
-    BuildError, BuildReport, Collected, Collection, Journal, JournalError, Note, Order, Settings,
-    build, close_crashed, collect,
+    BuildError, BuildOrder, BuildReport, BuildSettings, Collection, CollectionReport, Journal,
+    JournalError, Note, build, close_crashed, collect,
 };
 use summarizer::digest::library::Library;
 use summarizer::digest::look;
@@ -281,13 +281,13 @@ impl World {
         summaries.unwrap().publish(None).unwrap();
     }
 
-    pub fn order(&mut self) -> Order {
+    pub fn order(&mut self) -> BuildOrder {
         self.builds += 1;
-        Order {
+        BuildOrder {
             run_id: format!("run_build_{}", self.builds),
             trigger: "summarizer digest build".to_owned(),
             record: true,
-            ..Order::default()
+            ..BuildOrder::default()
         }
     }
 
@@ -300,7 +300,7 @@ impl World {
         self.build_order(&order)
     }
 
-    pub fn build_order(&mut self, order: &Order) -> Result<BuildReport, BuildError> {
+    pub fn build_order(&mut self, order: &BuildOrder) -> Result<BuildReport, BuildError> {
         let mut digests = self.digests();
         self.build_with(&mut digests, order)
     }
@@ -308,12 +308,12 @@ impl World {
     pub fn build_with(
         &mut self,
         digests: &mut Digests,
-        order: &Order,
+        order: &BuildOrder,
     ) -> Result<BuildReport, BuildError> {
         let reader = self.reader();
         let mut library = Library::with_fields(self.selectors.fields());
         library.read(&reader, None, self.threads, &mut |_| {})?;
-        let settings = Settings {
+        let settings = BuildSettings {
             selectors: &self.selectors,
             zone: self.zone,
             threads: self.threads,
@@ -339,7 +339,11 @@ impl World {
         self.collect(false, false).unwrap().removed
     }
 
-    pub fn collect(&mut self, dry_run: bool, orphans: bool) -> Result<Collected, BuildError> {
+    pub fn collect(
+        &mut self,
+        dry_run: bool,
+        orphans: bool,
+    ) -> Result<CollectionReport, BuildError> {
         let mut digests = self.digests();
         self.builds += 1;
         let wanted = Collection { run_id: format!("run_gc_{}", self.builds), dry_run, orphans };

@@ -370,11 +370,11 @@ fn a_model_is_held_to_the_citations_of_its_source() {
     let agent_types = known_agent_types();
     let model = |input: SummarizeInput<'_>| -> Result<String, String> {
         assert!(input.max_bytes == 5120 && input.markdown.contains("## Findings"));
-        match input.perspective_id {
-            "p1" => Ok(format!(
+        match input.citation_cids.iter().any(|cid| cid == FIRST_CID) {
+            true => Ok(format!(
                 "## Findings\n- short [@{FIRST_CID}] https://evil.example\n- made up [@{DEAD_CID}] [@cid_cd58a66e56b485398cc7c807e31ad98e5e8b75fb6e4b7ab00a0dc46dd6fc2acd]\n"
             )),
-            _ => Err("overloaded".to_owned()),
+            false => Err("overloaded".to_owned()),
         }
     };
     let options = BuildOptions {

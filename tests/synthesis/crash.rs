@@ -136,7 +136,7 @@ fn nothing_put_aside_outlives_a_build() {
     assert!(home.build().pack.is_none());
     assert_eq!(home.snapshot(), before);
     home.write("wave-1/p2.md", "## Findings\n");
-    home.write("summaries/.summary-pack.shelf.tmp", "left behind");
+    home.write("summaries/.summary-pack.spill.tmp", "left behind");
     assert!(home.build().pack.is_some());
-    assert!(!home.path("summaries/.summary-pack.shelf.tmp").exists());
+    assert!(!home.path("summaries/.summary-pack.spill.tmp").exists());
 }

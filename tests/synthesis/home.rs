@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use summarizer::os::real::HostDisk;
-use summarizer::synthesis::build::{BuildOptions, Built, build};
+use summarizer::synthesis::build::{BuildOptions, PackBuild, build};
 use summarizer::synthesis::finding::Findings;
-use summarizer::synthesis::gate::{CheckOptions, Checked, check};
+use summarizer::synthesis::gate::{CheckOptions, GateCheck, check};
 use summarizer::synthesis::pack::Pack;
 use summarizer::synthesis::perspectives::known_agent_types;
 use summarizer::synthesis::run_dir::RunDir;
@@ -85,11 +85,11 @@ impl Home {
         RunDir::open(&HostDisk, self.root()).unwrap()
     }
 
-    pub fn build(&self) -> Built {
+    pub fn build(&self) -> PackBuild {
         self.build_with(false)
     }
 
-    pub fn build_with(&self, strict: bool) -> Built {
+    pub fn build_with(&self, strict: bool) -> PackBuild {
         let agent_types = known_agent_types();
         let options = BuildOptions {
             agent_types: &agent_types,
@@ -101,11 +101,11 @@ impl Home {
         build(&self.run(), &options).unwrap()
     }
 
-    pub fn check(&self) -> Checked {
+    pub fn check(&self) -> GateCheck {
         self.check_with(false, false)
     }
 
-    pub fn check_with(&self, compat: bool, strict: bool) -> Checked {
+    pub fn check_with(&self, compat: bool, strict: bool) -> GateCheck {
         let agent_types = known_agent_types();
         check(&self.run(), &CheckOptions { agent_types: &agent_types, compat, strict }).unwrap()
     }

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 use summarizer::synthesis::finding::{Code, Findings};
-use summarizer::synthesis::perspectives::{Rules, check, known_agent_types};
+use summarizer::synthesis::perspectives::{PerspectiveRules, check, known_agent_types};
 
 use crate::home::{errors, perspectives};
 
 fn found(value: &Value) -> Findings {
     let agent_types = known_agent_types();
-    let rules = Rules { agent_types: &agent_types, run_id: Some("dr_demo_001") };
+    let rules = PerspectiveRules { agent_types: &agent_types, run_id: Some("dr_demo_001") };
     let mut findings = Findings::default();
     let checked = check(value, "perspectives.json", rules, &mut findings);
     assert_eq!(checked.is_some(), findings.passes());

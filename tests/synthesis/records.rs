@@ -6,7 +6,7 @@ use summarizer::contract::schema;
 use summarizer::contract::time::Timestamp;
 use summarizer::synthesis::perspectives::known_agent_types;
 use summarizer::synthesis::run_dir::RelPath;
-use summarizer::synthesis::{audit, gate, wave};
+use summarizer::synthesis::{audit, gate, gate_report, wave};
 
 use crate::home::{Home, gates, golden, manifest};
 
@@ -24,7 +24,7 @@ fn real_output_validates() {
     for compat in [false, true] {
         let checked = home.check_with(compat, false);
         assert_valid("synthesis_receipt.v1", &json!(checked.receipt));
-        gate::write_report(&home.run(), &checked.report.unwrap()).unwrap();
+        gate_report::write_report(&home.run(), &checked.report.unwrap()).unwrap();
         assert_valid("gate_d_report.v1", &home.value("reports/gate-d.json"));
     }
     let (report, receipt) = wave::check(&home.run(), &known_agent_types(), &|| ()).unwrap();

@@ -3,15 +3,15 @@
 use serde_json::json;
 use summarizer::synthesis::perspectives::known_agent_types;
 use summarizer::synthesis::receipt::Verdict;
-use summarizer::synthesis::wave::{Report, check};
+use summarizer::synthesis::wave::{WaveReport, check};
 
 use crate::home::{Home, perspectives};
 
-fn report(home: &Home) -> Report {
+fn report(home: &Home) -> WaveReport {
     check(&home.run(), &known_agent_types(), &|| ()).unwrap().0
 }
 
-fn codes(report: &Report) -> Vec<String> {
+fn codes(report: &WaveReport) -> Vec<String> {
     report.findings.iter().map(|f| json!(f.code).as_str().unwrap().to_owned()).collect()
 }
 

@@ -4,9 +4,9 @@ use super::super::evidence::{Span, SpanUnit, evidence_id};
 use super::super::snapshot::FailureAction;
 use super::*;
 
-fn pointer(chunk: &str, start: u64, exact: bool) -> Pointer {
+fn pointer(chunk: &str, start: u64, exact: bool) -> CitedSpan {
     let span = Span { start, end: start + 40, unit: SpanUnit::Utf8Byte };
-    let evidence = Evidence {
+    let evidence = EvidencePointer {
         evidence_id: evidence_id("corp:session_bus", chunk, span, None).into(),
         chunk_id: chunk.into(),
         span,
@@ -14,15 +14,15 @@ fn pointer(chunk: &str, start: u64, exact: bool) -> Pointer {
         quote_sha256: None,
         evidence_namespace: Some("corp:session_bus".into()),
     };
-    Pointer { evidence, exact }
+    CitedSpan { evidence, exact }
 }
 
-fn request(number: u64, pointers: Vec<Pointer>) -> Vec<Fact> {
-    let request_id = Text::from(format!("req_{number}"));
-    let chunk = Text::from(format!("chk_{number}"));
+fn request(number: u64, pointers: Vec<CitedSpan>) -> Vec<Fact> {
+    let request_id = SharedText::from(format!("req_{number}"));
+    let chunk = SharedText::from(format!("chk_{number}"));
     let sources =
         vec![SourceRead { source_id: format!("src_{chunk}").into(), chunk_ids: vec![chunk] }];
-    let summary_id = Text::from(format!("sum_{number:032}"));
+    let summary_id = SharedText::from(format!("sum_{number:032}"));
     vec![
         Fact::Resolved { request_id: request_id.clone(), sources },
         Fact::Answered {
@@ -44,7 +44,7 @@ fn play(run: &mut ServiceRun, facts: impl IntoIterator<Item = Fact>) -> Vec<Emit
     out
 }
 
-fn snapshots(out: &[Emitted]) -> Vec<&Built> {
+fn snapshots(out: &[Emitted]) -> Vec<&BuiltSnapshot> {
     out.iter()
         .filter_map(|emitted| match emitted {
             Emitted::Snapshot(built) => Some(&**built),
@@ -58,7 +58,7 @@ fn life(requests: u64, pointers: u64) -> Vec<Fact> {
         let chunk = format!("chk_{number}");
         request(number, (0..pointers).map(|start| pointer(&chunk, start, start == 0)).collect())
     });
-    std::iter::once(Fact::Started).chain(body).chain([Fact::Finished]).collect()
+    body.chain([Fact::Finished]).collect()
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn events_are_a_valid_dense_log_that_compacts_to_the_same_snapshot() {
                 compactor.fold(&again).unwrap();
             }
             Emitted::Snapshot(built) => {
-                let again = compactor.build(Attempt::First, Form::Full).unwrap();
+                let again = compactor.build(BuildPass::First, SnapshotForm::Full).unwrap();
                 assert_eq!(again, **built);
                 compactor.adopt(again.previous);
                 compared += 1;
@@ -149,7 +149,7 @@ fn a_failed_attempt_is_a_step_without_an_observation() {
     let failed = Fact::Failed {
         request_id: "req_1".into(),
         signal_type: "TOOL_RUNTIME_ERROR".into(),
-        severity: Severity::High,
+        severity: FailureSeverity::High,
         fingerprint: "model_error|anthropic".into(),
         place: "attempt 1".into(),
         why: "the model refused".into(),
@@ -164,11 +164,11 @@ fn a_failed_attempt_is_a_step_without_an_observation() {
 #[test]
 fn a_segment_that_fails_its_gate_is_reported_and_the_next_one_opens() {
     let mut run = ServiceRun::new("run_a", AT_CLOSE_ONLY);
-    let huge = Text::from("x".repeat(5000));
+    let huge = SharedText::from("x".repeat(5000));
     let failed = Fact::Failed {
         request_id: "req_1".into(),
         signal_type: "TOOL_RUNTIME_ERROR".into(),
-        severity: Severity::High,
+        severity: FailureSeverity::High,
         fingerprint: "f".into(),
         place: "attempt 1".into(),
         why: huge,
@@ -181,7 +181,7 @@ fn a_segment_that_fails_its_gate_is_reported_and_the_next_one_opens() {
     let stopped = out.iter().any(|emitted| {
         matches!(emitted, Emitted::Event(event)
             if matches!(&event.body, Body::RunStopped(stopped)
-                if stopped.stop_reason == StopReason::SystemError))
+                if stopped.stop_reason == RunStopReason::SystemError))
     });
     assert!(stopped);
     let out = play(&mut run, request(2, vec![]).into_iter().chain([Fact::Finished]));
@@ -199,7 +199,7 @@ fn a_snapshot_on_demand_is_followed_by_one_at_the_close() {
 }
 
 /// What the log is for the service: the facts, played again in another life.
-fn derived_anew(facts: &[Fact], segment: &Text, seq: u64) -> Option<Compactor> {
+fn derived_anew(facts: &[Fact], segment: &SharedText, seq: u64) -> Option<Compactor> {
     let mut refold = Refold::new(segment, seq);
     let emitted = play(&mut ServiceRun::new("run_a", AT_CLOSE_ONLY), facts.iter().cloned());
     emitted.iter().for_each(|emitted| refold.take(emitted));
@@ -209,7 +209,7 @@ fn derived_anew(facts: &[Fact], segment: &Text, seq: u64) -> Option<Compactor> {
 #[test]
 fn the_second_try_is_built_from_the_segment_derived_anew() {
     let before = request(1, vec![pointer("chk_1", 0, true)]);
-    let facts: Vec<Fact> = std::iter::once(Fact::Started).chain(before).collect();
+    let facts: Vec<Fact> = before.collect();
     let at = Timestamp(1_770_000_000_028);
     let mut healthy = ServiceRun::new("run_a", AT_CLOSE_ONLY);
     play(&mut healthy, facts.clone());

@@ -4,11 +4,11 @@
 //! reported but choose nothing, so that equal logs give an equal choice on every machine.
 
 use super::super::trigger::Thresholds;
-use super::sweep::Row;
+use super::sweep::SweepRow;
 
 /// The choice and how it came about.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Choice {
+pub struct ThresholdChoice {
     /// Index of the chosen row.
     pub chosen: usize,
     /// Index of the row of the defaults, when it was swept.
@@ -22,7 +22,7 @@ pub struct Choice {
 }
 
 /// Chooses among rows; `None` when there is none.
-pub fn choose(rows: &[Row]) -> Option<Choice> {
+pub fn choose(rows: &[SweepRow]) -> Option<ThresholdChoice> {
     let fewest_failures = rows.iter().map(|row| row.failed_runs).min()?;
     let distances = distances(rows);
     let candidate = |index: &usize| rows[*index].failed_runs == fewest_failures;
@@ -34,7 +34,7 @@ pub fn choose(rows: &[Row]) -> Option<Choice> {
         .or_else(|| nearest(rows, &distances, front.iter().copied()))?;
     let default = rows.iter().position(|row| row.thresholds == Thresholds::default());
     let reason = reason(rows, chosen, default, front.len());
-    Some(Choice { chosen, default, front, distances, reason })
+    Some(ThresholdChoice { chosen, default, front, distances, reason })
 }
 
 /// True when runs of whole steps, three events each, trigger by events and not by the fallback.
@@ -43,7 +43,7 @@ fn keeps_order(thresholds: Thresholds) -> bool {
 }
 
 fn nearest(
-    rows: &[Row],
+    rows: &[SweepRow],
     distances: &[f64],
     candidates: impl Iterator<Item = usize>,
 ) -> Option<usize> {
@@ -56,8 +56,8 @@ fn nearest(
     })
 }
 
-fn is_beaten(rows: &[Row], index: usize) -> bool {
-    let point = |row: &Row| (row.bytes_written, row.tails.mean());
+fn is_beaten(rows: &[SweepRow], index: usize) -> bool {
+    let point = |row: &SweepRow| (row.bytes_written, row.tails.mean());
     let (bytes, tail) = point(&rows[index]);
     rows.iter().any(|other| {
         let (other_bytes, other_tail) = point(other);
@@ -65,7 +65,7 @@ fn is_beaten(rows: &[Row], index: usize) -> bool {
     })
 }
 
-fn distances(rows: &[Row]) -> Vec<f64> {
+fn distances(rows: &[SweepRow]) -> Vec<f64> {
     let bytes = normalized(rows.iter().map(|row| row.bytes_written as f64));
     let tails = normalized(rows.iter().map(|row| row.tails.mean()));
     bytes.iter().zip(&tails).map(|(bytes, tail)| bytes.hypot(*tail)).collect()
@@ -87,7 +87,7 @@ fn strangeness(thresholds: Thresholds) -> u64 {
         + 3 * thresholds.step_fallback.abs_diff(usual.step_fallback)
 }
 
-fn reason(rows: &[Row], chosen: usize, default: Option<usize>, front: usize) -> String {
+fn reason(rows: &[SweepRow], chosen: usize, default: Option<usize>, front: usize) -> String {
     let row = &rows[chosen];
     let mut text = format!(
         "nearest to fewest bytes and shortest tail among the {front} of {} settings that no other \

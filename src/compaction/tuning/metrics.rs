@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::super::event::{Body, RunEvent};
-use super::super::payload::StopReason;
-use super::super::text::Text;
+use super::super::payload::RunStopReason;
+use super::super::text::SharedText;
 use crate::contract::time::Timestamp;
 
 /// Steps an action is compared with.
@@ -70,7 +70,7 @@ impl RunMetrics {
 
 /// A violation of a constraint in force: where it was last honoured, and where it was broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Violation {
+pub struct ConstraintBreach {
     /// Index of the last event up to which it was honoured.
     pub honoured: usize,
     /// Index of the violation.
@@ -79,7 +79,7 @@ pub struct Violation {
 
 #[derive(Default)]
 struct StepFacts {
-    signature: Option<Text>,
+    signature: Option<SharedText>,
     acted: bool,
     stuck: bool,
     weak: bool,
@@ -87,11 +87,11 @@ struct StepFacts {
 }
 
 /// Measures one run.
-pub fn measure(events: &[RunEvent]) -> (RunMetrics, Vec<Violation>) {
+pub fn measure(events: &[RunEvent]) -> (RunMetrics, Vec<ConstraintBreach>) {
     let mut metrics = RunMetrics { runs: 1, events: events.len() as u64, ..RunMetrics::default() };
     let mut steps: BTreeMap<u64, StepFacts> = BTreeMap::new();
-    let mut verified: BTreeSet<&Text> = BTreeSet::new();
-    let mut constraints: BTreeMap<&Text, usize> = BTreeMap::new();
+    let mut verified: BTreeSet<&SharedText> = BTreeSet::new();
+    let mut constraints: BTreeMap<&SharedText, usize> = BTreeMap::new();
     let mut violations = Vec::new();
     for (index, event) in events.iter().enumerate() {
         let step = event.step_id.map(|step| steps.entry(step).or_default());
@@ -118,7 +118,7 @@ pub fn measure(events: &[RunEvent]) -> (RunMetrics, Vec<Violation>) {
             }
             (Body::ConstraintViolated(violated), _) => {
                 if let Some(honoured) = constraints.get(&violated.constraint_id) {
-                    violations.push(Violation { honoured: *honoured, violated: index });
+                    violations.push(ConstraintBreach { honoured: *honoured, violated: index });
                 }
             }
             (Body::ClaimVerified(ruled), _) => {
@@ -127,7 +127,7 @@ pub fn measure(events: &[RunEvent]) -> (RunMetrics, Vec<Violation>) {
             (Body::ClaimRetracted(ruled), _) => {
                 verified.remove(&ruled.claim_id);
             }
-            (Body::RunStopped(stopped), _) if stopped.stop_reason == StopReason::NoEvidence => {
+            (Body::RunStopped(stopped), _) if stopped.stop_reason == RunStopReason::NoEvidence => {
                 metrics.no_evidence_stalls += 1;
             }
             _ => {}
@@ -142,7 +142,7 @@ pub fn measure(events: &[RunEvent]) -> (RunMetrics, Vec<Violation>) {
 }
 
 fn judge_steps(metrics: &mut RunMetrics, steps: &BTreeMap<u64, StepFacts>) {
-    let mut recent: VecDeque<&Text> = VecDeque::new();
+    let mut recent: VecDeque<&SharedText> = VecDeque::new();
     let mut stalling = false;
     for step in steps.values() {
         metrics.acted_steps += u64::from(step.acted);

@@ -25,7 +25,7 @@ const RAMP: [&str; 6] = ["#9ad1d4", "#62b6b7", "#3d91a6", "#2c6e94", "#234e7a", 
 
 /// How an axis places and names numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scale {
+pub enum AxisScale {
     /// Plain numbers.
     Linear,
     /// Powers of ten.
@@ -40,7 +40,7 @@ pub struct Axis {
     /// What it shows.
     pub label: String,
     /// How.
-    pub scale: Scale,
+    pub scale: AxisScale,
 }
 
 /// One line.
@@ -54,7 +54,7 @@ pub struct Series {
 
 /// A point worth pointing out.
 #[derive(Debug, Clone)]
-pub struct Mark {
+pub struct PlotMark {
     /// Where.
     pub at: (f64, f64),
     /// What it is.
@@ -70,7 +70,7 @@ pub fn lines(
     x: &Axis,
     y: &Axis,
     series: &[Series],
-    marks: &[Mark],
+    marks: &[PlotMark],
 ) -> String {
     let points = || series.iter().flat_map(|series| series.points.iter().copied());
     // Marked where something was measured, as long as the names have room beside each other.
@@ -99,7 +99,7 @@ pub fn scatter(
     y: &Axis,
     groups: &[Series],
     front: &[(f64, f64)],
-    marks: &[Mark],
+    marks: &[PlotMark],
 ) -> String {
     let points = || groups.iter().flat_map(|group| group.points.iter().copied());
     let mut svg = Canvas::new(title, note, x, y, points(), None);
@@ -208,7 +208,7 @@ fn staircase(front: &[(f64, f64)]) -> Vec<(f64, f64)> {
 
 /// Maps data to the page along one direction.
 struct Ruler {
-    scale: Scale,
+    scale: AxisScale,
     low: f64,
     high: f64,
     from: f64,
@@ -216,7 +216,7 @@ struct Ruler {
 }
 
 impl Ruler {
-    fn new(scale: Scale, values: impl Iterator<Item = f64>, from: f64, to: f64) -> Ruler {
+    fn new(scale: AxisScale, values: impl Iterator<Item = f64>, from: f64, to: f64) -> Ruler {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         for value in values {
             (low, high) = (low.min(value), high.max(value));
@@ -225,8 +225,8 @@ impl Ruler {
             (low, high) = (1.0, 10.0);
         }
         let (low, high) = match scale {
-            Scale::Linear => (0.0, if high > 0.0 { high * 1.06 } else { 1.0 }),
-            Scale::Log | Scale::LogBytes => {
+            AxisScale::Linear => (0.0, if high > 0.0 { high * 1.06 } else { 1.0 }),
+            AxisScale::Log | AxisScale::LogBytes => {
                 let low = low.max(1e-3);
                 (low / 1.18, (high * 1.18).max(low * 2.0))
             }
@@ -236,8 +236,8 @@ impl Ruler {
 
     fn place(&self, value: f64) -> f64 {
         let share = match self.scale {
-            Scale::Linear => (value - self.low) / (self.high - self.low),
-            Scale::Log | Scale::LogBytes => {
+            AxisScale::Linear => (value - self.low) / (self.high - self.low),
+            AxisScale::Log | AxisScale::LogBytes => {
                 (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
             }
         };
@@ -246,12 +246,12 @@ impl Ruler {
 
     fn ticks(&self) -> Vec<(f64, String)> {
         let numbers = match self.scale {
-            Scale::Linear => linear_ticks(self.high),
-            Scale::Log | Scale::LogBytes => log_ticks(self.low, self.high),
+            AxisScale::Linear => linear_ticks(self.high),
+            AxisScale::Log | AxisScale::LogBytes => log_ticks(self.low, self.high),
         };
         let name = |value: f64| match self.scale {
-            Scale::LogBytes => bytes(value),
-            Scale::Linear | Scale::Log => number(value),
+            AxisScale::LogBytes => bytes(value),
+            AxisScale::Linear | AxisScale::Log => number(value),
         };
         numbers.into_iter().map(|value| (value, name(value))).collect()
     }
@@ -319,8 +319,8 @@ struct Canvas {
 impl Canvas {
     fn bare(title: &str, note: &str) -> Canvas {
         let nothing = || std::iter::empty::<f64>();
-        let x = Ruler::new(Scale::Linear, nothing(), LEFT, WIDTH - RIGHT);
-        let y = Ruler::new(Scale::Linear, nothing(), HEIGHT - BOTTOM, TOP);
+        let x = Ruler::new(AxisScale::Linear, nothing(), LEFT, WIDTH - RIGHT);
+        let y = Ruler::new(AxisScale::Linear, nothing(), HEIGHT - BOTTOM, TOP);
         let mut canvas = Canvas { svg: String::new(), x, y };
         canvas.raw(format_args!(
             r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" font-family="system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif" role="img">"#
@@ -429,7 +429,7 @@ impl Canvas {
         self.text(x + 14.0, y + 4.0, 12.0, INK, "start", name);
     }
 
-    fn marks(&mut self, marks: &[Mark], legend_from: usize) {
+    fn marks(&mut self, marks: &[PlotMark], legend_from: usize) {
         for (index, mark) in marks.iter().enumerate() {
             let colour = if mark.chosen { CHOSEN } else { DEFAULT };
             let (x, y) = (self.x.place(mark.at.0), self.y.place(mark.at.1));
@@ -484,7 +484,7 @@ mod tests {
         let drawn = |places: &[f64]| {
             let points = places.iter().map(|place| (*place, 1.0)).collect();
             let series = [Series { name: "s".to_owned(), points }];
-            lines("t", "n", &axis(Scale::Linear), &axis(Scale::Linear), &series, &[])
+            lines("t", "n", &axis(AxisScale::Linear), &axis(AxisScale::Linear), &series, &[])
         };
         let few = drawn(&[6.0, 18.0, 23.0]);
         assert!([">6<", ">18<", ">23<"].iter().all(|name| few.contains(name)), "{few}");
@@ -494,7 +494,7 @@ mod tests {
 
     #[test]
     fn names_cannot_break_the_drawing() {
-        let axis = |label: &str| Axis { label: label.into(), scale: Scale::Linear };
+        let axis = |label: &str| Axis { label: label.into(), scale: AxisScale::Linear };
         let series = Series { name: "<b>&".into(), points: vec![(0.0, 1.0), (1.0, 2.0)] };
         let svg = lines("t", "n", &axis("x"), &axis("y"), &[series], &[]);
         assert!(svg.contains("&lt;b&gt;&amp;"));

@@ -6,11 +6,11 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::choose::Choice;
+use super::choose::ThresholdChoice;
 use super::log_sweep::{self, LogRow, LogSetting};
 use super::metrics::RunMetrics;
-use super::plot::{self, Axis, Mark, Scale, Series, escape};
-use super::sweep::{Row, Sweep};
+use super::plot::{self, Axis, AxisScale, PlotMark, Series, escape};
+use super::sweep::{SweepRow, ThresholdSweep};
 
 /// Header of the table and of the CSV.
 pub const COLUMNS: [&str; 14] = [
@@ -49,18 +49,18 @@ recorded under one setting and says the same under all of them. They are shown o
 these logs; whether an agent behaves differently needs live runs.";
 
 /// A finished sweep with where it came from.
-pub struct Report<'a> {
+pub struct TuningReport<'a> {
     /// What was replayed, in words.
     pub runs: String,
     /// The figures.
-    pub sweep: &'a Sweep,
+    pub sweep: &'a ThresholdSweep,
     /// The choice.
-    pub choice: &'a Choice,
+    pub choice: &'a ThresholdChoice,
     /// The log's own sweep, when it was measured.
     pub log_rows: &'a [LogRow],
 }
 
-impl Report<'_> {
+impl TuningReport<'_> {
     /// One row a setting, in the order of [`COLUMNS`].
     pub fn table(&self) -> Vec<Vec<String>> {
         let rows = self.sweep.rows.iter().enumerate();
@@ -199,7 +199,7 @@ impl Report<'_> {
                     "Bytes written",
                     "one line a step fallback; both axes logarithmic",
                     "bytes per run",
-                    Scale::LogBytes,
+                    AxisScale::LogBytes,
                     |row, runs| row.bytes_written as f64 / runs,
                 ),
             ),
@@ -209,7 +209,7 @@ impl Report<'_> {
                     "Events to re-read on resume",
                     "mean over every position a run could stop at",
                     "events",
-                    Scale::Linear,
+                    AxisScale::Linear,
                     |row, _| row.tails.mean(),
                 ),
             ),
@@ -219,7 +219,7 @@ impl Report<'_> {
                     "Events no snapshot covers when a run breaks off",
                     "mean over the runs that broke off, verbose events left out",
                     "events",
-                    Scale::Linear,
+                    AxisScale::Linear,
                     |row, _| row.at_risk.mean(),
                 ),
             ),
@@ -229,7 +229,7 @@ impl Report<'_> {
                     "Time to build, check and encode",
                     "per run, on the machine that ran the sweep",
                     "microseconds per run",
-                    Scale::Log,
+                    AxisScale::Log,
                     |row, runs| (row.build_ns as f64 / runs / 1000.0).max(0.1),
                 ),
             ),
@@ -340,11 +340,11 @@ impl Report<'_> {
                 let LogSetting { checkpoint_every_events: every, commit_batch: batch } =
                     self.log_rows[chosen].setting;
                 let name = format!("chosen {every}/{batch}");
-                Mark { at: at(&self.log_rows[chosen]), name, chosen: true }
+                PlotMark { at: at(&self.log_rows[chosen]), name, chosen: true }
             });
-            let marks: Vec<Mark> = chosen.into_iter().collect();
-            let x = Axis { label: "events between checkpoints".into(), scale: Scale::Log };
-            let y = Axis { label: unit.to_owned(), scale: Scale::Log };
+            let marks: Vec<PlotMark> = chosen.into_iter().collect();
+            let x = Axis { label: "events between checkpoints".into(), scale: AxisScale::Log };
+            let y = Axis { label: unit.to_owned(), scale: AxisScale::Log };
             plot::lines(title, note, &x, &y, &series, &marks)
         };
         vec![
@@ -381,19 +381,19 @@ impl Report<'_> {
         }
     }
 
-    fn marks(&self, at: impl Fn(&Row) -> (f64, f64)) -> Vec<Mark> {
+    fn marks(&self, at: impl Fn(&SweepRow) -> (f64, f64)) -> Vec<PlotMark> {
         let mark = |index: usize, chosen: bool| {
             let row = &self.sweep.rows[index];
             let settings = row.thresholds;
             let what = if chosen { "chosen" } else { "default" };
             let name = format!("{what} {}/{}", settings.event_threshold, settings.step_fallback);
-            Mark { at: at(row), name, chosen }
+            PlotMark { at: at(row), name, chosen }
         };
         let default = self.choice.default.map(|index| mark(index, false));
         std::iter::once(mark(self.choice.chosen, true)).chain(default).collect()
     }
 
-    fn by_fallback(&self, at: impl Fn(&Row) -> (f64, f64)) -> Vec<Series> {
+    fn by_fallback(&self, at: impl Fn(&SweepRow) -> (f64, f64)) -> Vec<Series> {
         let fallbacks: BTreeSet<u64> =
             self.sweep.rows.iter().map(|row| row.thresholds.step_fallback).collect();
         let series = |fallback: u64| {
@@ -413,12 +413,12 @@ impl Report<'_> {
         title: &str,
         note: &str,
         unit: &str,
-        scale: Scale,
-        value: impl Fn(&Row, f64) -> f64,
+        scale: AxisScale,
+        value: impl Fn(&SweepRow, f64) -> f64,
     ) -> String {
         let runs = self.runs_count();
-        let at = |row: &Row| (row.thresholds.event_threshold as f64, value(row, runs));
-        let x_scale = if scale == Scale::LogBytes { Scale::Log } else { Scale::Linear };
+        let at = |row: &SweepRow| (row.thresholds.event_threshold as f64, value(row, runs));
+        let x_scale = if scale == AxisScale::LogBytes { AxisScale::Log } else { AxisScale::Linear };
         let x = Axis { label: "EVENT_THRESHOLD (counted events)".into(), scale: x_scale };
         let y = Axis { label: unit.to_owned(), scale };
         plot::lines(title, note, &x, &y, &self.by_fallback(at), &self.marks(at))
@@ -426,18 +426,18 @@ impl Report<'_> {
 
     fn pareto(&self) -> String {
         let runs = self.runs_count();
-        let at = |row: &Row| (row.bytes_written as f64 / runs, row.tails.mean());
+        let at = |row: &SweepRow| (row.bytes_written as f64 / runs, row.tails.mean());
         let front: Vec<(f64, f64)> =
             self.choice.front.iter().map(|index| at(&self.sweep.rows[*index])).collect();
-        let x = Axis { label: "bytes written per run".into(), scale: Scale::LogBytes };
-        let y = Axis { label: "events to re-read on resume (mean)".into(), scale: Scale::Log };
+        let x = Axis { label: "bytes written per run".into(), scale: AxisScale::LogBytes };
+        let y = Axis { label: "events to re-read on resume (mean)".into(), scale: AxisScale::Log };
         let note = "down and left is better; each point is one setting";
         let title = "What a setting writes against what it leaves to re-read";
         plot::scatter(title, note, &x, &y, &self.by_fallback(at), &front, &self.marks(at))
     }
 
     fn distance_map(&self) -> String {
-        let values = |pick: fn(&Row) -> u64| -> Vec<u64> {
+        let values = |pick: fn(&SweepRow) -> u64| -> Vec<u64> {
             self.sweep.rows.iter().map(pick).collect::<BTreeSet<u64>>().into_iter().collect()
         };
         let columns = values(|row| row.thresholds.event_threshold);
@@ -470,7 +470,7 @@ impl Report<'_> {
     }
 }
 
-fn cells(row: &Row) -> Vec<String> {
+fn cells(row: &SweepRow) -> Vec<String> {
     let per_snapshot = row.build_ns as f64 / 1000.0 / row.snapshots.max(1) as f64;
     vec![
         row.thresholds.event_threshold.to_string(),
@@ -568,7 +568,7 @@ mod tests {
         let runs = Generated { seed: 5, runs: 5, events: 120 };
         let swept = sweep(&runs, &grid(&[6, 18], &[4, 8]), &|| {});
         let choice = choose(&swept.rows).unwrap();
-        let report = Report {
+        let report = TuningReport {
             runs: "5 generated runs".into(),
             sweep: &swept,
             choice: &choice,

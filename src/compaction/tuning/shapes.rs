@@ -6,7 +6,7 @@ use serde_json::json;
 use super::super::event::{AgentRole, Body, Phase, RunEvent};
 use super::super::evidence::{Span, SpanUnit, evidence_id};
 use super::super::payload::*;
-use super::super::text::Text;
+use super::super::text::SharedText;
 use crate::contract::time::Timestamp;
 
 const NAMESPACE: &str = "idx:generated-v1";
@@ -14,7 +14,7 @@ const FIRST_MS: i64 = 1_767_225_600_000;
 
 /// How a run goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Shape {
+pub enum RunShape {
     /// Short; every step completes and most find something.
     Healthy,
     /// Like that for very long, with conflicts and closed questions.
@@ -25,36 +25,33 @@ pub enum Shape {
     Crashing,
 }
 
-impl Shape {
-    /// Every shape.
-    pub const ALL: [Shape; 4] = [Shape::Healthy, Shape::Long, Shape::Stalled, Shape::Crashing];
-
+impl RunShape {
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
-            Shape::Healthy => "healthy",
-            Shape::Long => "long",
-            Shape::Stalled => "stalled",
-            Shape::Crashing => "crashing",
+            RunShape::Healthy => "healthy",
+            RunShape::Long => "long",
+            RunShape::Stalled => "stalled",
+            RunShape::Crashing => "crashing",
         }
     }
 
     /// The shape of the n-th generated run: two healthy ones for each of the others.
-    pub fn of(index: u64) -> Shape {
+    pub fn of(index: u64) -> RunShape {
         match index % 5 {
-            0 | 3 => Shape::Healthy,
-            1 => Shape::Long,
-            2 => Shape::Stalled,
-            _ => Shape::Crashing,
+            0 | 3 => RunShape::Healthy,
+            1 => RunShape::Long,
+            2 => RunShape::Stalled,
+            _ => RunShape::Crashing,
         }
     }
 
     fn events(self, mean: usize) -> usize {
         match self {
-            Shape::Healthy => mean / 2,
-            Shape::Long => mean * 2,
-            Shape::Stalled => mean,
-            Shape::Crashing => mean - mean / 5,
+            RunShape::Healthy => mean / 2,
+            RunShape::Long => mean * 2,
+            RunShape::Stalled => mean,
+            RunShape::Crashing => mean - mean / 5,
         }
         .max(16)
     }
@@ -62,8 +59,8 @@ impl Shape {
 
 /// One generated run of about the length its shape has around `mean_events`.
 pub fn generate(seed: u64, index: u64, mean_events: usize) -> Vec<RunEvent> {
-    let shape = Shape::of(index);
-    let mut writer = Writer {
+    let shape = RunShape::of(index);
+    let mut writer = RunWriter {
         run_id: format!("gen_{}_{index:05}", shape.name()).into(),
         random: Random(seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
         now: Timestamp(FIRST_MS + index as i64 * 3_600_000),
@@ -78,10 +75,10 @@ pub fn generate(seed: u64, index: u64, mean_events: usize) -> Vec<RunEvent> {
     while writer.events.len() + 14 < target {
         writer.step(shape);
     }
-    if shape != Shape::Crashing {
+    if shape != RunShape::Crashing {
         let stop_reason = match shape {
-            Shape::Stalled => StopReason::NoEvidence,
-            _ => StopReason::ObjectiveAchieved,
+            RunShape::Stalled => RunStopReason::NoEvidence,
+            _ => RunStopReason::ObjectiveAchieved,
         };
         writer.run_level(Body::RunStopped(RunStopped { stop_reason, message: None }));
     }
@@ -109,18 +106,18 @@ impl Random {
     }
 }
 
-struct Writer {
-    run_id: Text,
+struct RunWriter {
+    run_id: SharedText,
     random: Random,
     now: Timestamp,
     step: u64,
     claims: u64,
-    evidence: Vec<Text>,
-    questions: Vec<Text>,
+    evidence: Vec<SharedText>,
+    questions: Vec<SharedText>,
     events: Vec<RunEvent>,
 }
 
-impl Writer {
+impl RunWriter {
     fn push(&mut self, step_id: Option<u64>, phase: Phase, body: Body) {
         self.now = self.now.plus_ms(50 + self.random.below(4000) as i64);
         let agent_role = match phase {
@@ -164,16 +161,16 @@ impl Writer {
             evidence_namespace: Some(NAMESPACE.into()),
             budgets: json!({"max_steps": 500, "max_wall_time_s": 86400}).as_object().cloned(),
         })));
-        self.run_level(Body::ConstraintSet(Constraint {
+        self.run_level(Body::ConstraintSet(ConstraintPayload {
             constraint_id: "con_corpus".into(),
             text: Some("cite the agreed corpus only".into()),
         }));
     }
 
-    fn step(&mut self, shape: Shape) {
+    fn step(&mut self, shape: RunShape) {
         self.step += 1;
-        let stalled = shape == Shape::Stalled && !self.random.chance(15);
-        let breaks_off = shape == Shape::Crashing && self.random.chance(55);
+        let stalled = shape == RunShape::Stalled && !self.random.chance(15);
+        let breaks_off = shape == RunShape::Crashing && self.random.chance(55);
         self.verbose(Phase::Compile, "STEP_STARTED");
         let chunks = self.manifest(stalled);
         self.plan(stalled);
@@ -187,30 +184,33 @@ impl Writer {
         self.act(stalled, &chunks);
         if self.random.chance(if stalled { 12 } else { 2 }) {
             let (constraint_id, text) = ("con_corpus".into(), None);
-            self.put(Phase::Act, Body::ConstraintViolated(Constraint { constraint_id, text }));
+            self.put(
+                Phase::Act,
+                Body::ConstraintViolated(ConstraintPayload { constraint_id, text }),
+            );
         }
         if !stalled {
             self.findings(shape, &chunks);
         }
         let next = format!("look at what step {} left open", self.step);
         let progress = !stalled;
-        let next_actions = vec![Text::from(next)];
+        let next_actions = vec![SharedText::from(next)];
         self.put(Phase::Observe, Body::ObserveDone(ObserveDone { progress, next_actions }));
     }
 
-    fn manifest(&mut self, stalled: bool) -> Vec<Text> {
-        let chunk = |number: u64| Text::from(format!("chk_{number:06}"));
+    fn manifest(&mut self, stalled: bool) -> Vec<SharedText> {
+        let chunk = |number: u64| SharedText::from(format!("chk_{number:06}"));
         let first = self.random.below(40_000);
-        let candidates: Vec<Text> =
+        let candidates: Vec<SharedText> =
             (0..4 + self.random.below(8)).map(|n| chunk(first + n)).collect();
         let keep = if stalled { 0 } else { 1 + self.random.below(3) as usize };
-        let selected: Vec<Text> = candidates.iter().take(keep).cloned().collect();
+        let selected: Vec<SharedText> = candidates.iter().take(keep).cloned().collect();
         let excluded = candidates
             .iter()
             .skip(keep)
             .map(|id| Excluded { item_id: id.clone(), reason: "score_below_threshold".into() });
         let score = if stalled { 0.2 } else { 0.6 } + self.random.below(300) as f64 / 1000.0;
-        let manifest = Manifest {
+        let manifest = ContextManifest {
             manifest_id: format!("cm_{:05}", self.step).into(),
             candidate_chunk_ids: candidates.clone(),
             selected_chunk_ids: selected.clone(),
@@ -237,9 +237,9 @@ impl Writer {
         );
     }
 
-    fn act(&mut self, stalled: bool, chunks: &[Text]) {
+    fn act(&mut self, stalled: bool, chunks: &[SharedText]) {
         if !stalled {
-            let source_id = Text::from(format!("src_{:03}", self.random.below(60)));
+            let source_id = SharedText::from(format!("src_{:03}", self.random.below(60)));
             let chunk_ids = chunks.to_vec();
             self.put(Phase::Act, Body::ChunksSeen(ChunksSeen { source_id, chunk_ids }));
         }
@@ -256,32 +256,32 @@ impl Writer {
         );
     }
 
-    fn findings(&mut self, shape: Shape, chunks: &[Text]) {
-        let percent = if shape == Shape::Long { 30 } else { 60 };
+    fn findings(&mut self, shape: RunShape, chunks: &[SharedText]) {
+        let percent = if shape == RunShape::Long { 30 } else { 60 };
         if self.random.chance(percent)
             && let Some(chunk) = chunks.first()
         {
             self.claim(chunk.clone());
         }
-        if shape == Shape::Long && self.random.chance(5) {
+        if shape == RunShape::Long && self.random.chance(5) {
             self.conflict();
         }
         if self.random.chance(15) {
-            let question_id = Text::from(format!("q_{}", self.step));
+            let question_id = SharedText::from(format!("q_{}", self.step));
             let text = Some("Is the sample large enough for the effect that is claimed?".into());
             self.questions.push(question_id.clone());
-            self.put(Phase::Observe, Body::QuestionOpened(Question { question_id, text }));
+            self.put(Phase::Observe, Body::QuestionOpened(QuestionPayload { question_id, text }));
         } else if self.random.chance(20)
             && let Some(question_id) = self.questions.pop()
         {
-            let closed = Question { question_id, text: None };
+            let closed = QuestionPayload { question_id, text: None };
             self.put(Phase::Observe, Body::QuestionClosed(closed));
         }
     }
 
-    fn claim(&mut self, chunk: Text) {
+    fn claim(&mut self, chunk: SharedText) {
         self.claims += 1;
-        let claim_id = Text::from(format!("clm_{:04}", self.claims));
+        let claim_id = SharedText::from(format!("clm_{:04}", self.claims));
         let count = self.random.below(200);
         let statement =
             format!("{count} of 210 patients in cohort {} improved.", self.claims).into();
@@ -289,9 +289,9 @@ impl Writer {
         self.put(Phase::Observe, Body::ClaimAdded(added));
         let start = self.random.below(400);
         let span = Span { start, end: start + 80, unit: SpanUnit::Utf8Byte };
-        let id = Text::from(evidence_id(NAMESPACE, &chunk, span, None));
+        let id = SharedText::from(evidence_id(NAMESPACE, &chunk, span, None));
         self.evidence.push(id.clone());
-        let evidence = Evidence {
+        let evidence = EvidencePointer {
             evidence_id: id,
             chunk_id: chunk,
             span,
@@ -327,7 +327,7 @@ impl Writer {
         let recorded = FailureRecorded {
             failure_id: format!("fail_{step}").into(),
             signal_type: "TOOL_RUNTIME_ERROR".into(),
-            severity: Severity::Medium,
+            severity: FailureSeverity::Medium,
             fingerprint: format!("TOOL_RUNTIME_ERROR|{tool}|TIMEOUT").into(),
             place: format!("step {step} / ACT / {tool}").into(),
             why: "TIMEOUT after 5000 ms".into(),

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use super::super::build::{Attempt, Form};
+use super::super::build::{BuildPass, SnapshotForm};
 use super::super::compactor::Compactor;
 use super::super::event::{Body, Class, RunEvent};
 use super::super::trigger::Thresholds;
-use super::super::window::{Terminal, Window};
-use super::metrics::{RunMetrics, Violation, measure};
+use super::super::window::{SinceSnapshot, Terminal};
+use super::metrics::{ConstraintBreach, RunMetrics, measure};
 
 /// Event thresholds tried unless told otherwise.
 pub const EVENT_THRESHOLDS: [u64; 10] = [3, 6, 9, 12, 15, 18, 24, 30, 36, 48];
@@ -33,7 +33,7 @@ pub fn grid(event_thresholds: &[u64], step_fallbacks: &[u64]) -> Vec<Thresholds>
 
 /// What one setting costs over all runs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct SweepRow {
     /// The setting.
     pub thresholds: Thresholds,
     /// Snapshots taken.
@@ -102,9 +102,9 @@ impl Tails {
     }
 }
 
-impl Row {
-    fn new(thresholds: Thresholds) -> Row {
-        Row {
+impl SweepRow {
+    fn new(thresholds: Thresholds) -> SweepRow {
+        SweepRow {
             thresholds,
             snapshots: 0,
             failed_runs: 0,
@@ -117,7 +117,7 @@ impl Row {
         }
     }
 
-    fn add(&mut self, other: &Row) {
+    fn add(&mut self, other: &SweepRow) {
         self.snapshots += other.snapshots;
         self.failed_runs += other.failed_runs;
         self.bytes_written += other.bytes_written;
@@ -130,7 +130,7 @@ impl Row {
 }
 
 /// Where the runs come from: the n-th of them, made or read when it is needed.
-pub trait Runs: Sync {
+pub trait RunSource: Sync {
     /// How many there are.
     fn count(&self) -> usize;
     /// The n-th.
@@ -139,15 +139,19 @@ pub trait Runs: Sync {
 
 /// Rows in the order of the settings, and what the runs themselves say.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sweep {
+pub struct ThresholdSweep {
     /// One row a setting.
-    pub rows: Vec<Row>,
+    pub rows: Vec<SweepRow>,
     /// Figures no setting changes.
     pub metrics: RunMetrics,
 }
 
 /// Sweeps all settings over all runs on every core; `progress` is called after each run.
-pub fn sweep(runs: &dyn Runs, settings: &[Thresholds], progress: &(dyn Fn() + Sync)) -> Sweep {
+pub fn sweep(
+    runs: &dyn RunSource,
+    settings: &[Thresholds],
+    progress: &(dyn Fn() + Sync),
+) -> ThresholdSweep {
     let next = AtomicUsize::new(0);
     let workers = thread::available_parallelism().map_or(1, NonZero::get).min(runs.count().max(1));
     let work = || {
@@ -174,36 +178,36 @@ pub fn sweep(runs: &dyn Runs, settings: &[Thresholds], progress: &(dyn Fn() + Sy
     total
 }
 
-fn empty(settings: &[Thresholds]) -> Sweep {
-    let rows = settings.iter().map(|thresholds| Row::new(*thresholds)).collect();
-    Sweep { rows, metrics: RunMetrics::default() }
+fn empty(settings: &[Thresholds]) -> ThresholdSweep {
+    let rows = settings.iter().map(|thresholds| SweepRow::new(*thresholds)).collect();
+    ThresholdSweep { rows, metrics: RunMetrics::default() }
 }
 
-fn add(total: &mut Sweep, part: &Sweep) {
+fn add(total: &mut ThresholdSweep, part: &ThresholdSweep) {
     for (total, part) in total.rows.iter_mut().zip(&part.rows) {
         total.add(part);
     }
     total.metrics.add(&part.metrics);
 }
 
-fn one_run(events: &[RunEvent], settings: &[Thresholds]) -> Sweep {
+fn one_run(events: &[RunEvent], settings: &[Thresholds]) -> ThresholdSweep {
     let (metrics, violations) = measure(events);
-    let mut done: HashMap<Vec<usize>, Row> = HashMap::new();
+    let mut done: HashMap<Vec<usize>, SweepRow> = HashMap::new();
     let rows = settings
         .iter()
         .map(|thresholds| {
             let row = done
                 .entry(cuts(events, *thresholds))
                 .or_insert_with(|| replay(events, *thresholds, &violations));
-            Row { thresholds: *thresholds, ..row.clone() }
+            SweepRow { thresholds: *thresholds, ..row.clone() }
         })
         .collect();
-    Sweep { rows, metrics }
+    ThresholdSweep { rows, metrics }
 }
 
 /// How many events each snapshot covers: the trigger alone, without state.
 fn cuts(events: &[RunEvent], thresholds: Thresholds) -> Vec<usize> {
-    let mut window = Window::default();
+    let mut window = SinceSnapshot::default();
     let mut newest = 0;
     let mut cuts = Vec::new();
     for (index, event) in events.iter().enumerate() {
@@ -213,7 +217,7 @@ fn cuts(events: &[RunEvent], thresholds: Thresholds) -> Vec<usize> {
         let step = event.step_id.unwrap_or(0);
         if step > newest && thresholds.reached(&window) {
             cuts.push(index);
-            window = Window::default();
+            window = SinceSnapshot::default();
         }
         newest = newest.max(step);
         let terminal = match &event.body {
@@ -228,14 +232,18 @@ fn cuts(events: &[RunEvent], thresholds: Thresholds) -> Vec<usize> {
         }
         if terminal == Some(Terminal::Observe) && thresholds.reached(&window) {
             cuts.push(index + 1);
-            window = Window::default();
+            window = SinceSnapshot::default();
         }
     }
     cuts
 }
 
-fn replay(events: &[RunEvent], thresholds: Thresholds, violations: &[Violation]) -> Row {
-    let mut row = Row::new(thresholds);
+fn replay(
+    events: &[RunEvent],
+    thresholds: Thresholds,
+    violations: &[ConstraintBreach],
+) -> SweepRow {
+    let mut row = SweepRow::new(thresholds);
     let mut compactor = Compactor::new(thresholds);
     let mut taken = Vec::new();
     let mut stopped = false;
@@ -266,9 +274,14 @@ fn replay(events: &[RunEvent], thresholds: Thresholds, violations: &[Violation])
     row
 }
 
-fn take(compactor: &mut Compactor, row: &mut Row, covered: usize, taken: &mut Vec<usize>) -> bool {
+fn take(
+    compactor: &mut Compactor,
+    row: &mut SweepRow,
+    covered: usize,
+    taken: &mut Vec<usize>,
+) -> bool {
     let begun = Instant::now();
-    let built = compactor.build(Attempt::First, Form::Full);
+    let built = compactor.build(BuildPass::First, SnapshotForm::Full);
     row.build_ns += elapsed(begun);
     let Some(built) = built.filter(|built| built.snapshot.passes()) else { return false };
     let spilled = built.spill.as_ref().map_or(0, |spill| spill.bytes.len());
@@ -279,7 +292,7 @@ fn take(compactor: &mut Compactor, row: &mut Row, covered: usize, taken: &mut Ve
     true
 }
 
-fn note_tails(row: &mut Row, events: &[RunEvent], taken: &[usize]) {
+fn note_tails(row: &mut SweepRow, events: &[RunEvent], taken: &[usize]) {
     let mut taken_so_far = taken.iter().peekable();
     let mut covered = 0;
     for read in 1..=events.len() {
@@ -310,7 +323,7 @@ pub struct Generated {
     pub events: usize,
 }
 
-impl Runs for Generated {
+impl RunSource for Generated {
     fn count(&self) -> usize {
         self.runs
     }
@@ -322,9 +335,9 @@ impl Runs for Generated {
 
 /// Recorded runs, read and known to fold.
 #[derive(Debug, Clone, Default)]
-pub struct Recorded(pub Vec<Vec<RunEvent>>);
+pub struct RecordedRuns(pub Vec<Vec<RunEvent>>);
 
-impl Runs for Recorded {
+impl RunSource for RecordedRuns {
     fn count(&self) -> usize {
         self.0.len()
     }
@@ -347,7 +360,7 @@ mod tests {
             for thresholds in grid(&EVENT_THRESHOLDS, &STEP_FALLBACKS) {
                 let mut compactor = Compactor::new(thresholds);
                 let mut taken = Vec::new();
-                let mut row = Row::new(thresholds);
+                let mut row = SweepRow::new(thresholds);
                 for (index, event) in events.iter().enumerate() {
                     if compactor.due_before(event) {
                         assert!(take(&mut compactor, &mut row, index, &mut taken));
@@ -375,7 +388,7 @@ mod tests {
 
     #[test]
     fn figures_that_are_not_times_are_the_same_every_time() {
-        let strip = |mut swept: Sweep| {
+        let strip = |mut swept: ThresholdSweep| {
             for row in &mut swept.rows {
                 (row.fold_ns, row.build_ns) = (0, 0);
             }

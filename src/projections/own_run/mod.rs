@@ -15,19 +15,19 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 
 use self::said::{Bill, Failed, Found, Item, shortened, signal_of};
-use crate::compaction::book::facts::{
-    COMPACTION_FAILED, Closed, CompactionFailed, Note, RunFact, SNAPSHOT_TAKEN, SnapshotBody,
-    SnapshotTaken, compared, overview_of, scan_facts, snapshot_at,
+use crate::compaction::agent_runs::facts::{
+    COMPACTION_FAILED, ClosedSegment, CompactionFailed, Note, RunFact, SNAPSHOT_TAKEN,
+    SnapshotBody, SnapshotTaken, compared, overview_of, scan_facts, snapshot_at,
 };
-use crate::compaction::book::{Notary, VerifyError};
+use crate::compaction::agent_runs::{Notary, VerifyError};
 use crate::compaction::compactor::Compactor;
+use crate::compaction::difference::Difference;
 use crate::compaction::event::{Body, RunEvent};
 use crate::compaction::files::SnapshotStore;
-use crate::compaction::payload::Severity;
-use crate::compaction::run_log::Difference;
-use crate::compaction::service_run::{Again, Emitted, Fact, Refold, ServiceRun, segment_of};
+use crate::compaction::payload::FailureSeverity;
+use crate::compaction::service_run::{Emitted, Fact, Rederive, Refold, ServiceRun, segment_of};
 use crate::compaction::snapshot::{FailureAction, Snapshot};
-use crate::compaction::text::Text;
+use crate::compaction::text::SharedText;
 use crate::compaction::trigger::Thresholds;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
@@ -66,7 +66,7 @@ struct Follow {
     /// The run of the last closed segment and its number, for one that goes on under its name.
     closed: Option<(String, u64)>,
     /// Where the input of each attempt under way was resolved.
-    in_flight: BTreeMap<Text, Seq>,
+    in_flight: BTreeMap<SharedText, Seq>,
     /// Snapshots the log holds that are not reached yet.
     recorded: VecDeque<(Seq, SnapshotTaken)>,
     /// True for who wants to see those again, too.
@@ -84,7 +84,7 @@ struct Follow {
 #[derive(Clone, Default)]
 struct Origin {
     read_to: Seq,
-    closed: Option<Closed>,
+    closed: Option<ClosedSegment>,
 }
 
 /// A snapshot or a failure that is to be noted.
@@ -176,7 +176,7 @@ impl Follow {
         Ok(Follow::from(closed, recorded))
     }
 
-    fn from(closed: Option<Closed>, recorded: VecDeque<(Seq, SnapshotTaken)>) -> Follow {
+    fn from(closed: Option<ClosedSegment>, recorded: VecDeque<(Seq, SnapshotTaken)>) -> Follow {
         let mut follow = Follow {
             read_to: Seq(0),
             warm_to: Seq(0),
@@ -208,7 +208,7 @@ impl Follow {
         log: &Reader,
         origin: &Origin,
         until: Seq,
-        (segment, to_seq): (&Text, u64),
+        (segment, to_seq): (&SharedText, u64),
     ) -> Result<Option<Compactor>, ReadError> {
         let covered = origin.closed.as_ref().map_or(0, |closed| closed.covers);
         let mut recorded = VecDeque::new();
@@ -336,7 +336,7 @@ impl Follow {
         &mut self,
         log: &Reader,
         until: Seq,
-        act: impl FnOnce(&mut ServiceRun, Again<'_>) -> Vec<Emitted>,
+        act: impl FnOnce(&mut ServiceRun, Rederive<'_>) -> Vec<Emitted>,
     ) -> Result<Vec<Emitted>, ReadError> {
         let Some((_, run)) = &mut self.run else { return Ok(Vec::new()) };
         let (origin, deriving) = (&self.origin, self.refold.is_some());
@@ -360,7 +360,7 @@ impl Follow {
         let Some(request) = event.request() else {
             return Ok(matches!(event, Event::RunFinished { .. }).then_some(Fact::Finished));
         };
-        let request_id = Text::from(format!("req:{request}"));
+        let request_id = SharedText::from(format!("req:{request}"));
         let fact = match event {
             Event::InputResolved { facts, .. } => {
                 self.in_flight.insert(request_id.clone(), seq);
@@ -381,7 +381,7 @@ impl Follow {
                 let pointers = item.pointers(|chunk| run.source_of(&request_id, chunk));
                 let sources = run.sources_of(&request_id);
                 let (request_id, summary_id) =
-                    (request_id.clone(), Text::from(summary.summary_id.as_str()));
+                    (request_id.clone(), SharedText::from(summary.summary_id.as_str()));
                 Fact::Produced { request_id, summary_id, sources, pointers }
             }
             Event::RequestSkipped { .. } => Fact::Skipped { request_id: request_id.clone() },
@@ -394,7 +394,7 @@ impl Follow {
                 Fact::Failed {
                     request_id: request_id.clone(),
                     signal_type: signal.into(),
-                    severity: if lasting { Severity::High } else { Severity::Medium },
+                    severity: if lasting { FailureSeverity::High } else { FailureSeverity::Medium },
                     fingerprint: format!("{signal}|{reason}|{subtype}").into(),
                     place: format!("request {request} / attempt {attempt}").into(),
                     why: shortened(message).into(),
@@ -425,7 +425,7 @@ impl Follow {
                         && let Some(Due::Taken(fact, _)) = due.last_mut()
                     {
                         fact.closes = true;
-                        closed = Some(Text::from(fact.run_id.as_str()));
+                        closed = Some(SharedText::from(fact.run_id.as_str()));
                     }
                 }
                 Emitted::Snapshot(built) => {
@@ -454,7 +454,7 @@ impl Follow {
             self.closed = Some((run_id.clone(), segment));
             let covers = at.0;
             let read_to = Seq(resume_from.saturating_sub(1));
-            let closed = Closed { run_id, segment, covers, resume_from, seq: covers };
+            let closed = ClosedSegment { run_id, segment, covers, resume_from, seq: covers };
             self.origin = Origin { read_to, closed: Some(closed) };
         }
         due

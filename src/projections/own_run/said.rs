@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 
 use crate::compaction::evidence::Span;
-use crate::compaction::payload::Evidence;
-use crate::compaction::service_run::{Pointer, SourceRead};
-use crate::compaction::text::Text;
+use crate::compaction::payload::EvidencePointer;
+use crate::compaction::service_run::{CitedSpan, SourceRead};
+use crate::compaction::text::SharedText;
 use crate::contract::vocabulary::ErrorClass;
 
 /// Longest text of a failure that goes into a snapshot, in bytes.
@@ -46,12 +46,13 @@ struct Place {
 
 impl Found {
     pub(super) fn sources(self) -> Vec<SourceRead> {
-        let mut by_file: BTreeMap<String, Vec<Text>> = BTreeMap::new();
+        let mut by_file: BTreeMap<String, Vec<SharedText>> = BTreeMap::new();
         for place in self.sources {
-            by_file.entry(place.file).or_default().push(Text::from(place.id));
+            by_file.entry(place.file).or_default().push(SharedText::from(place.id));
         }
-        let source = |(file, chunk_ids): (String, Vec<Text>)| {
-            let source_id = Text::from(if file.is_empty() { "unknown".to_owned() } else { file });
+        let source = |(file, chunk_ids): (String, Vec<SharedText>)| {
+            let source_id =
+                SharedText::from(if file.is_empty() { "unknown".to_owned() } else { file });
             SourceRead { source_id, chunk_ids }
         };
         by_file.into_iter().map(source).collect()
@@ -101,22 +102,22 @@ struct Ref {
 }
 
 impl Item {
-    pub(super) fn pointers(self, source_of: impl Fn(&str) -> Option<Text>) -> Vec<Pointer> {
+    pub(super) fn pointers(self, source_of: impl Fn(&str) -> Option<SharedText>) -> Vec<CitedSpan> {
         let mut seen = BTreeSet::new();
         let pointer = |one: Ref| {
             // Quotes are found with white space folded; the span holds exactly the words when it
             // is exactly as long as they are.
             let exact = one.span.end.saturating_sub(one.span.start) == one.quote.len() as u64;
-            let source_id = source_of(&one.chunk_id).unwrap_or_else(|| Text::from("unknown"));
-            let evidence = Evidence {
+            let source_id = source_of(&one.chunk_id).unwrap_or_else(|| SharedText::from("unknown"));
+            let evidence = EvidencePointer {
                 evidence_id: one.evidence_id.into(),
                 chunk_id: one.chunk_id.into(),
                 span: one.span,
                 source_id,
-                quote_sha256: one.quote_sha256.map(Text::from),
-                evidence_namespace: one.namespace.map(Text::from),
+                quote_sha256: one.quote_sha256.map(SharedText::from),
+                evidence_namespace: one.namespace.map(SharedText::from),
             };
-            Pointer { evidence, exact }
+            CitedSpan { evidence, exact }
         };
         let refs = self.outputs.evidence_refs.into_iter();
         refs.filter(|one| seen.insert(one.evidence_id.clone())).map(pointer).collect()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::*;
-use crate::compaction::book::MakeNotes;
+use crate::compaction::agent_runs::MakeNotes;
 use crate::compaction::evidence::{Span, SpanUnit, evidence_id};
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::vocabulary::{Stream, Warnings};

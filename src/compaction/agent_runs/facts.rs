@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::super::build::Built;
+use super::super::build::BuiltSnapshot;
+use super::super::difference::Difference;
 use super::super::resume::Sidecar;
-use super::super::run_log::Difference;
 use super::super::service_run::segment_of;
 use crate::contract::hash::sha256;
 use crate::contract::ids::Seq;
@@ -147,7 +147,7 @@ impl Note {
 
 impl SnapshotBody {
     /// What is kept of a snapshot just built.
-    pub fn of(built: &Built, sidecar: Option<Sidecar>) -> SnapshotBody {
+    pub fn of(built: &BuiltSnapshot, sidecar: Option<Sidecar>) -> SnapshotBody {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let coverage = built.spill.as_ref().map(|spill| CoverageFile {
             name: spill.reference.artifact.clone(),
@@ -165,7 +165,7 @@ impl SnapshotBody {
 
 impl SnapshotTaken {
     /// The fact of a snapshot just built.
-    pub fn of(built: &Built, to_seq: u64, previous: Seq) -> SnapshotTaken {
+    pub fn of(built: &BuiltSnapshot, to_seq: u64, previous: Seq) -> SnapshotTaken {
         SnapshotTaken {
             run_id: built.snapshot.run_id.to_string(),
             sequence: built.snapshot.sequence,
@@ -282,22 +282,22 @@ const OVERVIEW: &str = "runs";
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Overview {
     /// The newest snapshot of any run that is not the service's own.
-    pub latest: Option<Pointer>,
+    pub latest: Option<SnapshotPointer>,
     /// The newest snapshot of the service's own run.
-    pub service: Option<Pointer>,
+    pub service: Option<SnapshotPointer>,
     /// Snapshots in force.
     pub snapshots: u64,
     /// Runs and segments stopped by the gate.
     pub failed: u64,
     /// The newest of those.
-    pub last_failure: Option<Failure>,
+    pub last_failure: Option<RunFailure>,
     /// The last segment of the service's own run that ended.
-    pub closed: Option<Closed>,
+    pub closed: Option<ClosedSegment>,
 }
 
 /// The end of a segment of the service's own run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Closed {
+pub struct ClosedSegment {
     /// The run, without the segment's number.
     pub run_id: String,
     /// The segment's number.
@@ -310,18 +310,23 @@ pub struct Closed {
     pub seq: u64,
 }
 
-impl Closed {
-    fn of(seq: Seq, segment: &str, covers: Option<u64>, from: Option<u64>) -> Option<Closed> {
+impl ClosedSegment {
+    fn of(
+        seq: Seq,
+        segment: &str,
+        covers: Option<u64>,
+        from: Option<u64>,
+    ) -> Option<ClosedSegment> {
         let (run_id, number) = segment_of(segment)?;
         let covers = covers?;
         let resume_from = from.unwrap_or(covers + 1);
-        Some(Closed { run_id, segment: number, covers, resume_from, seq: seq.0 })
+        Some(ClosedSegment { run_id, segment: number, covers, resume_from, seq: seq.0 })
     }
 }
 
 /// Which snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pointer {
+pub struct SnapshotPointer {
     /// The run.
     pub run_id: String,
     /// Its place in the run.
@@ -334,7 +339,7 @@ pub struct Pointer {
 
 /// Which run was stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
+pub struct RunFailure {
     /// The run.
     pub run_id: String,
     /// Why.
@@ -348,7 +353,7 @@ impl Overview {
         match fact {
             RunFact::Appended(_) => {}
             RunFact::Taken(fact) => {
-                let pointer = Pointer {
+                let pointer = SnapshotPointer {
                     run_id: fact.run_id.clone(),
                     sequence: fact.sequence,
                     snapshot_id: fact.snapshot_id.clone(),
@@ -357,7 +362,7 @@ impl Overview {
                 self.snapshots += 1;
                 if fact.closes {
                     let (covers, from) = (fact.covers, fact.resume_from);
-                    self.closed = Closed::of(seq, &fact.run_id, covers, from);
+                    self.closed = ClosedSegment::of(seq, &fact.run_id, covers, from);
                 }
                 match fact.covers {
                     Some(_) => self.service = Some(pointer),
@@ -368,10 +373,10 @@ impl Overview {
                 self.failed += 1;
                 if fact.covers.is_some() {
                     let (covers, from) = (fact.covers, fact.resume_from);
-                    self.closed = Closed::of(seq, &fact.run_id, covers, from);
+                    self.closed = ClosedSegment::of(seq, &fact.run_id, covers, from);
                 }
                 let (run_id, message) = (fact.run_id.clone(), fact.message.clone());
-                self.last_failure = Some(Failure { run_id, message, seq: seq.0 });
+                self.last_failure = Some(RunFailure { run_id, message, seq: seq.0 });
             }
         }
     }

@@ -2,21 +2,22 @@
 
 use serde_json::Value;
 
-use super::super::build::Built;
-use super::super::compactor::{Compactor, Previous};
-use super::super::lines::{self, Line};
+use super::super::build::BuiltSnapshot;
+use super::super::compactor::Compactor;
+use super::super::lines::{self, ParsedLine};
+use super::super::previous::Previous;
 use super::super::reader::Repeats;
 use super::super::resume::{restore, sidecar};
 use super::super::snapshot::{CoverageArtifact, FailureAction, Snapshot};
-use super::super::text::Text;
+use super::super::text::SharedText;
 use super::facts::{EVENTS_APPENDED, EventsAppended, RunHead, SnapshotTaken, compared, head_of};
 use super::*;
 use crate::contract::hash::{Digest, sha256};
 
 /// A run that is ready to go on.
-pub(super) struct Run {
+pub(super) struct AgentRun {
     log: Reader,
-    run_id: Text,
+    run_id: SharedText,
     head: RunHead,
     compactor: Compactor,
     /// Ids that producers gave, read from the log when the first one shows up.
@@ -31,7 +32,7 @@ pub(super) struct Run {
 
 /// What the next commit will hold.
 #[derive(Default)]
-struct Staged {
+struct PendingCommit {
     first_seq: u64,
     count: u64,
     lines: String,
@@ -41,7 +42,7 @@ struct Staged {
     bytes: usize,
 }
 
-impl Staged {
+impl PendingCommit {
     fn line(&mut self, seq: u64, text: &str) {
         if self.count == 0 {
             self.first_seq = seq;
@@ -107,20 +108,24 @@ fn note((fact, body): (RunFact, Vec<u8>)) -> Note {
     }
 }
 
-impl Run {
+impl AgentRun {
     /// Restores a run from its snapshot in force. What came after it is folded by the first append.
-    pub fn open(log: &Reader, run_id: &str, thresholds: Thresholds) -> Result<Run, AppendError> {
+    pub fn open(
+        log: &Reader,
+        run_id: &str,
+        thresholds: Thresholds,
+    ) -> Result<AgentRun, AppendEventsError> {
         let head = head_of(log, run_id)?;
         if head.derived {
-            return Err(AppendError::Derived { run_id: run_id.to_owned() });
+            return Err(AppendEventsError::Derived { run_id: run_id.to_owned() });
         }
         let compactor = match head.snapshot {
             0 => Compactor::new(thresholds),
             at => restored(log, Seq(at), thresholds)?,
         };
-        Ok(Run {
+        Ok(AgentRun {
             log: log.clone(),
-            run_id: Text::from(run_id),
+            run_id: SharedText::from(run_id),
             head,
             compactor,
             repeats: None,
@@ -160,11 +165,11 @@ impl Run {
     pub fn append(
         &mut self,
         notary: &mut dyn Notary,
-        text: Lines<'_>,
-        done: &mut Appended,
-    ) -> Result<(), AppendError> {
+        text: EventLines<'_>,
+        done: &mut AppendReport,
+    ) -> Result<(), AppendEventsError> {
         self.catch_up(notary, done)?;
-        let mut staged = Staged::default();
+        let mut staged = PendingCommit::default();
         for line in lines::parse(text.text.as_bytes(), text.first_line) {
             let written = &text.text[line.place.clone()];
             if let Err(error) = self.step(notary, &mut staged, line, written, done) {
@@ -185,11 +190,11 @@ impl Run {
     pub fn snapshot_now(
         &mut self,
         notary: &mut dyn Notary,
-        done: &mut Appended,
-    ) -> Result<(), AppendError> {
+        done: &mut AppendReport,
+    ) -> Result<(), AppendEventsError> {
         self.catch_up(notary, done)?;
         self.refuse_if_stopped()?;
-        let mut staged = Staged::default();
+        let mut staged = PendingCommit::default();
         if self.compactor.has_news() {
             self.take(notary, &mut staged, done)?;
         }
@@ -199,12 +204,12 @@ impl Run {
     fn step(
         &mut self,
         notary: &mut dyn Notary,
-        staged: &mut Staged,
-        Line { number: line, event, digest, .. }: Line,
+        staged: &mut PendingCommit,
+        ParsedLine { number: line, event, digest, .. }: ParsedLine,
         text: &str,
-        done: &mut Appended,
-    ) -> Result<(), AppendError> {
-        let event = event.map_err(|source| AppendError::Line { line, source })?;
+        done: &mut AppendReport,
+    ) -> Result<(), AppendEventsError> {
+        let event = event.map_err(|source| AppendEventsError::Line { line, source })?;
         let last = self.head.last_seq + staged.count;
         if event.run_id == self.run_id && event.seq <= last {
             self.commit(notary, staged, done)?;
@@ -219,7 +224,7 @@ impl Run {
         }
         self.compactor.fold(&event).map_err(|source| {
             let event = event.to_string();
-            AppendError::Input { line, event, source }
+            AppendEventsError::Input { line, event, source }
         })?;
         staged.line(event.seq, text.trim_end());
         done.appended += 1;
@@ -229,11 +234,11 @@ impl Run {
         Ok(())
     }
 
-    fn refuse_if_stopped(&self) -> Result<(), AppendError> {
+    fn refuse_if_stopped(&self) -> Result<(), AppendEventsError> {
         match &self.head.stopped {
             Some(why) => {
                 let (run_id, why) = (self.run_id.to_string(), why.clone());
-                Err(AppendError::Stopped { run_id, why })
+                Err(AppendEventsError::Stopped { run_id, why })
             }
             None => Ok(()),
         }
@@ -244,13 +249,13 @@ impl Run {
     fn catch_up(
         &mut self,
         notary: &mut dyn Notary,
-        done: &mut Appended,
-    ) -> Result<(), AppendError> {
+        done: &mut AppendReport,
+    ) -> Result<(), AppendEventsError> {
         if self.caught_up || self.head.stopped.is_some() {
             self.caught_up = true;
             return Ok(());
         }
-        let mut staged = Staged::default();
+        let mut staged = PendingCommit::default();
         for (_, record) in batches_after(&self.log, &self.head, self.head.to_seq)? {
             for (event, digest) in events_of(&self.log, record)? {
                 if event.seq <= self.compactor.fold_state().seq {
@@ -282,7 +287,7 @@ impl Run {
         line: u64,
         event: RunEvent,
         digest: Option<Digest>,
-    ) -> Result<RunEvent, AppendError> {
+    ) -> Result<RunEvent, AppendEventsError> {
         let Some(id) = event.given_id.clone() else { return Ok(event) };
         if self.repeats.is_none() {
             let mut repeats = Repeats::default();
@@ -300,13 +305,20 @@ impl Run {
             self.repeats = Some(repeats);
         }
         let Some(repeats) = &mut self.repeats else { return Ok(event) };
-        repeats.admit(event, digest).map_err(|_| AppendError::IdReused { line, id: id.to_string() })
+        repeats
+            .admit(event, digest)
+            .map_err(|_| AppendEventsError::IdReused { line, id: id.to_string() })
     }
 
     /// An event that is there already must be the same event.
-    fn compare(&mut self, line: u64, event: &RunEvent, text: &str) -> Result<(), AppendError> {
+    fn compare(
+        &mut self,
+        line: u64,
+        event: &RunEvent,
+        text: &str,
+    ) -> Result<(), AppendEventsError> {
         let seq = event.seq;
-        let differs = || AppendError::Differs { line, run_id: self.run_id.to_string(), seq };
+        let differs = || AppendEventsError::Differs { line, run_id: self.run_id.to_string(), seq };
         if self.batches.is_none() {
             self.batches = Some(batches_after(&self.log, &self.head, 0)?);
         }
@@ -329,7 +341,7 @@ impl Run {
         {
             // The producer went on where the gate had ended the run.
             let (run_id, why) = (self.run_id.to_string(), why.clone());
-            return Err(AppendError::Stopped { run_id, why });
+            return Err(AppendEventsError::Stopped { run_id, why });
         }
         let stored = parse_stored(record, stored)?;
         let same = stored.event_id() == event.event_id()
@@ -341,17 +353,19 @@ impl Run {
     fn take(
         &mut self,
         notary: &mut dyn Notary,
-        staged: &mut Staged,
-        done: &mut Appended,
-    ) -> Result<bool, AppendError> {
-        let Some(mut built) = self.compactor.build(Attempt::First, Form::Full) else {
+        staged: &mut PendingCommit,
+        done: &mut AppendReport,
+    ) -> Result<bool, AppendEventsError> {
+        let Some(mut built) = self.compactor.build(BuildPass::First, SnapshotForm::Full) else {
             return Ok(true);
         };
         let retried = !built.snapshot.passes();
         if retried {
             self.commit(notary, staged, done)?;
             let again = self.reread()?;
-            let Some(second) = again.build(Attempt::Second, Form::Full) else { return Ok(true) };
+            let Some(second) = again.build(BuildPass::Second, SnapshotForm::Full) else {
+                return Ok(true);
+            };
             self.compactor = again;
             built = second;
         }
@@ -367,7 +381,7 @@ impl Run {
         let body = SnapshotBody::of(&built, Some(sidecar)).to_bytes();
         staged.bytes += body.len();
         staged.snapshots.push((SnapshotTaken::of(&built, to_seq, Seq(0)), body));
-        done.snapshots.push(Taken {
+        done.snapshots.push(TakenSnapshot {
             snapshot_id: built.snapshot.snapshot_id.clone(),
             sequence: built.snapshot.sequence,
             to_seq,
@@ -398,9 +412,9 @@ impl Run {
     fn stop(
         &mut self,
         notary: &mut dyn Notary,
-        built: &Built,
-        done: &mut Appended,
-    ) -> Result<(), AppendError> {
+        built: &BuiltSnapshot,
+        done: &mut AppendReport,
+    ) -> Result<(), AppendEventsError> {
         let events = stop_events(&built.snapshot, self.compactor.fold_state());
         let failed = built.snapshot.failed_checks();
         let message: Vec<String> =
@@ -413,7 +427,8 @@ impl Run {
             covers: None,
             resume_from: None,
         };
-        let mut staged = Staged { failed: Some((fact, built.bytes.clone())), ..Staged::default() };
+        let mut staged =
+            PendingCommit { failed: Some((fact, built.bytes.clone())), ..PendingCommit::default() };
         for event in &events {
             staged.line(event.seq, event.to_line().trim_end());
         }
@@ -426,9 +441,9 @@ impl Run {
     fn commit(
         &mut self,
         notary: &mut dyn Notary,
-        staged: &mut Staged,
-        done: &mut Appended,
-    ) -> Result<(), AppendError> {
+        staged: &mut PendingCommit,
+        done: &mut AppendReport,
+    ) -> Result<(), AppendEventsError> {
         if staged.is_empty() {
             return Ok(());
         }
@@ -436,7 +451,7 @@ impl Run {
         let (noted, head) = (facts.clone(), self.head.clone());
         let make =
             move |first| chained(noted, &head, first).into_iter().zip(bodies).map(note).collect();
-        let first = notary.note(Box::new(make)).map_err(AppendError::Commit)?;
+        let first = notary.note(Box::new(make)).map_err(AppendEventsError::Commit)?;
         for (at, fact) in (first.0..).zip(chained(facts, &self.head, first)) {
             if let (RunFact::Appended(fact), Some(batches)) = (&fact, &mut self.batches) {
                 batches.push((fact.first_seq, Seq(at)));
@@ -475,7 +490,7 @@ fn spilled_chunks(
     fact: &SnapshotTaken,
     snapshot: &Snapshot,
     body: &SnapshotBody,
-) -> Result<Vec<Text>, ReadError> {
+) -> Result<Vec<SharedText>, ReadError> {
     let spill = snapshot.ext.as_ref().and_then(|ext| ext.coverage_spill.clone());
     let Some(spill) = spill else { return Ok(Vec::new()) };
     let mut chunks = Vec::new();
@@ -545,7 +560,7 @@ fn lines_of(log: &Reader, record: Seq) -> Result<Vec<String>, ReadError> {
 /// The events of a batch, each with its digest where its producer gave it an id.
 fn events_of(log: &Reader, record: Seq) -> Result<Vec<(RunEvent, Option<Digest>)>, ReadError> {
     let (_, body) = batch_at(log, record)?;
-    let event = |line: Line| match line.event {
+    let event = |line: ParsedLine| match line.event {
         Ok(event) => Ok((event, line.digest)),
         Err(error) => Err(ReadError::unexpected(record, error)),
     };
@@ -596,10 +611,10 @@ pub(super) fn verify(
         while let Some((record, fact)) = cuts.next_if(|(_, fact)| fact.to_seq == here) {
             let (snapshot, _, body) = stored_snapshot(log, record)?;
             let attempt = match snapshot.validation.failure_action_taken {
-                FailureAction::Retry => Attempt::Second,
-                FailureAction::None | FailureAction::SystemError => Attempt::First,
+                FailureAction::Retry => BuildPass::Second,
+                FailureAction::None | FailureAction::SystemError => BuildPass::First,
             };
-            let again = compactor.build(attempt, Form::Full);
+            let again = compactor.build(attempt, SnapshotForm::Full);
             let again = again.map(|built| SnapshotBody::of(&built, None));
             differences.extend(compared(fact.sequence, &body, again.as_ref()));
             match files.differences(&fact, &body) {

@@ -1,7 +1,7 @@
 //! The runs of a home: their events and snapshots in the home's own log.
 //!
 //! A run is an aggregate of its own: its events are dense from 1, appending one twice is appending
-//! it once, and its snapshots are facts beside them. Lines go in through [`RunBook::append`], are
+//! it once, and its snapshots are facts beside them. Lines go in through [`AgentRunWriter::append`], are
 //! validated and folded one by one, and the snapshots that are due on the way are taken there; all
 //! of it becomes durable in commits that hold a batch of events and the snapshots due in it.
 //!
@@ -26,13 +26,14 @@ use self::facts::{
     COMPACTION_FAILED, CompactionFailed, FileMark, Note, RunFact, SNAPSHOT_TAKEN, SnapshotBody,
     batch_at, fact_at, snapshot_at,
 };
-use self::run::Run;
-use super::build::{Attempt, Form};
+use self::run::AgentRun;
+use super::build::{BuildPass, SnapshotForm};
 use super::compactor::stop_events;
+use super::difference::Difference;
 use super::event::{EventError, RunEvent};
 use super::files::{SnapshotStore, StoreError};
 use super::fold::InputError;
-use super::run_log::{Difference, Taken};
+use super::run_log::TakenSnapshot;
 use super::trigger::Thresholds;
 use crate::contract::ids::Seq;
 use crate::log::{ReadError, Reader};
@@ -55,7 +56,7 @@ pub trait Notary {
 
 /// Why lines cannot be appended to a run.
 #[derive(Debug, thiserror::Error)]
-pub enum AppendError {
+pub enum AppendEventsError {
     /// A line is no run event.
     #[error("line {line}: {source}")]
     Line {
@@ -114,10 +115,10 @@ pub enum AppendError {
     Commit(String),
 }
 
-impl AppendError {
+impl AppendEventsError {
     /// Whether the lines are at fault, not the storage.
     pub fn is_input(&self) -> bool {
-        !matches!(self, AppendError::Fact(_) | AppendError::Commit(_))
+        !matches!(self, AppendEventsError::Fact(_) | AppendEventsError::Commit(_))
     }
 }
 
@@ -134,7 +135,7 @@ pub enum VerifyError {
 
 /// What an append did.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Appended {
+pub struct AppendReport {
     /// The run.
     pub run_id: String,
     /// Events that became part of the log.
@@ -146,7 +147,7 @@ pub struct Appended {
     /// Snapshots in force before.
     pub before: u64,
     /// Snapshots taken.
-    pub snapshots: Vec<Taken>,
+    pub snapshots: Vec<TakenSnapshot>,
     /// Set when the gate stopped the run here: the failed snapshot and the events that say so.
     pub failed: Option<serde_json::Value>,
     /// What a person should know.
@@ -157,7 +158,7 @@ pub struct Appended {
 
 /// Lines to append.
 #[derive(Debug, Clone, Copy)]
-pub struct Lines<'a> {
+pub struct EventLines<'a> {
     /// The lines, each with or without its end; blank ones are passed over.
     pub text: &'a str,
     /// The number of the first one, for messages.
@@ -167,16 +168,16 @@ pub struct Lines<'a> {
 }
 
 /// The runs of one home.
-pub struct RunBook {
+pub struct AgentRunWriter {
     log: Reader,
     thresholds: Thresholds,
-    ready: VecDeque<Run>,
+    ready: VecDeque<AgentRun>,
 }
 
-impl RunBook {
+impl AgentRunWriter {
     /// The runs in a log; `thresholds` are those of the configuration.
-    pub fn new(log: &Reader, thresholds: Thresholds) -> RunBook {
-        RunBook { log: log.clone(), thresholds, ready: VecDeque::new() }
+    pub fn new(log: &Reader, thresholds: Thresholds) -> AgentRunWriter {
+        AgentRunWriter { log: log.clone(), thresholds, ready: VecDeque::new() }
     }
 
     /// The log.
@@ -194,10 +195,10 @@ impl RunBook {
     pub fn append(
         &mut self,
         notary: &mut dyn Notary,
-        lines: Lines<'_>,
+        lines: EventLines<'_>,
         thresholds: Option<Thresholds>,
-    ) -> (Appended, Result<(), AppendError>) {
-        let mut done = Appended::default();
+    ) -> (AppendReport, Result<(), AppendEventsError>) {
+        let mut done = AppendReport::default();
         let result = self.append_to(notary, lines, thresholds, &mut done);
         (done, result)
     }
@@ -205,16 +206,16 @@ impl RunBook {
     fn append_to(
         &mut self,
         notary: &mut dyn Notary,
-        lines: Lines<'_>,
+        lines: EventLines<'_>,
         thresholds: Option<Thresholds>,
-        done: &mut Appended,
-    ) -> Result<(), AppendError> {
+        done: &mut AppendReport,
+    ) -> Result<(), AppendEventsError> {
         let mut numbered = (lines.first_line..).zip(lines.text.lines());
         let Some((line, first)) = numbered.find(|(_, text)| !text.trim().is_empty()) else {
             return Ok(());
         };
         let first = RunEvent::parse(first.as_bytes())
-            .map_err(|source| AppendError::Line { line, source })?;
+            .map_err(|source| AppendEventsError::Line { line, source })?;
         done.run_id = first.run_id.to_string();
         let mut run = self.take_run(&first.run_id, thresholds.unwrap_or(self.thresholds))?;
         done.before = run.head().sequence;
@@ -222,7 +223,7 @@ impl RunBook {
         done.last_seq = run.head().last_seq;
         run.warnings(&mut done.warnings);
         // After a failed commit memory may be ahead of the log: such a run is forgotten.
-        if appended.as_ref().err().is_none_or(AppendError::is_input) {
+        if appended.as_ref().err().is_none_or(AppendEventsError::is_input) {
             self.keep(run);
         }
         appended
@@ -233,9 +234,9 @@ impl RunBook {
         &mut self,
         notary: &mut dyn Notary,
         run_id: &str,
-    ) -> Result<Appended, AppendError> {
+    ) -> Result<AppendReport, AppendEventsError> {
         let mut run = self.take_run(run_id, self.thresholds)?;
-        let mut done = Appended { run_id: run_id.to_owned(), ..Appended::default() };
+        let mut done = AppendReport { run_id: run_id.to_owned(), ..AppendReport::default() };
         done.before = run.head().sequence;
         run.snapshot_now(notary, &mut done)?;
         done.last_seq = run.head().last_seq;
@@ -254,17 +255,21 @@ impl RunBook {
         run::verify(&self.log, &facts::head_of(&self.log, run_id)?, files)
     }
 
-    fn take_run(&mut self, run_id: &str, thresholds: Thresholds) -> Result<Run, AppendError> {
+    fn take_run(
+        &mut self,
+        run_id: &str,
+        thresholds: Thresholds,
+    ) -> Result<AgentRun, AppendEventsError> {
         let ready = self.ready.iter().position(|run| run.run_id() == run_id);
         let mut run = match ready.and_then(|at| self.ready.remove(at)) {
             Some(run) => run,
-            None => Run::open(&self.log, run_id, thresholds)?,
+            None => AgentRun::open(&self.log, run_id, thresholds)?,
         };
         run.retune(thresholds);
         Ok(run)
     }
 
-    fn keep(&mut self, run: Run) {
+    fn keep(&mut self, run: AgentRun) {
         self.ready.push_front(run);
         self.ready.truncate(RUNS_READY_MAX);
     }

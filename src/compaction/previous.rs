@@ -1,0 +1,32 @@
+//! What the next snapshot of a run takes from the one in force.
+
+use super::fold::Invariants;
+use super::snapshot::{Snapshot, SpillRef};
+
+/// The snapshot in force, as far as the next one depends on it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Previous {
+    /// Its id.
+    pub snapshot_id: String,
+    /// Its place in the run.
+    pub sequence: u64,
+    /// What the next one must not change.
+    pub invariants: Invariants,
+    /// Where its coverage went, when it was spilled.
+    pub spill: Option<SpillRef>,
+}
+
+impl Previous {
+    /// Reads off a snapshot.
+    pub fn of(snapshot: &Snapshot) -> Previous {
+        Previous {
+            snapshot_id: snapshot.snapshot_id.clone(),
+            sequence: snapshot.sequence,
+            invariants: Invariants {
+                objective: snapshot.objective.clone(),
+                done_definition: snapshot.done_definition.clone(),
+            },
+            spill: snapshot.ext.as_ref().and_then(|ext| ext.coverage_spill.clone()),
+        }
+    }
+}
