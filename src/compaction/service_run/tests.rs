@@ -63,7 +63,7 @@ fn life(requests: u64, pointers: u64) -> Vec<Fact> {
 
 #[test]
 fn segments_end_after_their_requests_and_hold_one_snapshot() {
-    let mut run = ServiceRun::new("run_a", AT_CLOSE_ONLY);
+    let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0);
     let out = play(&mut run, life(70, 0));
     let taken = snapshots(&out);
     let ids: Vec<&str> = taken.iter().map(|built| &*built.snapshot.run_id).collect();
@@ -76,7 +76,7 @@ fn segments_end_after_their_requests_and_hold_one_snapshot() {
 
 #[test]
 fn a_segment_ends_before_its_state_is_too_big() {
-    let mut run = ServiceRun::new("run_a", AT_CLOSE_ONLY);
+    let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0);
     let out = play(&mut run, life(64, 5));
     let taken = snapshots(&out);
     assert!(taken.len() > 1);
@@ -88,7 +88,7 @@ fn a_segment_ends_before_its_state_is_too_big() {
 
 #[test]
 fn events_are_a_valid_dense_log_that_compacts_to_the_same_snapshot() {
-    let mut run = ServiceRun::new("run_a", AT_CLOSE_ONLY);
+    let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0);
     let out = play(&mut run, life(5, 2));
     let mut compactor = Compactor::new(AT_CLOSE_ONLY);
     let mut compared = 0;
@@ -114,7 +114,7 @@ fn events_are_a_valid_dense_log_that_compacts_to_the_same_snapshot() {
 
 #[test]
 fn a_claim_is_verified_by_an_exact_pointer_only() {
-    let mut run = ServiceRun::new("run_a", AT_CLOSE_ONLY);
+    let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0);
     let facts = request(1, vec![pointer("chk_1", 0, true)])
         .into_iter()
         .chain(request(2, vec![pointer("chk_2", 0, false)]))
@@ -128,7 +128,7 @@ fn a_claim_is_verified_by_an_exact_pointer_only() {
 
 #[test]
 fn interleaved_attempts_become_whole_steps() {
-    let mut run = ServiceRun::new("run_a", AT_CLOSE_ONLY);
+    let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0);
     let (a, b) = (request(1, vec![]), request(2, vec![]));
     let order = [&a[0], &b[0], &b[1], &a[1], &b[2], &a[2]];
     let out = play(&mut run, order.into_iter().cloned().chain([Fact::Finished]));
@@ -145,7 +145,7 @@ fn interleaved_attempts_become_whole_steps() {
 
 #[test]
 fn a_failed_attempt_is_a_step_without_an_observation() {
-    let mut run = ServiceRun::new("run_a", AT_CLOSE_ONLY);
+    let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0);
     let failed = Fact::Failed {
         request_id: "req_1".into(),
         signal_type: "TOOL_RUNTIME_ERROR".into(),
@@ -163,7 +163,7 @@ fn a_failed_attempt_is_a_step_without_an_observation() {
 
 #[test]
 fn a_segment_that_fails_its_gate_is_reported_and_the_next_one_opens() {
-    let mut run = ServiceRun::new("run_a", AT_CLOSE_ONLY);
+    let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0);
     let huge = SharedText::from("x".repeat(5000));
     let failed = Fact::Failed {
         request_id: "req_1".into(),
@@ -190,7 +190,7 @@ fn a_segment_that_fails_its_gate_is_reported_and_the_next_one_opens() {
 
 #[test]
 fn a_snapshot_on_demand_is_followed_by_one_at_the_close() {
-    let mut run = ServiceRun::new("run_a", AT_CLOSE_ONLY);
+    let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0);
     play(&mut run, request(1, vec![]));
     let out = run.snapshot_now(&mut |_, _| None);
     assert_eq!(snapshots(&out)[0].snapshot.sequence, 1);
@@ -201,7 +201,7 @@ fn a_snapshot_on_demand_is_followed_by_one_at_the_close() {
 /// What the log is for the service: the facts, played again in another life.
 fn derived_anew(facts: &[Fact], segment: &SharedText, seq: u64) -> Option<Compactor> {
     let mut refold = Refold::new(segment, seq);
-    let emitted = play(&mut ServiceRun::new("run_a", AT_CLOSE_ONLY), facts.iter().cloned());
+    let emitted = play(&mut ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0), facts.iter().cloned());
     emitted.iter().for_each(|emitted| refold.take(emitted));
     refold.finish()
 }
@@ -209,12 +209,12 @@ fn derived_anew(facts: &[Fact], segment: &SharedText, seq: u64) -> Option<Compac
 #[test]
 fn the_second_try_is_built_from_the_segment_derived_anew() {
     let before = request(1, vec![pointer("chk_1", 0, true)]);
-    let facts: Vec<Fact> = before.collect();
+    let facts = before;
     let at = Timestamp(1_770_000_000_028);
-    let mut healthy = ServiceRun::new("run_a", AT_CLOSE_ONLY);
+    let mut healthy = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0);
     play(&mut healthy, facts.clone());
     let expected = healthy.apply(at, &Fact::Finished, &mut |_, _| None);
-    let mut run = ServiceRun::new("run_a", AT_CLOSE_ONLY);
+    let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0);
     play(&mut run, facts.clone());
     run.forget_evidence();
     let mut asked = Vec::new();
@@ -236,7 +236,7 @@ fn the_second_try_is_built_from_the_segment_derived_anew() {
 fn what_is_spoilt_in_the_log_too_ends_the_segment() {
     let facts = request(1, vec![pointer("chk_1", 0, true)]);
     for derivable in [true, false] {
-        let mut run = ServiceRun::new("run_a", AT_CLOSE_ONLY);
+        let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0);
         play(&mut run, facts.clone());
         run.forget_evidence();
         let out = run.apply(Timestamp(1_770_000_000_028), &Fact::Finished, &mut |segment, seq| {
@@ -255,7 +255,8 @@ fn what_is_spoilt_in_the_log_too_ends_the_segment() {
 
 #[test]
 fn a_segment_is_folded_anew_up_to_any_of_its_events() {
-    let mut run = ServiceRun::new("run_a", Thresholds { event_threshold: 6, step_fallback: 9 });
+    let mut run =
+        ServiceRun::resumed("run_a", Thresholds { event_threshold: 6, step_fallback: 9 }, 0);
     let out = play(&mut run, life(5, 2));
     let mut compactor = Compactor::new(AT_CLOSE_ONLY);
     let mut places = 0;
