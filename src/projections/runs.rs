@@ -274,7 +274,7 @@ impl AgentRuns {
 
 /// Answers a question about runs, and says which record the files of new snapshots follow.
 pub fn answer(
-    book: &mut AgentRuns,
+    book: &mut AgentRunWriter,
     notary: &mut dyn Notary,
     store: &SnapshotStore,
     question: RunQuestion,
