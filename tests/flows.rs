@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use running::has_python;
 use serde_json::{Map, Value, json};
 use server::{Act, Server, chat};
-use summarizer::config::ProviderConfig;
+use summarizer::config::{ProviderConfig, ProviderKind};
 use summarizer::flow::{
     self, FlowError, FlowErrorClass, FlowOutcome, LoadedPack, PythonSettings, ReplyCache,
     RunOptions, scaffold,
@@ -43,6 +43,7 @@ fn load(files: &[(&str, &str)]) -> LoadedPack {
 
 fn model(server: &Server, context: u32) -> OpenAi {
     let config = ProviderConfig {
+        kind: ProviderKind::OpenAi,
         base_url: Some(server.base.clone()),
         model: Some("loop-1".into()),
         context_tokens: Some(context),

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use server::{Act, Server, chat, status};
-use summarizer::config::ProviderConfig;
+use summarizer::config::{ProviderConfig, ProviderKind};
 use summarizer::model::{
     Anthropic, Api, CallSettings, CommandProvider, ErrorClass, Message, ModelCall, ModelError,
     ModelReply, OpenAi, Provider, ResponseFormat, Role, Secret, StopReason,
@@ -22,7 +22,7 @@ const KEY: &str = "sk-very-secret-0123";
 
 fn openai(server: &Server) -> OpenAi {
     let config = ProviderConfig {
-        kind: "openai".into(),
+        kind: ProviderKind::OpenAi,
         base_url: Some(format!("{}/v1", server.base)),
         model: Some("loop-1".into()),
         ..ProviderConfig::default()
@@ -154,8 +154,11 @@ fn every_misbehaviour_has_its_class_and_none_shows_the_key() {
         assert_eq!(error.class(), class, "{error}");
         assert!(!format!("{error} {error:?}").contains(KEY), "{error}");
     }
-    let nobody =
-        ProviderConfig { base_url: Some("http://127.0.0.1:1".into()), ..ProviderConfig::default() };
+    let nobody = ProviderConfig {
+        kind: ProviderKind::OpenAi,
+        base_url: Some("http://127.0.0.1:1".into()),
+        ..ProviderConfig::default()
+    };
     let error = ask(&OpenAi::new("gone", &nobody, None), 300_000).unwrap_err();
     assert_eq!(error.class(), ErrorClass::Transient);
 }
@@ -256,6 +259,7 @@ fn an_address_may_hold_a_query_and_a_password() {
     let server = Server::start(vec![chat("Hi.")]);
     let at = server.base.replace("http://", "http://ana:pass%20word@");
     let config = ProviderConfig {
+        kind: ProviderKind::OpenAi,
         base_url: Some(format!("{at}/v1/?api-version=2&code=abcdefgh")),
         ..ProviderConfig::default()
     };
@@ -337,6 +341,7 @@ fn anthropic_speaks_its_own_protocol() {
         status(529, &[], "{\"error\": {\"type\": \"overloaded_error\", \"message\": \"busy\"}}"),
     ]);
     let config = ProviderConfig {
+        kind: ProviderKind::Anthropic,
         base_url: Some(server.base.clone()),
         model: Some("m".into()),
         ..ProviderConfig::default()

@@ -16,8 +16,8 @@ use super::ui::{bold, dim};
 use crate::flow::{
     self, FlowError, FlowErrorClass, FlowOutcome, LoadedPack, PythonSettings, RunOptions, scaffold,
 };
+use crate::model::Recorder;
 use crate::model::builtin::Builtin;
-use crate::model::recorded::Recorder;
 use crate::model::{Provider, Providers, SourceText};
 use crate::registry::{PackFiles, Status, label};
 use crate::work::flow_worker::python_of;

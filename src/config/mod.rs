@@ -4,7 +4,9 @@
 //! environment are read by the caller; this module only parses. Unknown keys are errors that
 //! suggest the nearest known one.
 
+mod address;
 mod keys;
+mod provider;
 mod quantity;
 
 use std::collections::BTreeMap;
@@ -15,7 +17,9 @@ use serde::Serialize;
 
 use crate::contract::hash::Digest;
 use crate::contract::json::jcs_hash;
+pub use address::{ServerAddress, shown_address};
 pub use keys::{FLOW_KEYS, KEYS, Key, Kind, PROVIDER_KEYS};
+pub use provider::{ProviderConfig, ProviderKind, Reach};
 pub use quantity::{parse_bytes, parse_count, parse_duration_ms};
 
 /// A configuration that cannot be used.
@@ -70,24 +74,6 @@ impl std::fmt::Display for Origin {
     }
 }
 
-/// An address as it may be shown: without the user, the password and the query somebody may have
-/// written into it.
-pub fn shown_address(address: &str) -> String {
-    let (before, secret) = match address.find(['?', '#']) {
-        Some(at) => (&address[..at], "?[hidden]"),
-        None => (address, ""),
-    };
-    let (scheme, rest) = match before.find("//") {
-        Some(at) => before.split_at(at + 2),
-        None => ("", before),
-    };
-    let end = rest.find('/').unwrap_or(rest.len());
-    match rest[..end].rfind('@') {
-        Some(at) => format!("{scheme}[hidden]{}{secret}", &rest[at..]),
-        None => format!("{before}{secret}"),
-    }
-}
-
 /// One effective value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setting {
@@ -106,28 +92,6 @@ pub enum ArchiveAfter {
     Never,
     /// When they are this many milliseconds old.
     Age(i64),
-}
-
-/// Settings of one model provider.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[allow(missing_docs, reason = "the fields are the keys of the configuration reference")]
-pub struct ProviderConfig {
-    pub kind: String,
-    pub base_url: Option<String>,
-    pub model: Option<String>,
-    pub api_key_env: Option<String>,
-    pub command: Option<Vec<String>>,
-    pub recordings: Option<String>,
-    pub temperature: Option<f64>,
-    pub max_tokens: Option<u32>,
-    pub context_tokens: Option<u32>,
-    pub seed: Option<i64>,
-    pub requests_per_minute: Option<u32>,
-    pub tokens_per_minute: Option<u32>,
-    pub price_in: Option<f64>,
-    pub price_out: Option<f64>,
-    pub fallback: Option<Vec<String>>,
-    pub local: Option<bool>,
 }
 
 /// Settings of one flow.
@@ -225,7 +189,8 @@ impl Config {
 
     /// Threads that wait for providers: as many as may be under way at all of them together.
     pub fn paid_threads(&self) -> usize {
-        let elsewhere = self.providers.values().filter(|one| one.kind != "builtin").count();
+        let elsewhere =
+            self.providers.values().filter(|one| one.kind != ProviderKind::Builtin).count();
         (self.in_flight_per_provider * elsewhere.max(1)).clamp(1, PAID_THREADS_MAX)
     }
 
@@ -619,13 +584,12 @@ impl Values {
 
     fn providers(&self) -> Result<BTreeMap<String, ProviderConfig>, ConfigError> {
         let mut providers = BTreeMap::new();
-        let kind = "builtin".to_owned();
-        providers.insert(kind.clone(), ProviderConfig { kind, ..ProviderConfig::default() });
+        let builtin = ProviderConfig { kind: ProviderKind::Builtin, ..ProviderConfig::default() };
+        providers.insert(builtin.kind.name().to_owned(), builtin);
         for name in self.names("provider") {
             let at = |key: &str| format!("provider\u{0}{name}\u{0}{key}");
-            let kinds = ["builtin", "openai", "anthropic", "command", "recorded"];
             let provider = ProviderConfig {
-                kind: self.one_of(&at("kind"), &kinds)?,
+                kind: self.provider_kind(&at("kind"))?,
                 base_url: self.optional_text(&at("base_url"))?,
                 model: self.optional_text(&at("model"))?,
                 api_key_env: self.optional_text(&at("api_key_env"))?,
@@ -656,6 +620,13 @@ impl Values {
             return Err(self.bad("provider.default", "the name of a configured provider"));
         }
         Ok(providers)
+    }
+
+    fn provider_kind(&self, path: &str) -> Result<ProviderKind, ConfigError> {
+        let names = ProviderKind::ALL.map(ProviderKind::name);
+        let name = self.one_of(path, &names)?;
+        let kind = ProviderKind::ALL.into_iter().find(|kind| kind.name() == name);
+        Ok(kind.unwrap_or_default())
     }
 
     fn params(
@@ -728,7 +699,7 @@ mod tests {
         assert_eq!(load(&template).unwrap(), load("").unwrap());
         let read = load(&commented).unwrap();
         assert_eq!(read.attempts_max, 5);
-        assert_eq!(read.providers["local"].kind, "openai");
+        assert_eq!(read.providers["local"].kind, ProviderKind::OpenAi);
         assert!(read.flows["docs.chunk_set.summarize.brief.v1"].local_only);
     }
 
@@ -780,16 +751,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_secret_in_an_address_is_not_shown() {
-        for (address, shown) in [
-            ("http://h:1/v1", "http://h:1/v1"),
-            ("https://ana:pw@h/v1?key=abc#x", "https://[hidden]@h/v1?[hidden]"),
-            ("//h/a?b", "//h/a?[hidden]"),
-            ("ana:pw@h", "[hidden]@h"),
-            ("https://h/a@b", "https://h/a@b"),
-        ] {
-            assert_eq!(shown_address(address), shown);
-        }
+    fn no_message_shows_the_secrets_of_an_address() {
         let text = "[provider.x]\nkind = \"openai\"\nbase_url = \"http://ana:pw@h/?key=abc\"";
         let config = load(text).unwrap();
         assert!(config.providers["x"].base_url.as_ref().unwrap().contains("pw"), "it is used");

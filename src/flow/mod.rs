@@ -38,17 +38,16 @@ pub mod scaffold;
 mod tree;
 mod yaml;
 
-pub use dag::{InputDef, ValueType};
 pub use inputs::COMMON_PARAMS;
 pub use outcome::{
     CallRecord, EvidenceRef, FlowError, FlowErrorClass, FlowOutcome, FlowProblem, Quality,
     ReplyCache,
 };
-pub use pack::{LoadError, LoadedPack};
+pub use pack::LoadedPack;
 pub use project::SummaryOutputs;
 pub use python::PythonSettings;
 pub use render::{ENGINE, ENGINE_VERSION, RENDERED_BYTES_MAX};
-pub use tree::{Coverage, HIERARCHY_VERSION, Hierarchy, SkippedSource, TreeNode};
+pub use tree::{Coverage, HIERARCHY_VERSION, Hierarchy};
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

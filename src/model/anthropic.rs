@@ -1,15 +1,19 @@
 //! Anthropic's messages API. JSON by schema is asked for as the input of one forced tool.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 
-use super::http::{Endpoint, Headers, Secret};
-use super::{ModelCall, ModelError, ModelIdentity, ModelReply, Provider, Role, StopReason, Usage};
+use super::call::{ModelCall, Role};
+use super::error::ModelError;
+use super::http::{Endpoint, Headers};
+use super::provider::Provider;
+use super::reply::{ModelIdentity, ModelReply, StopReason, Usage};
+use super::secret::Secret;
 use crate::config::ProviderConfig;
 
-/// Where its maker answers.
-pub(super) const BASE: &str = "https://api.anthropic.com/v1";
 const API_VERSION: &str = "2023-06-01";
-/// The API wants a limit; this one is used when nobody sets one.
+/// The API requires a limit; this one is used when neither the node nor the configuration sets one.
 const MAX_TOKENS: u32 = 4_096;
 const CONTEXT_TOKENS: usize = 180_000;
 /// The tool whose input is the structured answer.
@@ -23,10 +27,23 @@ pub struct Anthropic {
 }
 
 impl Anthropic {
-    /// A provider under its configured name.
+    /// `name` is the provider's name in the configuration.
     pub fn new(name: &str, config: &ProviderConfig, key: Option<Secret>) -> Anthropic {
-        let endpoint = Endpoint::new(name, config, BASE, path_of("messages", config), key);
-        Anthropic { endpoint, config: config.clone() }
+        Anthropic { endpoint: Endpoint::new(name, config, key), config: config.clone() }
+    }
+
+    /// The path of a resource below an address that may already end with the version.
+    fn path(&self, resource: &str) -> String {
+        let version = if self.endpoint.path_ends_with("/v1") { "" } else { "/v1" };
+        format!("{version}/{resource}")
+    }
+
+    fn headers(&self) -> Headers {
+        let endpoint = &self.endpoint;
+        let mut headers = vec![("anthropic-version", API_VERSION.to_owned())];
+        headers.extend(endpoint.key.iter().map(|key| ("x-api-key", key.expose().to_owned())));
+        headers.extend(endpoint.basic());
+        headers
     }
 
     fn body(&self, call: &ModelCall<'_>) -> Value {
@@ -64,7 +81,7 @@ impl Anthropic {
 
     fn reply(&self, call: &ModelCall<'_>, value: &Value) -> Result<ModelReply, ModelError> {
         let Some(parts) = value.get("content").and_then(Value::as_array) else {
-            let reason = "the response is no message".to_owned();
+            let reason = "the response has no content list".to_owned();
             return Err(self.endpoint.transient(reason, None));
         };
         let stop = match value.get("stop_reason").and_then(Value::as_str) {
@@ -97,16 +114,7 @@ impl Anthropic {
         let counts = ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
         let input = counts.into_iter().map(count).fold(0, u64::saturating_add);
         let usage = Usage::counted(input, count("output_tokens"));
-        Ok(ModelReply {
-            text,
-            stop,
-            usage,
-            evidence: Vec::new(),
-            identity,
-            message: None,
-            raw: None,
-            redacted: 0,
-        })
+        Ok(ModelReply { stop, ..ModelReply::plain(text, usage, identity) })
     }
 }
 
@@ -132,30 +140,21 @@ impl Provider for Anthropic {
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
-        let headers = headers(&self.endpoint);
-        match self.endpoint.post(&self.body(call), &headers, call.timeout)? {
+        let path = self.path("messages");
+        match self.endpoint.post(&path, &self.body(call), &self.headers(), call.timeout)? {
             Ok(value) => self.reply(call, &value),
             Err(refusal) => Err(self.endpoint.judge(&refusal, self.model(call))),
         }
     }
+
+    fn models(&self, within: Duration) -> Result<Option<Vec<String>>, ModelError> {
+        let model = self.config.model.as_deref().unwrap_or_default();
+        self.endpoint.models(&self.path("models"), &self.headers(), model, within)
+    }
 }
 
-/// Where something is below an address that may or may not name the version.
-pub(super) fn path_of(what: &str, config: &ProviderConfig) -> String {
-    let base = config.base_url.as_deref().unwrap_or(BASE);
-    let base = base.split(['?', '#']).next().unwrap_or_default();
-    let version = if base.trim_end_matches('/').ends_with("/v1") { "" } else { "/v1" };
-    format!("{version}/{what}")
-}
-
-pub(super) fn headers(endpoint: &Endpoint) -> Headers {
-    let mut headers = vec![("anthropic-version", API_VERSION.to_owned())];
-    headers.extend(endpoint.key.iter().map(|key| ("x-api-key", key.expose().to_owned())));
-    headers.extend(endpoint.basic());
-    headers
-}
-
-/// System text apart; the rest as turns that alternate, neighbours of one role put together.
+/// Separates the system text and joins neighbouring turns of one role, because the API requires
+/// turns to alternate.
 fn conversation(call: &ModelCall<'_>) -> (String, Value) {
     let mut system = Vec::new();
     let mut turns: Vec<(&str, String)> = Vec::new();
@@ -178,7 +177,7 @@ fn conversation(call: &ModelCall<'_>) -> (String, Value) {
     }
     let mut system = system.join("\n\n");
     if turns.is_empty() {
-        // A prompt of rules alone still needs somebody who asks.
+        // The API requires a turn of the user, so a prompt of system text alone becomes one.
         turns.push(("user", std::mem::take(&mut system)));
     }
     let turns = turns.into_iter().filter(|(_, text)| !text.is_empty());

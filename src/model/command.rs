@@ -1,15 +1,18 @@
 //! A local program that gets the prompt on stdin and answers on stdout.
 //!
-//! The conversation is written the way prompt templates are: `# system:` and `# user:` lines before each
-//! message, or the bare text when there is only one message of the user. A line inside a message that
-//! looks like one of them gets a backslash in front. The program runs in its own
+//! The conversation is written like a prompt template: a line `# system:`, `# user:` and so on before
+//! each message. A conversation of one message of the user is written as its bare text. A line inside
+//! a message that looks like a role line gets a backslash in front. The program runs in its own
 //! process group with a time limit, bounded output, and an environment of `PATH`, `HOME`, the locale,
-//! and the variable named by `api_key_env`.
+//! and the variable that `api_key_env` names.
 
 use std::ffi::OsString;
 
-use super::http::Secret;
-use super::{ModelCall, ModelError, ModelIdentity, ModelReply, Provider, Role, StopReason, Usage};
+use super::call::{ModelCall, Role};
+use super::error::ModelError;
+use super::provider::Provider;
+use super::reply::{ModelIdentity, ModelReply, Usage};
+use super::secret::Secret;
 use crate::config::ProviderConfig;
 use crate::os::process::{self, ProcessError, Program};
 
@@ -26,8 +29,7 @@ pub struct CommandProvider {
 }
 
 impl CommandProvider {
-    /// A provider under its configured name. The command must not be empty. `key` is what it finds
-    /// in its environment, so that it can be struck from what it says.
+    /// `argv` must not be empty. `key` is the value of `api_key_env`; it is removed from the answer.
     pub fn new(
         name: &str,
         argv: Vec<String>,
@@ -81,10 +83,10 @@ impl Provider for CommandProvider {
                 }
             })?;
         if finished.code != Some(0) {
-            // What the program says on stderr may hold anything, so only how it ended is told.
+            // The program's stderr may hold secrets and prompts, so the error does not repeat it.
             let reason = match finished.code {
-                Some(code) => format!("the program ended with code {code}"),
-                None => "the program was ended by a signal".to_owned(),
+                Some(code) => format!("the program ended with exit code {code}"),
+                None => "a signal ended the program".to_owned(),
             };
             return Err(ModelError::Transient { provider, reason, retry_after: None });
         }
@@ -94,19 +96,9 @@ impl Provider for CommandProvider {
         })?;
         let text = self.key.as_ref().map_or(text.clone(), |key| key.hide_in(&text));
         let estimate = |bytes: usize| (bytes as u64).div_ceil(4);
-        Ok(ModelReply {
-            usage: Usage {
-                input_tokens: call.prompt_tokens(),
-                output_tokens: estimate(text.len()),
-            },
-            text,
-            stop: StopReason::End,
-            evidence: Vec::new(),
-            identity: self.identity(),
-            message: None,
-            raw: None,
-            redacted: 0,
-        })
+        let usage =
+            Usage { input_tokens: call.prompt_tokens(), output_tokens: estimate(text.len()) };
+        Ok(ModelReply::plain(text, usage, self.identity()))
     }
 }
 
@@ -116,15 +108,17 @@ fn prompt(call: &ModelCall<'_>) -> String {
         messages => {
             let parts: Vec<String> = messages
                 .iter()
-                .map(|message| format!("# {}:\n{}\n", message.role.name(), harmless(&message.text)))
+                .map(|message| {
+                    format!("# {}:\n{}\n", message.role.name(), escape_role_lines(&message.text))
+                })
                 .collect();
             parts.join("\n")
         }
     }
 }
 
-/// The text of a message, unable to begin another one.
-fn harmless(text: &str) -> String {
+/// The text with a backslash before each line that a reader would take for a role line.
+fn escape_role_lines(text: &str) -> String {
     let begins = |line: &str| {
         let word = line.trim().strip_suffix(':').unwrap_or_default();
         let word = word.trim_start_matches('#').trim();

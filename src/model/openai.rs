@@ -1,25 +1,27 @@
 //! Any OpenAI-compatible endpoint: Ollama, llama.cpp, vLLM, hosted ones. Conversations go to
 //! `chat/completions`; the texts of flows that say `api: completion` go to `completions`.
 //!
-//! JSON is asked for in the strongest form the endpoint takes: by schema, as any object, or only in the
-//! words of the prompt. An endpoint that refuses one form is asked in the next and remembered; the
-//! refused request was never answered, so nothing is paid twice.
+//! JSON is requested in the strongest form that the endpoint accepts: by schema, as any object, or
+//! only in the words of the prompt. After a refusal of one form the next weaker form is sent, and
+//! remembered for later calls. A refused request has no answer, so no call is paid twice.
 
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::http::{Endpoint, Refusal, Secret};
-use super::{
-    Api, Message, ModelCall, ModelError, ModelIdentity, ModelReply, Provider, ResponseFormat,
-    StopReason, Usage,
-};
+use super::call::{Api, Message, ModelCall, ResponseFormat};
+use super::error::ModelError;
+use super::http::Endpoint;
+use super::provider::Provider;
+use super::refusal::Refusal;
+use super::reply::{ModelIdentity, ModelReply, StopReason, Usage};
+use super::secret::Secret;
 use crate::config::ProviderConfig;
 
-/// Context of a model nobody described.
+/// Context where the configuration names none.
 const CONTEXT_TOKENS: usize = 8_192;
-/// Where the first of its kind is asked.
-pub(super) const BASE: &str = "https://api.openai.com/v1";
+/// The forms of a request for JSON, the strongest first.
 const SCHEMA: u8 = 0;
 const OBJECT: u8 = 1;
 const WORDS: u8 = 2;
@@ -28,17 +30,16 @@ const WORDS: u8 = 2;
 #[derive(Debug)]
 pub struct OpenAi {
     endpoint: Endpoint,
-    texts: Endpoint,
     config: ProviderConfig,
+    /// The strongest form of a request for JSON that was not refused yet.
     json_form: AtomicU8,
 }
 
 impl OpenAi {
-    /// A provider under its configured name.
+    /// `name` is the provider's name in the configuration.
     pub fn new(name: &str, config: &ProviderConfig, key: Option<Secret>) -> OpenAi {
-        let texts = Endpoint::new(name, config, BASE, "/completions", key.clone());
-        let endpoint = Endpoint::new(name, config, BASE, "/chat/completions", key);
-        OpenAi { endpoint, texts, config: config.clone(), json_form: AtomicU8::new(SCHEMA) }
+        let endpoint = Endpoint::new(name, config, key);
+        OpenAi { endpoint, config: config.clone(), json_form: AtomicU8::new(SCHEMA) }
     }
 
     fn body(&self, call: &ModelCall<'_>, form: u8) -> Value {
@@ -68,7 +69,7 @@ impl OpenAi {
         Value::Object(body)
     }
 
-    /// Who is asked for: the flow's own choice, the provider's, or the node's.
+    /// The model of the flow's configuration, else of the provider's, else of the node.
     fn model<'a>(&'a self, call: &'a ModelCall<'_>) -> &'a str {
         let named = call.model.or(self.config.model.as_deref());
         named.or(call.settings.model.as_deref()).unwrap_or_default()
@@ -126,7 +127,7 @@ impl OpenAi {
         })
     }
 
-    /// The next weaker way to ask for JSON, when the endpoint does not know the one it was asked in.
+    /// The next weaker form, when the refusal is about the form of the request for JSON.
     fn weaker(&self, refusal: &Refusal, form: u8) -> Option<u8> {
         let words = refusal.words.to_ascii_lowercase();
         let about_format = ["response_format", "json_schema", "json_object", "schema", "grammar"]
@@ -162,23 +163,28 @@ impl Provider for OpenAi {
         let headers = self.endpoint.bearer();
         let wants_json = call.settings.response_format != ResponseFormat::Text;
         let mut form = self.json_form.load(Ordering::Relaxed);
-        let endpoint = match call.settings.api {
-            Api::Chat => &self.endpoint,
-            Api::Completion => &self.texts,
+        let path = match call.settings.api {
+            Api::Chat => "/chat/completions",
+            Api::Completion => "/completions",
         };
         loop {
             let body = self.body(call, form);
-            match endpoint.post(&body, &headers, call.timeout)? {
+            match self.endpoint.post(path, &body, &headers, call.timeout)? {
                 Ok(value) => return self.reply(call, &value),
                 Err(refusal) => match self.weaker(&refusal, form).filter(|_| wants_json) {
                     Some(weaker) => {
                         form = weaker;
                         self.json_form.fetch_max(weaker, Ordering::Relaxed);
                     }
-                    None => return Err(endpoint.judge(&refusal, self.model(call))),
+                    None => return Err(self.endpoint.judge(&refusal, self.model(call))),
                 },
             }
         }
+    }
+
+    fn models(&self, within: Duration) -> Result<Option<Vec<String>>, ModelError> {
+        let model = self.config.model.as_deref().unwrap_or_default();
+        self.endpoint.models("/models", &self.endpoint.bearer(), model, within)
     }
 }
 
@@ -208,7 +214,7 @@ fn message(message: &Message) -> Value {
     Value::Object(object)
 }
 
-/// Content is a string, nothing, or a list of parts.
+/// The text of a content field, which is a string, `null`, or a list of parts.
 fn content(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -1,51 +1,42 @@
-//! The providers of a configuration, each behind its gate, with fallbacks, and who answers for which flow.
+//! The providers of a configuration: how each is built, and which one answers for a flow.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::gate::{Budget, Fallback, Gate, Limits, RealTime, WithModel};
-use super::http::Secret;
+use super::anthropic::Anthropic;
+use super::budget::Budget;
+use super::command::CommandProvider;
+use super::error::ModelError;
+use super::fallback::{Fallback, WithModel};
+use super::gate::{Gate, Limits, RealTime};
+use super::openai::OpenAi;
+use super::provider::{BUILTIN, Provider};
 use super::recorded::{self, Recorded};
 use super::redact::{Redacting, Redaction};
-use super::{Anthropic, BUILTIN, CommandProvider, ModelIdentity, OpenAi, Provider};
-use crate::config::{Config, ProviderConfig};
+use super::secret::Secret;
+use crate::config::{Config, ProviderConfig, ProviderKind, Reach};
 use crate::os::{Clock, Machine};
 
 /// A provider cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ProviderError {
-    /// Nobody has this name.
-    #[error("find the provider {name}: the configuration has none of that name")]
-    Unknown {
-        /// The name.
-        name: String,
-    },
-    /// Its section lacks something.
+    #[error("find the provider {name}: the configuration has no section [provider.{name}]")]
+    Unknown { name: String },
     #[error("set up the provider {name}: {reason}")]
-    Setup {
-        /// The name.
-        name: String,
-        /// What is missing.
-        reason: String,
-    },
-    /// The flow may not leave this machine.
+    Setup { name: String, reason: String },
     #[error(
-        "run {flow_id} with the provider {name}: the flow is local_only and the provider is not on this machine"
+        "run {flow_id} with the provider {name}: the flow is local_only, and the provider or one of \
+         its fallbacks is not on this machine"
     )]
-    NotLocal {
-        /// The flow.
-        flow_id: String,
-        /// The provider.
-        name: String,
-    },
+    NotLocal { flow_id: String, name: String },
 }
 
 /// All providers of a configuration.
 pub struct Providers {
-    /// Each behind its gate, without its fallbacks.
+    /// Each provider behind its gate, without its fallbacks.
     gated: BTreeMap<String, Arc<dyn Provider>>,
-    /// Whether no text leaves this machine, fallbacks included.
+    /// Whether no text leaves this machine when the provider and its fallbacks answer.
     local: BTreeMap<String, bool>,
     config: Config,
     budget: Arc<Budget>,
@@ -53,8 +44,8 @@ pub struct Providers {
 }
 
 impl Providers {
-    /// Sets up every provider of a configuration. Keys are read from the environment here, once.
-    /// A provider whose key is absent is set up without; its server will say so.
+    /// Sets up every provider of a configuration and reads their keys from the environment. A
+    /// provider whose key is absent is set up without a key; its server will refuse the question.
     pub fn new(
         config: &Config,
         builtin: Arc<dyn Provider>,
@@ -65,8 +56,8 @@ impl Providers {
         Self::set_up(config, builtin, machine, budget, None)
     }
 
-    /// The same for another configuration: the budget of the day goes on, and so does every
-    /// provider whose settings are the same, with its pauses, its rates and its connections.
+    /// Sets up a changed configuration. The budget of the day stays, and so does every provider with
+    /// unchanged settings, with its pauses, its rates and its connections.
     pub fn reconfigured(
         &self,
         config: &Config,
@@ -92,12 +83,13 @@ impl Providers {
         let mut local_alone = BTreeMap::new();
         for (name, section) in &config.providers {
             let kept = before.and_then(|before| before.unchanged(name, config));
-            let provider = match (section.kind.as_str(), kept) {
-                ("builtin", _) => Arc::clone(&builtin),
-                (_, Some(kept)) => kept,
-                _ => {
-                    let mut inner = remote(name, section, machine)?;
-                    if !redaction.is_nothing() && !is_local(section) {
+            let inner = if kept.is_some() { None } else { configured(name, section, machine) };
+            let provider = match (kept, inner) {
+                (Some(kept), _) => kept,
+                (None, None) => Arc::clone(&builtin),
+                (None, Some(inner)) => {
+                    let mut inner = inner?;
+                    if !redaction.is_off() && !section.is_local() {
                         inner = Arc::new(Redacting::new(inner, redaction));
                     }
                     let limits = limits(config, section);
@@ -110,7 +102,7 @@ impl Providers {
                     ))
                 }
             };
-            local_alone.insert(name.clone(), is_local(section));
+            local_alone.insert(name.clone(), section.is_local());
             gated.insert(name.clone(), provider);
         }
         gated.entry(BUILTIN.to_owned()).or_insert(builtin);
@@ -127,18 +119,20 @@ impl Providers {
         Ok(Providers { gated, local, config: config.clone(), budget, clock })
     }
 
-    /// The provider of this name, if another configuration leaves it as it is.
+    /// The provider of this name, if another configuration does not change it.
     fn unchanged(&self, name: &str, config: &Config) -> Option<Arc<dyn Provider>> {
         let same_section = self.config.providers.get(name) == config.providers.get(name);
         let key = |config: &Config| limits(config, &ProviderConfig::default());
         let same_limits = key(&self.config) == key(config) && self.config.redact == config.redact;
-        // Recordings are a file, which may have changed without the section.
-        let recorded = config.providers.get(name).is_some_and(|one| one.kind == "recorded");
-        let same = same_section && same_limits && !recorded;
+        // What answers inside this process is always set up anew: the file of recordings may have
+        // changed while its section stayed the same.
+        let inside =
+            config.providers.get(name).is_some_and(|one| one.kind.reach() == Reach::Inside);
+        let same = same_section && same_limits && !inside;
         self.gated.get(name).filter(|_| same).cloned()
     }
 
-    /// The provider of this name, asked for another model, with those that stand in for it.
+    /// The provider of this name with its fallbacks, asked for `model` if one is given.
     fn chain(&self, name: &str, model: Option<&str>) -> Result<Arc<dyn Provider>, ProviderError> {
         let unknown = || ProviderError::Unknown { name: name.to_owned() };
         let mut first = self.gated.get(name).cloned().ok_or_else(unknown)?;
@@ -154,10 +148,10 @@ impl Providers {
         }
     }
 
-    /// Who answers for a flow: the provider and the model its section names (for this variant,
-    /// `[flow."ID@VARIANT"]` first), else the default provider and the model that it is set up with.
-    /// A provider that is asked for by name answers instead, but never for a flow that may not
-    /// leave this machine if the provider, or one that stands in for it, is elsewhere.
+    /// The provider for a flow: the provider and the model of `[flow."ID@VARIANT"]`, then of
+    /// `[flow."ID"]`, else the default provider with its own model. `asked_for` names another provider
+    /// for this one call. A `local_only` flow is refused where the provider or one of its fallbacks is
+    /// on another machine.
     pub fn for_flow(
         &self,
         flow_id: &str,
@@ -181,12 +175,7 @@ impl Providers {
         Ok(provider)
     }
 
-    /// Names and identities, sorted.
-    pub fn list(&self) -> impl Iterator<Item = (&str, ModelIdentity)> {
-        self.gated.iter().map(|(name, provider)| (name.as_str(), provider.identity()))
-    }
-
-    /// The budget they share.
+    /// The budget that all providers share.
     pub fn budget(&self) -> &Budget {
         &self.budget
     }
@@ -203,93 +192,66 @@ fn limits(config: &Config, section: &ProviderConfig) -> Limits {
     }
 }
 
-fn remote(
+/// The models that the server of a provider lists; `None` where it lists none or where the provider has
+/// no server. Sends no text and costs nothing.
+pub fn listed_models(
     name: &str,
     section: &ProviderConfig,
     machine: &Machine,
-) -> Result<Arc<dyn Provider>, ProviderError> {
-    let setup = |reason: String| ProviderError::Setup { name: name.to_owned(), reason };
-    let key = key_of(section);
-    match section.kind.as_str() {
-        "openai" => Ok(Arc::new(OpenAi::new(name, section, key))),
-        "anthropic" => Ok(Arc::new(Anthropic::new(name, section, key))),
-        "command" => {
-            let argv = section.command.clone().filter(|argv| !argv.is_empty());
-            let argv = argv.ok_or_else(|| setup("it has no command".to_owned()))?;
-            Ok(Arc::new(CommandProvider::new(name, argv, section, key)))
+    within: Duration,
+) -> Result<Option<Vec<String>>, ModelError> {
+    match configured(name, section, machine) {
+        Some(Ok(provider)) => provider.models(within),
+        None => Ok(None),
+        Some(Err(error)) => {
+            Err(ModelError::Permanent { provider: name.to_owned(), reason: error.to_string() })
         }
-        "recorded" => {
-            let path = section
-                .recordings
-                .as_ref()
-                .ok_or_else(|| setup("it has no recordings".to_owned()))?;
-            let bytes = machine
-                .disk
-                .read(std::path::Path::new(path))
-                .map_err(|error| setup(format!("read {path}: {error}")))?;
-            let recordings = recorded::parse(&String::from_utf8_lossy(&bytes));
-            let recordings = recordings.map_err(|error| setup(format!("{path}: {error}")))?;
-            Ok(Arc::new(Recorded::new(name, recordings)))
-        }
-        kind => Err(setup(format!("there is no kind {kind}"))),
     }
 }
 
-/// What its variable holds, unless that is nothing.
-pub(super) fn key_of(section: &ProviderConfig) -> Option<Secret> {
+/// Builds a provider from its section; `None` for the embedded provider, which every section of its
+/// kind shares.
+fn configured(
+    name: &str,
+    section: &ProviderConfig,
+    machine: &Machine,
+) -> Option<Result<Arc<dyn Provider>, ProviderError>> {
+    let setup = |reason: String| ProviderError::Setup { name: name.to_owned(), reason };
+    let provider: Result<Arc<dyn Provider>, ProviderError> = match section.kind {
+        ProviderKind::Builtin => return None,
+        ProviderKind::OpenAi => Ok(Arc::new(OpenAi::new(name, section, key_of(section)))),
+        ProviderKind::Anthropic => Ok(Arc::new(Anthropic::new(name, section, key_of(section)))),
+        ProviderKind::Command => {
+            let argv = section.command.clone().filter(|argv| !argv.is_empty());
+            let missing = || setup(format!("set provider.{name}.command to the program"));
+            argv.ok_or_else(missing).map(|argv| {
+                let provider = CommandProvider::new(name, argv, section, key_of(section));
+                Arc::new(provider) as Arc<dyn Provider>
+            })
+        }
+        ProviderKind::Recorded => recordings(name, section, machine)
+            .map_err(setup)
+            .map(|lines| Arc::new(Recorded::new(name, lines)) as Arc<dyn Provider>),
+    };
+    Some(provider)
+}
+
+fn recordings(
+    name: &str,
+    section: &ProviderConfig,
+    machine: &Machine,
+) -> Result<Vec<recorded::Recording>, String> {
+    let missing = || format!("set provider.{name}.recordings to the file of recorded answers");
+    let path = section.recordings.as_ref().ok_or_else(missing)?;
+    let bytes = machine.disk.read(std::path::Path::new(path));
+    let bytes = bytes.map_err(|error| format!("read {path}: {error}"))?;
+    let lines = recorded::parse(&String::from_utf8_lossy(&bytes));
+    lines.map_err(|error| format!("{path}: {error}"))
+}
+
+/// The key in the environment variable of a provider, unless it is empty.
+fn key_of(section: &ProviderConfig) -> Option<Secret> {
     let key = std::env::var(section.api_key_env.as_ref()?).ok()?;
     let key = key.trim();
     (!key.is_empty()).then(|| Secret::new(key))
-}
-
-/// True when no text leaves this machine, as far as the configuration tells. What a command does
-/// with its input nobody knows but who configured it.
-fn is_local(section: &ProviderConfig) -> bool {
-    if let Some(local) = section.local {
-        return local;
-    }
-    match section.kind.as_str() {
-        "builtin" | "recorded" => true,
-        "openai" | "anthropic" => {
-            let base = section.base_url.as_deref().unwrap_or_default();
-            let host = base.split("://").nth(1).unwrap_or_default();
-            let host = host.split(['/', '?', '#']).next().unwrap_or_default();
-            let host = host.rsplit('@').next().unwrap_or_default();
-            let name = match host.strip_prefix('[') {
-                Some(rest) => rest.split(']').next().unwrap_or_default(),
-                None => host.split(':').next().unwrap_or_default(),
-            };
-            let loopback = name.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
-            name == "localhost" || loopback
-        }
-        _ => false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn local_means_this_machine() {
-        let of = |base: &str| {
-            is_local(&ProviderConfig {
-                kind: "openai".into(),
-                base_url: Some(base.into()),
-                ..Default::default()
-            })
-        };
-        assert!(
-            of("http://127.0.0.1:11434/v1") && of("http://localhost/v1") && of("http://[::1]:8080")
-        );
-        assert!(
-            !of("https://api.openai.com/v1")
-                && !of("http://127.0.0.1.evil.example/")
-                && !of("http://localhost@evil.example")
-        );
-        assert!(!is_local(&ProviderConfig { kind: "openai".into(), ..Default::default() }));
-        let command = ProviderConfig { kind: "command".into(), ..Default::default() };
-        assert!(!is_local(&command));
-        assert!(is_local(&ProviderConfig { local: Some(true), ..command }));
-    }
 }

@@ -2,18 +2,21 @@
 //!
 //! A line is `{"request_hash", "flow_id", "variant", "node", "messages", "reply"}`. A call is answered by
 //! the line with its request hash; else by the first unused line of its flow and node whose hash is
-//! `null` (written by hand); else it fails loudly. Nothing here ever reaches a network.
+//! `null` (written by hand); else the call fails. No call reaches a network.
 
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::{Message, ModelCall, ModelError, ModelIdentity, ModelReply, Provider};
+use super::call::{Message, ModelCall};
+use super::error::ModelError;
+use super::provider::Provider;
+use super::reply::{ModelIdentity, ModelReply};
 
 /// Most lines of one recording.
 const LINES_MAX: usize = 100_000;
-/// Context where a recording does not tell.
+/// Context where a recording names none.
 const CONTEXT_TOKENS: usize = 1 << 20;
 
 /// One recorded answer.
@@ -21,20 +24,16 @@ const CONTEXT_TOKENS: usize = 1 << 20;
 pub struct Recording {
     /// Hash of the request; `null` answers any request of the node, once.
     pub request_hash: Option<String>,
-    /// The flow.
     pub flow_id: String,
-    /// Its variant.
     #[serde(default)]
     pub variant: Option<String>,
-    /// The node.
     pub node: String,
-    /// Context of the model that answered, because it decides what is condensed.
+    /// Context of the model that answered: it decides which inputs are condensed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<usize>,
-    /// The conversation, for whoever reads the file.
+    /// The conversation, for a person who reads the file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<Message>,
-    /// The answer.
     pub reply: ModelReply,
 }
 
@@ -42,9 +41,8 @@ pub struct Recording {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("read line {line} of the recording: {reason}")]
 pub struct BadRecording {
-    /// 1-based line.
+    /// 1-based.
     pub line: usize,
-    /// What is wrong.
     pub reason: String,
 }
 
@@ -72,7 +70,6 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// A provider that answers from these lines.
     pub fn new(name: &str, recordings: Vec<Recording>) -> Recorded {
         let identity = recordings.first().map(|recording| recording.reply.identity.clone());
         let context_tokens = recordings.first().and_then(|first| first.context_tokens);
@@ -126,24 +123,27 @@ impl Provider for Recorded {
         let next = self.by_node.lock().get_mut(&key).and_then(Vec::pop);
         next.ok_or_else(|| ModelError::Permanent {
             provider: self.name.clone(),
-            reason: format!("no recorded answer for node {} with request hash {hash}", call.node),
+            reason: format!(
+                "the recording has no answer for node {} with request hash {hash}; record it with \
+                 `summarizer flow run --record FILE`",
+                call.node
+            ),
         })
     }
 }
 
-/// Lets another provider answer and keeps what it said.
+/// Passes calls to another provider and keeps its answers.
 pub struct Recorder<P> {
     inner: P,
     recordings: Mutex<Vec<Recording>>,
 }
 
 impl<P: AsRef<dyn Provider>> Recorder<P> {
-    /// Records a provider.
     pub fn new(inner: P) -> Recorder<P> {
         Recorder { inner, recordings: Mutex::default() }
     }
 
-    /// What was recorded, as the lines of a file, in an order that does not depend on threads.
+    /// The recording as the lines of a file, in an order that does not depend on threads.
     pub fn lines(&self) -> Vec<String> {
         let mut recordings = self.recordings.lock().clone();
         recordings.sort_by(|a, b| (&a.node, &a.request_hash).cmp(&(&b.node, &b.request_hash)));

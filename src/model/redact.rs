@@ -1,24 +1,29 @@
-//! What is taken out of a conversation before it leaves this machine.
+//! Removes e-mail addresses, telephone numbers and keys from a conversation before it leaves this
+//! machine.
 //!
-//! Contract: e-mail addresses, telephone numbers and keys are found by their form alone and replaced
-//! by `[email]`, `[phone]` and `[key]`; what is found is told as a count, never as a text. It is a net
-//! with holes, made to err on the side of taking out: a long order number may become `[phone]`, and
-//! a name, an address or a key of a form nobody listed stays. Who must be sure uses `local_only`.
+//! Contract: they are recognized by their form alone and replaced by `[email]`, `[phone]` and `[key]`.
+//! Only the number of replacements is reported, not their text. Recognition by form is not complete:
+//! it removes too much rather than too little (a long order number may become `[phone]`), but a name,
+//! a postal address or a key of an unlisted form stays. Where no text may leave this machine, set
+//! `local_only`.
 //!
-//! Only what is sent is changed. The log, the evidence and the embedded provider see the text as it is.
+//! Only the sent text changes. The log, the evidence and the embedded provider get the original text.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Message, ModelCall, ModelError, ModelIdentity, ModelReply, Provider};
+use super::call::{Message, ModelCall};
+use super::error::ModelError;
+use super::provider::Provider;
+use super::reply::{ModelIdentity, ModelReply};
 
-/// Shortest run of characters that a known beginning makes a key.
+/// Shortest word that counts as a key when it begins with one of [`KEY_STARTS`].
 const KEY_BYTES_MIN: usize = 16;
 /// Digits of a telephone number.
 const PHONE_DIGITS: std::ops::RangeInclusive<usize> = 9..=15;
-/// Beginnings of keys, as the services that give them out chose them.
+/// Beginnings of the keys that well-known services issue.
 const KEY_STARTS: [&str; 24] = [
     "sk-",
     "sk_",
@@ -61,19 +66,16 @@ const KEY_LABELS: [&str; 12] = [
     "bearer",
 ];
 
-/// What is to be taken out.
+/// Which kinds of text are replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Redaction {
-    /// `[email]`.
     pub emails: bool,
-    /// `[phone]`.
     pub phones: bool,
-    /// `[key]`.
     pub keys: bool,
 }
 
 impl Redaction {
-    /// From the words of the configuration; `None` for a word that is none of them.
+    /// Reads the words of the configuration; `None` for an unknown word.
     pub fn of(words: &[String]) -> Option<Redaction> {
         let mut wanted = Redaction::default();
         for word in words {
@@ -87,16 +89,15 @@ impl Redaction {
         Some(wanted)
     }
 
-    /// Whether everything is left as it is.
-    pub fn is_nothing(self) -> bool {
+    pub fn is_off(self) -> bool {
         self == Redaction::default()
     }
 
-    /// The text without what is to be taken out, and how much that was.
+    /// The text after all replacements, and their number.
     pub fn apply(self, text: &str) -> (Cow<'_, str>, u64) {
         let mut clean = Cow::Borrowed(text);
         let mut count = 0;
-        // Keys first: one may hold what looks like a number.
+        // Keys first: a key may hold digits that look like a telephone number.
         type Find = fn(&str, usize) -> Option<(usize, usize)>;
         let kinds: [(bool, &str, Find); 3] = [
             (self.keys, "[key]", find_key),
@@ -144,14 +145,13 @@ impl Redaction {
     }
 }
 
-/// A provider that is sent only what is left.
+/// Redacts the conversation of each call before another provider sends it.
 pub struct Redacting {
     inner: Arc<dyn Provider>,
     redaction: Redaction,
 }
 
 impl Redacting {
-    /// In front of a provider.
     pub fn new(inner: Arc<dyn Provider>, redaction: Redaction) -> Redacting {
         Redacting { inner, redaction }
     }
@@ -173,7 +173,7 @@ impl Provider for Redacting {
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
         let cleaned = call.messages.iter().map(|message| self.redaction.apply_to_message(message));
         let (messages, counts): (Vec<Message>, Vec<u64>) = cleaned.unzip();
-        // Nothing but the conversation may carry the text there.
+        // Drop the sources: the conversation is the only part of a call that is redacted.
         let call = ModelCall { messages: &messages, sources: &[], ..call.clone() };
         let reply = self.inner.call(&call)?;
         Ok(ModelReply { redacted: counts.iter().sum(), ..reply })
@@ -213,8 +213,8 @@ fn find_phone(text: &str, from: usize) -> Option<(usize, usize)> {
         let length = bytes[at..].iter().take_while(|byte| may_be_in_phone(**byte)).count();
         let run = text[at..at + length].trim_end_matches([' ', '-', '.', '(', '/']);
         let end = at + run.len();
-        let goes_on = bytes.get(end).is_some_and(|byte| is_word(*byte) || *byte == b':');
-        if !goes_on && is_phone(run) {
+        let continues = bytes.get(end).is_some_and(|byte| is_word(*byte) || *byte == b':');
+        if !continues && is_phone(run) {
             return Some((at, end));
         }
         at += length.max(1);
@@ -263,7 +263,7 @@ fn find_block(text: &str, from: usize) -> Option<(usize, usize)> {
     Some((start, end))
 }
 
-/// A word that begins as keys do, or that follows `password:` and the like.
+/// A word that begins like a key, or that follows `password:` and the like.
 fn find_key_word(text: &str, from: usize) -> Option<(usize, usize)> {
     let bytes = text.as_bytes();
     let mut at = from;
@@ -289,7 +289,7 @@ fn is_key_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_-./+~!$%^&*@#?".contains(&byte)
 }
 
-/// Whether what stands in front is `password:`, `"token": "`, `api_key=` and the like.
+/// Whether the text before the word ends with `password:`, `"token": "`, `api_key=` and the like.
 fn is_labelled(before: &str) -> bool {
     let before = before.trim_end_matches(['"', '\'', '`', ' ']);
     let bearer = before.len() >= 6
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_numbers_and_keys_are_taken_out() {
+    fn addresses_numbers_and_keys_are_replaced() {
         for (text, expected) in [
             ("Write to ana.lopez+x@correo.example.org.", "Write to [email]."),
             ("<bob@x.io>,\"eve@y.co.uk\"", "<[email]>,\"[email]\""),
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_a_little_like_it_stays() {
+    fn dates_versions_and_ordinary_words_stay() {
         for text in [
             "On 2026-02-11 at 10:30 we pay 1,250.00 EUR for 12 seats.",
             "From 2026/02/11 to 2026/03/12.",
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_wanted_is_taken_out_and_it_is_counted() {
+    fn only_the_chosen_kinds_are_replaced_and_counted() {
         let text = "a@b.org +34 600 123 456 a@b.org";
         let emails = Redaction { emails: true, ..Redaction::default() };
         assert_eq!(emails.apply(text), ("[email] +34 600 123 456 [email]".into(), 2));
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn any_text_survives_it() {
+    fn no_text_makes_redaction_fail() {
         let pieces =
             ["@", "é", "+", "(", "5", "sk-", "-----BEGIN ", "password:", "\"", "日", " ", "=", "."];
         let mut state = 7_u64;

@@ -13,10 +13,9 @@ mod record;
 
 pub(crate) use directory::REGISTRY_KIND;
 pub use directory::{FlowDirectory, SharedFlows};
-pub use pack::{Difference, PACK_FILES_MAX, PackError, PackFiles};
+pub use pack::{PackError, PackFiles};
 pub use record::{
-    DeclaredOutputs, FlowPackRecord, Integrity, IoContract, IoInput, IoOutput, RECORD_VERSION,
-    Status,
+    DeclaredOutputs, FlowPackRecord, IoContract, IoInput, IoOutput, RECORD_VERSION, Status, label,
 };
 
 use std::collections::BTreeMap;
@@ -71,14 +70,6 @@ pub enum RegistryError {
     TooMany,
 }
 
-/// A flow and its variant in one word, as people write it.
-pub fn label(flow_id: &str, variant: Option<&str>) -> String {
-    match variant {
-        Some(variant) => format!("{flow_id}@{variant}"),
-        None => flow_id.to_owned(),
-    }
-}
-
 /// Where a registry's bytes are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
@@ -104,16 +95,6 @@ pub enum Resolution<'a> {
         /// The variants there are; `None` is the default.
         known: Vec<Option<&'a str>>,
     },
-}
-
-impl<'a> Resolution<'a> {
-    /// The record, when the flow may run.
-    pub fn runnable(&self) -> Option<&'a FlowPackRecord> {
-        match self {
-            Resolution::Active(record) | Resolution::Deprecated(record) => Some(record),
-            _ => None,
-        }
-    }
 }
 
 /// A flow whose pack is not the one that was first used under its id.
@@ -216,11 +197,6 @@ impl Registry {
         self.by_flow.entry(record.flow_id.clone()).or_default().push(self.records.len());
         self.records.push(record);
         Ok(())
-    }
-
-    /// Where the bytes are.
-    pub fn source(&self) -> &Source {
-        &self.source
     }
 
     /// All records, in file order.
@@ -377,7 +353,8 @@ mod tests {
             registry.resolve("registry", "b.v1", None),
             Resolution::UnknownVariant { known: vec![Some("only")] }
         );
-        assert!(registry.resolve("registry", "a.v1", Some("old")).runnable().is_none());
+        let old = registry.resolve("registry", "a.v1", Some("old"));
+        assert!(matches!(old, Resolution::Disabled(_)), "{old:?}");
     }
 
     #[test]

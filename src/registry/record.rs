@@ -11,6 +11,14 @@ use serde_json::{Map, Value};
 use super::pack::{Difference, PackError, PackFiles};
 use crate::contract::hash::Digest;
 
+/// A flow and its variant as people write them: `ID` or `ID@VARIANT`.
+pub fn label(flow_id: &str, variant: Option<&str>) -> String {
+    match variant {
+        Some(variant) => format!("{flow_id}@{variant}"),
+        None => flow_id.to_owned(),
+    }
+}
+
 /// The record's schema and version.
 pub const RECORD_VERSION: &str = "flow_pack_record.v1";
 
@@ -138,7 +146,7 @@ impl FlowPackRecord {
 
     /// `template_id` of a prompt: the flow, and its variant after an `@`.
     pub fn template_id(&self) -> String {
-        super::label(&self.flow_id, self.variant.as_deref())
+        label(&self.flow_id, self.variant.as_deref())
     }
 
     /// `prompt_version`: the version suffix of the flow id.

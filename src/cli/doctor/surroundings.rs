@@ -11,12 +11,12 @@ use std::time::Duration;
 use super::{Context, Findings, Verdict, edit, shell};
 use crate::cli::service::unit_folder;
 use crate::cli::ui;
-use crate::config::{Config, Origin, ProviderConfig, shown_address};
+use crate::config::{Config, Origin, ProviderConfig, Reach, ServerAddress, shown_address};
 use crate::contract::ids::Seq;
 use crate::contract::time::Day;
 use crate::home::Home;
 use crate::log::Reader;
-use crate::model::{ModelError, probe};
+use crate::model::{ModelError, listed_models};
 use crate::upstream::Family;
 
 /// A bus whose newest day is older than this is worth a word.
@@ -178,30 +178,30 @@ pub(super) fn look_at_providers(context: &Context, config: &Config, findings: &m
             let file = shell(&context.home.join("summarizer.env"));
             findings.hint(format!("for a unit: a line {variable}=… in {file}"));
         }
-        match section.kind.as_str() {
-            "openai" | "anthropic" => look_at_address(name, section, &settings, findings),
-            "command" => look_at_command(name, section, &settings, findings),
-            _ => {}
+        match section.kind.reach() {
+            Reach::Server { .. } => look_at_address(context, name, section, &settings, findings),
+            Reach::Program => look_at_command(name, section, &settings, findings),
+            Reach::Inside => {}
         }
     }
 }
 
-fn look_at_address(name: &str, section: &ProviderConfig, settings: &str, findings: &mut Findings) {
-    let base = section.base_url.as_deref().unwrap_or(match section.kind.as_str() {
-        "anthropic" => "https://api.anthropic.com",
-        _ => "https://api.openai.com/v1",
-    });
+fn look_at_address(
+    context: &Context,
+    name: &str,
+    section: &ProviderConfig,
+    settings: &str,
+    findings: &mut Findings,
+) {
+    let base = section.address().unwrap_or_default();
     let shown = shown_address(base);
     let correct = format!("correct provider.{name}.base_url");
-    let url = url::Url::parse(base).ok().filter(|url| url.host_str().is_some());
-    let Some(url) = url else {
-        findings.wrong("provider", format!("{name}: {shown} is no address"), settings);
+    let Some(address) = ServerAddress::parse(base) else {
+        findings.wrong("provider", format!("{name}: {shown} is not a web address"), settings);
         return findings.hint(format!("{correct}, such as http://127.0.0.1:11434/v1"));
     };
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    let port = url.port_or_known_default().unwrap_or(443);
-    let local = host == "localhost" || host.starts_with("127.") || host == "::1";
-    let (fix, hint) = match (local, port) {
+    let (host, port) = (address.host(), address.port());
+    let (fix, hint) = match (address.is_loopback(), port) {
         (true, 11434) => ("ollama serve".to_owned(), None),
         (true, _) => (format!("curl -sS -m 5 {shown}"), Some(format!("start what serves {shown}"))),
         (false, _) => (
@@ -210,9 +210,8 @@ fn look_at_address(name: &str, section: &ProviderConfig, settings: &str, finding
         ),
     };
     let answered = match connect(host, port).map(drop) {
-        Ok(()) => probe::models(name, section, ANSWER_WITHIN).map_err(|error| match error {
-            ModelError::Permanent { .. } => (format!("{name}: {error}"), true),
-            other => (format!("{name}: {other}"), false),
+        Ok(()) => listed_models(name, section, &context.machine, ANSWER_WITHIN).map_err(|error| {
+            (format!("{name}: {error}"), matches!(error, ModelError::Permanent { .. }))
         }),
         Err(error) => Err((format!("{name}: cannot reach {host}:{port}: {error}"), false)),
     };

@@ -1,0 +1,131 @@
+//! The kinds of providers and the settings of one.
+
+use serde::Serialize;
+
+use super::address::ServerAddress;
+
+/// What answers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProviderKind {
+    /// The embedded summarizer.
+    #[default]
+    Builtin,
+    OpenAi,
+    Anthropic,
+    /// A program that reads the prompt on stdin.
+    Command,
+    /// A file of recorded answers.
+    Recorded,
+}
+
+/// Where a kind of provider answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// In this process.
+    Inside,
+    /// At a web address.
+    Server {
+        /// The address where the configuration names none.
+        base: &'static str,
+    },
+    /// In a program that this machine starts.
+    Program,
+}
+
+impl ProviderKind {
+    pub const ALL: [ProviderKind; 5] = [
+        ProviderKind::Builtin,
+        ProviderKind::OpenAi,
+        ProviderKind::Anthropic,
+        ProviderKind::Command,
+        ProviderKind::Recorded,
+    ];
+
+    /// The kind as the configuration spells it, and where it answers.
+    const fn facts(self) -> (&'static str, Reach) {
+        match self {
+            ProviderKind::Builtin => ("builtin", Reach::Inside),
+            ProviderKind::OpenAi => ("openai", Reach::Server { base: "https://api.openai.com/v1" }),
+            ProviderKind::Anthropic => {
+                ("anthropic", Reach::Server { base: "https://api.anthropic.com/v1" })
+            }
+            ProviderKind::Command => ("command", Reach::Program),
+            ProviderKind::Recorded => ("recorded", Reach::Inside),
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        self.facts().0
+    }
+
+    pub fn reach(self) -> Reach {
+        self.facts().1
+    }
+}
+
+/// Settings of one model provider.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[allow(missing_docs, reason = "the fields are the keys of the configuration reference")]
+pub struct ProviderConfig {
+    pub kind: ProviderKind,
+    pub base_url: Option<String>,
+    pub model: Option<String>,
+    pub api_key_env: Option<String>,
+    pub command: Option<Vec<String>>,
+    pub recordings: Option<String>,
+    pub temperature: Option<f64>,
+    pub max_tokens: Option<u32>,
+    pub context_tokens: Option<u32>,
+    pub seed: Option<i64>,
+    pub requests_per_minute: Option<u32>,
+    pub tokens_per_minute: Option<u32>,
+    pub price_in: Option<f64>,
+    pub price_out: Option<f64>,
+    pub fallback: Option<Vec<String>>,
+    pub local: Option<bool>,
+}
+
+impl ProviderConfig {
+    /// The address as configured, or that of the kind; `None` for a kind without a server.
+    pub fn address(&self) -> Option<&str> {
+        match self.kind.reach() {
+            Reach::Server { base } => Some(self.base_url.as_deref().unwrap_or(base)),
+            Reach::Inside | Reach::Program => None,
+        }
+    }
+
+    /// Whether no text leaves this machine, as far as the configuration says. `local` decides where
+    /// it is set: only the user knows what a program does with its input.
+    pub fn is_local(&self) -> bool {
+        self.local.unwrap_or_else(|| match self.kind.reach() {
+            Reach::Inside => true,
+            Reach::Program => false,
+            Reach::Server { base } => {
+                let address = self.base_url.as_deref().unwrap_or(base);
+                ServerAddress::parse(address).is_some_and(|address| address.is_loopback())
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_provider_is_local_when_no_text_leaves_this_machine() {
+        let of = |kind, base: Option<&str>, local| {
+            let base_url = base.map(str::to_owned);
+            ProviderConfig { kind, base_url, local, ..ProviderConfig::default() }.is_local()
+        };
+        assert!(of(ProviderKind::OpenAi, Some("http://127.0.0.1:11434/v1"), None));
+        assert!(!of(ProviderKind::OpenAi, None, None));
+        assert!(!of(ProviderKind::Anthropic, Some("no address"), None));
+        assert!(of(ProviderKind::Builtin, None, None));
+        assert!(of(ProviderKind::Recorded, None, None));
+        assert!(!of(ProviderKind::Command, None, None));
+        assert!(of(ProviderKind::Command, None, Some(true)));
+        assert!(!of(ProviderKind::OpenAi, Some("http://127.0.0.1/v1"), Some(false)));
+    }
+}

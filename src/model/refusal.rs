@@ -1,0 +1,151 @@
+//! A response that is not a success: what it means, and what the user can do about it.
+
+use std::time::Duration;
+
+use super::error::ModelError;
+
+/// A response that is not a success.
+pub(super) struct Refusal {
+    pub status: u16,
+    /// The server's message, shortened and without secrets.
+    pub words: String,
+    /// The server's code for the error, where it sends one.
+    pub code: String,
+    /// The address that was asked, without secrets.
+    pub asked: String,
+    /// The address that a redirect names, without secrets.
+    pub elsewhere: Option<String>,
+    pub retry_after: Option<Duration>,
+}
+
+/// What the advice on a refusal depends on.
+pub(super) struct Asked<'a> {
+    pub provider: &'a str,
+    /// Whether the question carried a key.
+    pub has_key: bool,
+    /// The environment variable that is configured to hold the key.
+    pub key_env: Option<&'a str>,
+    pub model: &'a str,
+}
+
+impl Refusal {
+    fn advice(&self, asked: &Asked<'_>) -> Option<String> {
+        let Asked { provider: name, has_key, key_env, model } = asked;
+        Some(match self.status {
+            300..=399 => format!(
+                "it redirects to {}; redirects are not followed, because they would carry the key \
+                 along: put the final address into provider.{name}.base_url",
+                self.elsewhere.as_deref().unwrap_or("no address")
+            ),
+            401 => match (has_key, key_env) {
+                (true, Some(variable)) => {
+                    format!("it refuses the key: put a valid key into {variable}")
+                }
+                (false, Some(variable)) => {
+                    format!("no key was sent: the environment variable {variable} is not set")
+                }
+                (_, None) => format!(
+                    "it requires a key: set provider.{name}.api_key_env to the environment variable \
+                     that holds it"
+                ),
+            },
+            402 => "the account is out of credit".to_owned(),
+            403 => format!(
+                "check what the key may do, and whether it may use provider.{name}.model (now \
+                 {model:?})"
+            ),
+            404 | 405 => format!(
+                "check provider.{name}.model (now {model:?}) and provider.{name}.base_url (asked \
+                 was {})",
+                self.asked
+            ),
+            429 => format!("set provider.{name}.requests_per_minute to what it allows"),
+            _ => return None,
+        })
+    }
+
+    /// What the refusal means.
+    pub fn judge(&self, asked: &Asked<'_>) -> ModelError {
+        let provider = asked.provider.to_owned();
+        let Refusal { status, words, code, retry_after, .. } = self;
+        let mut reason = match words.is_empty() {
+            true => format!("status {status}"),
+            false => format!("status {status}: {words}"),
+        };
+        if let Some(advice) = self.advice(asked) {
+            reason = format!("{reason}; {advice}");
+        }
+        let lower = words.to_ascii_lowercase();
+        let says =
+            |signs: &[&str]| signs.iter().any(|sign| lower.contains(sign) || code.contains(sign));
+        match status {
+            429 if code == "insufficient_quota" => ModelError::Permanent { provider, reason },
+            408 | 409 | 425 | 429 | 500..=599 => {
+                ModelError::Transient { provider, reason, retry_after: *retry_after }
+            }
+            413 => ModelError::OverLimit { provider, reason },
+            400 | 422 if says(&TOO_LONG) => ModelError::OverLimit { provider, reason },
+            400 | 403 if says(&DECLINED) => ModelError::Refused { provider, reason },
+            _ => ModelError::Permanent { provider, reason },
+        }
+    }
+}
+
+/// Signs in a message that the prompt is too long.
+const TOO_LONG: [&str; 6] = [
+    "context_length",
+    "context length",
+    "context size",
+    "context window",
+    "too long",
+    "maximum context",
+];
+/// Signs in a message that a guard declined the prompt.
+const DECLINED: [&str; 3] = ["content_filter", "content_policy", "content management policy"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(status: u16, words: &str, code: &str) -> Refusal {
+        Refusal {
+            status,
+            words: words.into(),
+            code: code.into(),
+            asked: "http://h/v1/x".into(),
+            elsewhere: Some("http://other/".into()),
+            retry_after: None,
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_what_to_do() {
+        for (has_key, key_env, status, expected) in [
+            (true, Some("MY_KEY"), 401, "put a valid key into MY_KEY"),
+            (false, Some("MY_KEY"), 401, "MY_KEY is not set"),
+            (false, None, 401, "set provider.p.api_key_env to the environment variable"),
+            (true, Some("MY_KEY"), 403, "provider.p.model (now \"m-1\")"),
+            (true, Some("MY_KEY"), 404, "provider.p.base_url (asked was http://h/v1/x)"),
+            (true, Some("MY_KEY"), 307, "it redirects to http://other/"),
+        ] {
+            let asked = Asked { provider: "p", has_key, key_env, model: "m-1" };
+            let said = refusal(status, "no", "").judge(&asked).to_string();
+            assert!(said.contains(expected) && said.contains("no"), "{status}: {said}");
+        }
+    }
+
+    #[test]
+    fn each_status_has_a_meaning() {
+        let asked = Asked { provider: "p", has_key: false, key_env: None, model: "m" };
+        let judge = |status, words, code| refusal(status, words, code).judge(&asked);
+        assert!(matches!(judge(503, "", ""), ModelError::Transient { .. }));
+        assert!(matches!(judge(429, "", "insufficient_quota"), ModelError::Permanent { .. }));
+        assert!(matches!(
+            judge(400, "This model's maximum context length is 1", ""),
+            ModelError::OverLimit { .. }
+        ));
+        assert!(matches!(judge(400, "", "content_filter"), ModelError::Refused { .. }));
+        assert!(matches!(judge(302, "", ""), ModelError::Permanent { .. }));
+        assert!(matches!(judge(401, "", ""), ModelError::Permanent { .. }));
+    }
+}

@@ -1,0 +1,146 @@
+//! What a model answered, which model it was, and what the answer cost.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::contract::time::Day;
+
+/// Most tokens that one call can plausibly have.
+const TOKENS_MAX: u64 = 1 << 30;
+
+/// Tokens of a call, as the provider counted them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+}
+
+impl Usage {
+    /// The counts of a server, each capped at a plausible maximum so that sums cannot overflow.
+    pub fn counted(input_tokens: u64, output_tokens: u64) -> Usage {
+        let within = |count: u64| count.min(TOKENS_MAX);
+        Usage { input_tokens: within(input_tokens), output_tokens: within(output_tokens) }
+    }
+
+    pub fn total(self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
+    }
+
+    pub fn add(&mut self, other: Usage) {
+        self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
+    }
+}
+
+/// The cost of one call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Charge {
+    /// The provider and model that bill.
+    pub identity: ModelIdentity,
+    /// The day whose budget it counts against.
+    pub day: Day,
+    /// Tokens that were counted or, for an estimate, reserved.
+    pub usage: Usage,
+    /// In the currency of the prices.
+    pub cost: f64,
+    /// True when no count arrived: the answer was lost, or the server does not count.
+    pub estimated: bool,
+}
+
+/// Receives the cost of every call, lost calls included, before the answer is used.
+pub trait Bill: Send + Sync {
+    fn charge(&self, charge: Charge);
+}
+
+/// A stretch of one source: `start..end` are UTF-8 byte offsets into `sources[source].text`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Span {
+    /// Index into the sources of the call.
+    pub source: usize,
+    pub start: usize,
+    pub end: usize,
+}
+
+/// The source span that a part of the output comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// JSON pointer to the string in the output; empty when the output is plain text.
+    pub pointer: String,
+    /// First byte inside that string.
+    pub output_start: usize,
+    /// One past the last byte inside that string.
+    pub output_end: usize,
+    pub span: Span,
+}
+
+/// Which model answered, as the Summary Bus records it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ModelIdentity {
+    /// Name of the provider in the configuration.
+    pub provider: String,
+    pub model_name: String,
+    /// Empty when unavailable.
+    pub model_version: String,
+    /// `None` when unknown.
+    pub temperature: Option<f64>,
+    /// Most tokens of an answer; `None` when unknown.
+    pub max_tokens: Option<u32>,
+    /// Whether a deterministic mode is on; `None` when the provider has none.
+    pub deterministic_mode: Option<bool>,
+    pub seed: Option<i64>,
+}
+
+/// Why the model stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// The answer is complete.
+    End,
+    /// The token limit cut the answer off.
+    Length,
+    /// The provider withheld the answer.
+    Filtered,
+}
+
+/// One answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelReply {
+    pub text: String,
+    pub stop: StopReason,
+    pub usage: Usage,
+    /// Exact provenance, where the provider knows it (the embedded one does).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<Evidence>,
+    /// The model that answered. With fallbacks it may differ from the model that was asked first.
+    pub identity: ModelIdentity,
+    /// The whole message object of the protocol, when the call offered tools or functions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<Value>,
+    /// The response as received, where the call wanted it and the provider has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw: Option<String>,
+    /// How many addresses, numbers and keys were removed from the question.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub redacted: u64,
+}
+
+impl ModelReply {
+    /// A complete answer without evidence, message or raw response.
+    pub fn plain(text: String, usage: Usage, identity: ModelIdentity) -> ModelReply {
+        ModelReply {
+            text,
+            stop: StopReason::End,
+            usage,
+            evidence: Vec::new(),
+            identity,
+            message: None,
+            raw: None,
+            redacted: 0,
+        }
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
