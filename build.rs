@@ -1,5 +1,5 @@
-//! Embeds `schemas/` and `registry/` into the binary as two sorted tables of (path, bytes),
-//! so that adding a schema or a flow pack needs no Rust.
+//! Embeds `schemas/` and `registry/` into the binary as two sorted tables of path and bytes.
+//! So a new schema or flow pack needs no Rust.
 
 #![allow(clippy::disallowed_methods, reason = "a build script may write to OUT_DIR")]
 

@@ -1,6 +1,6 @@
-//! Compaction by criterion: parse, fold, snapshot after long histories, a whole `compact` of a file,
-//! a sweep. All but the whole one is in memory and syncs nothing; that one reads its log from the
-//! page cache and syncs the two files of its snapshot and their folder, as the command does.
+//! Compaction with criterion: parsing, folding, a snapshot after a long history, a whole `compact` of
+//! a file, a sweep. `compact` reads its log from the page cache and syncs the two files of its
+//! snapshot and their folder, as the command does. The others work in memory and sync nothing.
 #![allow(missing_docs, reason = "criterion's macros make undocumented functions")]
 
 #[path = "compaction/body.rs"]

@@ -1,11 +1,10 @@
-//! Our ingest beside a SQLite queue, in one run: `cargo bench --bench compare -- [LINES] [ROUNDS]`.
+//! Intake beside a SQLite queue, in one run: `cargo bench --bench compare -- [LINES] [ROUNDS]`.
 //!
-//! Both read the same file through the same reading and parsing threads, so validation is the
-//! same, and both deduplicate by the same two questions: was this request id used with another
-//! idempotency key, and is the key taken. SQLite: WAL, synchronous=FULL, one transaction for each
-//! batch of 4,096 lines, an index for each question, bad lines in a table of their own, and the
-//! position of the queue in the same transaction. It writes no acks, keeps no history and no hash
-//! chain, which favours it.
+//! Both read the same file with the same reading and parsing threads, so they validate the same.
+//! Both check two things for each request: was its id used with another idempotency key, and is its
+//! key taken. SQLite uses WAL, synchronous=FULL, one transaction for each batch of 4,096 lines, one
+//! index for each check, a table for bad lines, and stores the queue position in the same
+//! transaction. It writes no acks and keeps neither history nor hash chain, which favours it.
 
 #![allow(
     missing_docs,

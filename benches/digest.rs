@@ -1,13 +1,13 @@
 //! Digests at scale: `cargo bench --bench digest -- [SUMMARIES] [WEEKS] [SELECTORS]` (default
 //! 1,000,000 summaries over 156 weeks and 50 selectors).
 //!
-//! Most selectors ask for one tag or one project of a week, the others for its most frequent tags,
-//! its projects and its pairs. A cold library from the log, a build of everything, a build that finds
-//! nothing to do, and a build after one new summary, both in a process that goes on and in one that
-//! begins with what the last one kept; then how long a reader parses the index. Bags, notes and
-//! indexes are synced as in the service; the Summary Bus and opening the log are not part of it.
+//! Most selectors take one tag or one project of a week; the others take its most frequent tags, its
+//! projects or its pairs. Measured are: reading the log without a cache, building everything,
+//! building without a change, building after one new summary (in the same process, and in a new
+//! process with the cache), and parsing the index as a reader. Bags, events and indexes are synced as
+//! in the service. The Summary Bus and the opening of the log are not measured.
 //!
-//! Without `--bench` it runs once over a tiny load.
+//! Without `--bench` it runs once on a tiny load.
 
 #![allow(
     missing_docs,
@@ -81,13 +81,13 @@ impl Journal for Log {
     }
 }
 
-/// A tag: few are frequent, many are rare.
+/// A tag: a few are frequent, most are rare.
 fn tag(random: &mut Random) -> String {
     let bound = 1 + random.below(TAGS);
     format!("tag {}", random.below(bound))
 }
 
-/// A summary somewhere in the weeks, with a text of some kilobytes.
+/// A summary in one of the weeks, with a text of a few kilobytes.
 fn summary(number: u64, weeks: u64, random: &mut Random) -> NewRecord {
     let at = Timestamp(START + random.below(weeks * WEEK) as i64);
     let day = at.day_in(chrono_tz::UTC);
@@ -146,7 +146,7 @@ fn selectors(count: usize) -> Selectors {
     Selectors::parse(lines.as_bytes()).unwrap()
 }
 
-/// Manifests that speak of everything there will be.
+/// Manifests that cover all summaries of the load.
 fn write_manifests(buses: &Path, days: &BTreeSet<Day>) {
     let disk: &dyn Disk = &HostDisk;
     for day in days {

@@ -1,12 +1,11 @@
-//! What running a flow costs beside the model: `cargo bench --bench flow -- [REQUESTS] [LINES]`.
+//! The cost of a flow without the model: `cargo bench --bench flow -- [REQUESTS] [LINES]`.
 //!
-//! First the executor alone, in this process: rendering, asking, validating, projecting, with a
-//! model that answers at once, one thread. Then the program, started afresh for each round with a
-//! server on the loopback that answers at once: `flow run --lines` over a file of chat lines, four at a
-//! time, start and end included, with the most memory it ever had resident. Beside it stands what
-//! PromptFlow 1.18.5 needed for the same work (one `llm` node, `api: chat`, 200 and 1,000 lines,
-//! `pf run create`, default workers, telemetry off) on a shared two-core machine: compare ratios.
-//! Nothing is synced.
+//! First the executor alone, in this process and on one thread: rendering, asking, validating and
+//! projecting, with a model that answers immediately. Then the program, started again for each round,
+//! with a local server that answers immediately: `flow run --lines` over a file of chat lines, four at
+//! a time, with start and end, and its peak resident memory. Beside it are the figures of PromptFlow
+//! 1.18.5 for the same work (one `llm` node, `api: chat`, 200 and 1,000 lines, `pf run create`, default
+//! workers, telemetry off) on a shared two-core machine: compare ratios. No file is synced.
 #![allow(
     missing_docs,
     clippy::print_stdout,
@@ -164,7 +163,7 @@ fn program(count: usize, theirs: Option<(f64, f64)>) {
     }
 }
 
-/// Seconds and the most megabytes resident of one run of the program.
+/// Seconds and peak resident megabytes of one run of the program.
 fn one_round(home: &Path, count: usize) -> (f64, f64) {
     let output = std::fs::File::create(home.join("out.jsonl")).expect("a file for the output");
     let begun = Instant::now();
@@ -200,7 +199,7 @@ fn one_round(home: &Path, count: usize) -> (f64, f64) {
     (seconds, most)
 }
 
-/// The high-water mark of a process in megabytes, while it can be read.
+/// Peak resident memory of a process in megabytes, while it can be read.
 fn resident(status: &str) -> f64 {
     let text = std::fs::read_to_string(status).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,9 +1,9 @@
-//! The log at size: fill, look up, scan, reopen after a clean close and after a kill.
+//! The log with many events: fill, look up, scan, reopen after a clean close and after a kill.
 //!
 //! `cargo bench --bench log_scale -- DIR EVENTS BYTES BATCH CHECKPOINT_EVERY QUICK_REPAIR(0|1)`
 //! appends EVENTS records of BYTES bytes in commits of BATCH with a checkpoint of rows and three
 //! random keys a record every CHECKPOINT_EVERY events, exits without closing, reopens, and prints
-//! one line for each thing measured. Durability: every commit is synced before the next.
+//! one line for each measurement. Every commit is synced before the next.
 #![allow(clippy::print_stdout, reason = "a measurement prints what it found")]
 
 #[path = "append/work.rs"]

@@ -1,9 +1,8 @@
 //! Builds and checks the summary pack of a large run: by default 1,000 wave outputs of 100 KB.
 //!
-//! `cargo bench --bench pack -- [FILES [KILOBYTES]]` prints the time of each step and the most
-//! memory it took; with `--memory`, of runs with a quarter of the files, all, and twice as many. The
-//! run is made in a temporary folder and is the same every time; each is measured by a process of
-//! its own.
+//! `cargo bench --bench pack -- [FILES [KILOBYTES]]` prints the time and the peak memory of each step.
+//! With `--memory` it does so for a quarter of the files, all files, and twice as many. The research
+//! run is made in a temporary folder and is always the same; a separate process measures each.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
@@ -87,7 +86,7 @@ fn measure(dir: &Path) {
     println!("  memory  {} after the check", most_memory());
 }
 
-/// The most memory this process ever had, as the system tells.
+/// Peak resident memory of this process.
 fn most_memory() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

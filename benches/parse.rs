@@ -1,5 +1,5 @@
-//! How fast queue lines become requests: parsing alone, with the key that counts, and from the
-//! file on. Nothing here is synced; the durable commit is measured elsewhere.
+//! How fast queue lines become requests: parsing alone, with the effective key, and from the file.
+//! It syncs no file; `scale` measures the durable commit.
 #![allow(missing_docs, reason = "criterion's macro makes a public function")]
 #![allow(clippy::disallowed_methods, reason = "the bench writes its own queue file")]
 

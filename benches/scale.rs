@@ -1,15 +1,15 @@
-//! The whole core at growing sizes: `cargo bench --bench scale -- [REQUESTS [OPEN]]` (default
+//! Intake and completion at growing sizes: `cargo bench --bench scale -- [REQUESTS [OPEN]]` (default
 //! 1,000,000 and 250,000).
 //!
-//! So many at once as may be open: ingest (read, validate, deduplicate, durable commit, ack
-//! projected), then complete them all. For each million it prints the rates, the longest time a
-//! commit (with its checkpoint) held the sequencer, and, two seconds after its end, memory and file
-//! sizes. A request that is open takes about 300 bytes, so the second number decides much of it.
-//! `--idle` instead asks a running, idle service for one request at a time and prints how long it
-//! takes until its accepted ack can be read, beside what three syncs cost on the same disk.
+//! It takes in OPEN requests (read, validate, deduplicate, durable commit, ack written) and completes
+//! them all, until REQUESTS are done. For each million it prints the rates, the longest time that a
+//! commit with its checkpoint held the sequencer, and, two seconds after its end, memory and file
+//! sizes. An open request takes about 300 bytes, so OPEN decides much of the memory. `--idle` instead
+//! gives one request at a time to an idle service and prints the time until its accepted ack is
+//! readable, beside the time of three syncs on the same disk.
 //!
-//! At the end: open after a clean close, and replay from the log alone. `--ingest-only` leaves the
-//! requests open and stops after the last slice, for a profiler.
+//! At the end it opens the log after a clean close and replays it. `--ingest-only` leaves the requests
+//! open and stops after the last part, for a profiler.
 
 #![allow(
     missing_docs,
@@ -103,7 +103,7 @@ fn main() {
     let _ = std::fs::remove_dir_all(&dir);
 }
 
-/// One request at a time, each submitted to a service that has nothing to do.
+/// One request at a time, each submitted to an idle service.
 fn idle(rounds: u64) {
     let dir = scratch("idle");
     let summarizer = |args: &[&str]| {

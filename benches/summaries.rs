@@ -1,18 +1,17 @@
 //! Publishing and checking: `cargo bench --bench summaries -- [ITEMS] [EVENTS]` (default 100,000
 //! and 20,000).
 //!
-//! - render: a day's lines and manifest into nothing, hashing included, on one core.
-//! - publish: the same day written once through the log, every line checked, every file synced
-//!   before the swap; then again after one new item, and after one in each of three other days.
-//! - disk: the same files written plainly with as many syncs, before and after, which is what the
-//!   disk gives; processor time is that of all threads. What one
-//!   core gives is what `taskset -c 0` in front of it shows.
+//! - render: the lines and manifest of a day, hashed and not written, on one core.
+//! - publish: the same day published from the log, with every line checked and every file synced
+//!   before the exchange; then again after one new item, and after one in each of three other days.
+//! - disk: the same files written without checks and with as many syncs, before and after, to show the
+//!   speed of the disk. Processor time is that of all threads; use `taskset -c 0` to measure one core.
 //! - export: everything written again into an empty folder, from the log alone.
 //! - verify: the published tree checked again, on one core and on all, without upstream.
 //! - end to end: short events through the queue, the embedded summarizer and the publisher, until
-//!   everything is visible, with the service's own syncs.
+//!   everything is published, with the service's own syncs.
 //!
-//! Without `--bench` it runs once over a tiny day.
+//! Without `--bench` it runs once on a tiny day.
 
 #![allow(
     missing_docs,
@@ -125,7 +124,7 @@ fn processor() -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-/// Writes copies of files plainly, each synced, then their folder.
+/// Writes copies of files, syncs each, then syncs their folder.
 fn disk_alone(files: &[(std::path::PathBuf, Vec<u8>)], into: &Path) -> Duration {
     std::fs::create_dir_all(into).unwrap();
     let started = Instant::now();
@@ -215,7 +214,7 @@ impl Filled {
         Filled { engine, machine, next: 0 }
     }
 
-    /// Completes so many requests with an item each.
+    /// Completes this many requests with an item each.
     fn add(&mut self, count: u64, day: &str) {
         let mut left = count;
         while left > 0 {

@@ -1,12 +1,12 @@
 //! Finding ids upstream: `cargo bench --bench upstream -- [EVENTS] [IDS]` (default 1,000,000 and
 //! 100,000).
 //!
-//! Events of about 300 bytes over a hundred days. Cold: no index, so every partition is read,
-//! hashed, parsed and indexed first. Warm: the index is in memory. Restarted: another process, the
-//! index is in its file. Each time the ids are spread over everything and are resolved to their
-//! ordered, normalized, hashed texts. Nothing is synced on the way but the index.
+//! Events of about 300 bytes over a hundred days. Cold: without an index, so every partition is first
+//! read, hashed, parsed and indexed. Warm: the index is in memory. Restarted: another process reads the
+//! index from its file. Each time the ids are spread over all events and are resolved to their
+//! ordered, normalized, hashed texts. Only the index is synced.
 //!
-//! Without `--bench` it runs once over a tiny upstream.
+//! Without `--bench` it runs once on a tiny upstream.
 
 #![allow(
     missing_docs,
@@ -77,7 +77,7 @@ fn timed(upstream: &Upstream, spec: &InputSpec) -> (Duration, Digest) {
     (started.elapsed(), found.source_text_hash)
 }
 
-/// Ids spread over everything, in no order.
+/// Ids spread over all events, unsorted.
 fn spread(events: u64, wanted: u64) -> InputSpec {
     let step = (events / wanted).max(1);
     let mut ids: Vec<String> = (0..wanted).map(|number| id(number * step)).collect();

@@ -1,10 +1,9 @@
-//! The README as a test: its shell blocks run in the order a reader would type them, its Python
-//! block appends to the queue they made, its settings are accepted, and its list of commands is the
-//! binary's.
+//! Tests README.md and docs/integrating.md: their blocks run in order as a reader would type them,
+//! their settings are accepted, and the list of commands is that of the binary.
 //!
-//! Every `sh` block runs in its own shell, in one fresh directory, with the exports of the blocks
-//! before it, and must end with 0. A block of one `cargo` command is compared, not run: a test
-//! that builds the project again inside its tests would say nothing new.
+//! Every `sh` block runs in its own shell, in one new directory, with the exports of the earlier
+//! blocks, and must end with 0. A block of one `cargo` command is compared and does not run: the
+//! project is built already.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 #![allow(clippy::disallowed_methods, reason = "the test writes files as the reader would")]
 
@@ -14,35 +13,40 @@ use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Longest time one block may take.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// A block that takes longer fails.
+const BLOCK_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Exactly these are documented for building and testing.
+/// The README has exactly these `cargo` blocks.
 const CARGO_BLOCKS: &[&str] = &["cargo run --release -- demo", "cargo test"];
 
-/// Commands that are documented ahead of the binary. A block that needs one the binary does not
-/// have is left out, loudly; a release has none here.
-const AHEAD: &[&str] = &[];
-
 struct Block {
+    page: &'static str,
     line: usize,
     language: String,
     text: String,
 }
 
-fn readme() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
-    fs::read_to_string(path).unwrap()
+const README: &str = "README.md";
+
+/// The pages with blocks, in the order in which a reader types them.
+const PAGES: &[&str] = &[README, "docs/integrating.md"];
+
+fn read(page: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(page)).unwrap()
 }
 
-fn blocks(page: &str) -> Vec<Block> {
+fn all_blocks() -> Vec<Block> {
+    PAGES.iter().flat_map(|page| blocks(page, &read(page))).collect()
+}
+
+fn blocks(page: &'static str, text: &str) -> Vec<Block> {
     let mut found = Vec::new();
     let mut open: Option<Block> = None;
-    for (index, line) in page.lines().enumerate() {
+    for (index, line) in text.lines().enumerate() {
         match (line.strip_prefix("```"), open.as_mut()) {
             (Some(language), None) => {
                 let language = language.trim().to_owned();
-                open = Some(Block { line: index + 1, language, text: String::new() });
+                open = Some(Block { page, line: index + 1, language, text: String::new() });
             }
             (Some(_), Some(_)) => found.extend(open.take()),
             (None, Some(block)) => {
@@ -52,7 +56,7 @@ fn blocks(page: &str) -> Vec<Block> {
             (None, None) => {}
         }
     }
-    assert!(open.is_none(), "a block is never closed");
+    assert!(open.is_none(), "{page}: a block is not closed");
     found
 }
 
@@ -66,21 +70,7 @@ fn has_command(path: &str) -> bool {
     command.status().unwrap().success()
 }
 
-/// The first command of a block that is documented ahead and missing.
-fn missing_command(text: &str) -> Option<&'static str> {
-    let uses = |name: &str| {
-        let spelled = format!("summarizer {name}");
-        text.lines().any(|line| {
-            line.match_indices(&spelled).any(|(at, _)| {
-                let after = line[at + spelled.len()..].chars().next();
-                after.is_none_or(char::is_whitespace)
-            })
-        })
-    };
-    AHEAD.iter().copied().find(|name| uses(name) && !has_command(name))
-}
-
-/// A program of the README's reader: nothing of ours in the environment but the binary.
+/// A program in the environment of a reader: the binary is on the path, and no variable of the test is set.
 fn clean(program: &str, dir: &Path) -> Command {
     let mut paths = vec![binary().parent().unwrap().to_owned()];
     paths.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
@@ -101,8 +91,8 @@ fn run(mut command: Command, what: &str) -> Output {
     let child = command.spawn().unwrap_or_else(|error| panic!("{what}: {error}"));
     let (done, ended) = mpsc::channel();
     std::thread::spawn(move || drop(done.send(child.wait_with_output())));
-    let output = ended.recv_timeout(PATIENCE);
-    output.unwrap_or_else(|_| panic!("{what} does not end")).unwrap()
+    let output = ended.recv_timeout(BLOCK_TIMEOUT);
+    output.unwrap_or_else(|_| panic!("{what} did not end in time")).unwrap()
 }
 
 fn assert_success(output: &Output, what: &str, text: &str) {
@@ -115,50 +105,45 @@ fn assert_success(output: &Output, what: &str, text: &str) {
     );
 }
 
-fn say(text: &str) {
-    // Past the capture of the test harness: what was left out must be seen.
+fn report_skipped(text: &str) {
+    // Written past the capture of the test harness, so that a skipped block is visible.
     use std::io::Write as _;
-    let _ = writeln!(std::io::stderr().lock(), "README: {text}");
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 #[test]
 fn blocks_are_found() {
-    let found = blocks("a\n```sh\nls\n```\nb\n```text\nx\n```\n");
+    let found = blocks(README, "a\n```sh\nls\n```\nb\n```text\nx\n```\n");
     let seen: Vec<_> =
         found.iter().map(|b| (b.line, b.language.as_str(), b.text.as_str())).collect();
     assert_eq!(seen, [(2, "sh", "ls\n"), (6, "text", "x\n")]);
 }
 
 #[test]
-fn every_block_says_what_it_is() {
+fn every_block_has_a_known_language() {
     let known = ["sh", "python", "text", "toml"];
-    let page = readme();
-    for block in blocks(&page) {
-        let language = block.language.as_str();
-        assert!(known.contains(&language), "README.md:{}: a `{language}` block", block.line);
+    let all = all_blocks();
+    for Block { page, line, language, .. } in &all {
+        assert!(known.contains(&language.as_str()), "{page}:{line}: a `{language}` block");
     }
-    let cargo: Vec<String> = blocks(&page)
-        .into_iter()
+    let cargo: Vec<&str> = all
+        .iter()
         .filter(|block| block.language == "sh" && block.text.starts_with("cargo"))
-        .map(|block| block.text.trim().to_owned())
+        .map(|block| block.text.trim())
         .collect();
     assert_eq!(cargo, CARGO_BLOCKS);
 }
 
 #[test]
-fn what_the_reader_types_works() {
+fn every_block_works_as_a_reader_types_it() {
     let dir = tempfile::tempdir().unwrap();
     let mut exports = String::new();
     let mut ran = 0;
-    for block in blocks(&readme()) {
-        let what = format!("README.md:{}", block.line);
+    for block in all_blocks() {
+        let what = format!("{}:{}", block.page, block.line);
         let output = match block.language.as_str() {
             "sh" if block.text.starts_with("cargo") => continue,
             "sh" => {
-                if let Some(missing) = missing_command(&block.text) {
-                    say(&format!("{what} NOT RUN: there is no `summarizer {missing}` yet"));
-                    continue;
-                }
                 let script = format!("{exports}{}", block.text);
                 for line in block.text.lines().filter(|line| line.starts_with("export ")) {
                     exports.push_str(line);
@@ -171,7 +156,7 @@ fn what_the_reader_types_works() {
             "python" => {
                 let mut version = clean("python3", dir.path());
                 if !version.arg("--version").status().is_ok_and(|status| status.success()) {
-                    say(&format!("{what} NOT RUN: there is no python3"));
+                    report_skipped(&format!("{what} NOT RUN: there is no python3"));
                     continue;
                 }
                 let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/python");
@@ -195,7 +180,7 @@ fn what_the_reader_types_works() {
     every_line_ended(&dir.path().join("my-home"));
 }
 
-/// What the README promises about the lines it had appended.
+/// Each line that the blocks appended has exactly one terminal ack.
 fn every_line_ended(home: &Path) {
     let acks = fs::read_to_string(home.join("run/ack.jsonl")).unwrap();
     let queue = fs::read_to_string(home.join("run/queue.jsonl")).unwrap();
@@ -211,9 +196,9 @@ fn every_line_ended(home: &Path) {
     }
 }
 
-/// Commands in the table of the README, subcommands spelled out.
+/// The commands in the table of the README, each with its subcommand.
 fn documented() -> Vec<String> {
-    let page = readme();
+    let page = read(README);
     let (_, from) = page.split_once("\n## Commands\n").expect("there is a list of commands");
     let table = from.split("\n## ").next().unwrap();
     let mut found = Vec::new();
@@ -234,14 +219,10 @@ fn documented() -> Vec<String> {
 }
 
 #[test]
-fn the_commands_are_those_of_the_binary() {
+fn the_readme_lists_the_commands_of_the_binary() {
     let documented = documented();
-    let is_ahead = |command: &str| {
-        AHEAD.iter().any(|ahead| command == *ahead || command.starts_with(&format!("{ahead} ")))
-    };
-    for command in documented.iter().filter(|command| !has_command(command)) {
-        assert!(is_ahead(command), "README.md lists `{command}`, the binary does not know it");
-        say(&format!("`summarizer {command}` is documented ahead of the binary"));
+    for command in &documented {
+        assert!(has_command(command), "README.md lists `{command}`, the binary does not know it");
     }
     let help = Command::new(binary()).arg("--help").output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
@@ -261,11 +242,11 @@ fn the_commands_are_those_of_the_binary() {
 }
 
 #[test]
-fn exit_codes_are_those_of_the_binary() {
+fn the_readme_lists_the_exit_codes_of_the_binary() {
     let help = Command::new(binary()).arg("--help").output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
     let list = help.split("Exit codes:\n").nth(1).expect("--help lists the exit codes");
-    let page = readme();
+    let page = read(README);
     let (_, table) = page.split_once("\n## Exit codes\n").unwrap();
     let table = table.split("\n## ").next().unwrap();
     for code in list.lines().filter_map(|line| line.split_whitespace().next()) {

@@ -175,16 +175,12 @@ const EMPTY_NAMES_LEFT: &[(&str, &str)] = &[
     ("src/import/documents.rs", "Piece"),
     ("src/model/builtin/rank/select.rs", "Piece"),
     ("src/projections/own_run/said.rs", "Found"),
-    ("src/projections/summaries/book.rs", "Book"),
-    ("src/projections/summaries/press.rs", "Piece"),
-    ("src/projections/summaries/shelf.rs", "Shelf"),
     ("src/upkeep/retention.rs", "Piece"),
     ("src/upstream/recompute.rs", "Found"),
     ("src/upstream/view.rs", "Shelf"),
     ("src/verify/spread.rs", "Piece"),
     ("src/verify/upstream.rs", "Found"),
     ("src/work/flow_facts.rs", "Found"),
-    ("src/work/worker.rs", "Desk"),
 ];
 
 /// Files without a module doc that are still to get one.
@@ -525,7 +521,8 @@ fn the_binary_knows_every_schema() {
     for (name, path) in on_disk {
         let printed = summarizer().args(["schema", &name]).output().unwrap();
         assert!(printed.status.success(), "{name}");
-        assert_eq!(printed.stdout, fs::read(root().join(&path)).unwrap(), "{path}");
+        let same = printed.stdout == fs::read(root().join(&path)).unwrap();
+        assert!(same, "`summarizer schema {name}` differs from {path}");
     }
 }
 

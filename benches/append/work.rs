@@ -1,4 +1,4 @@
-//! The work the log is measured with: request-like records and checkpoints with random keys.
+//! The load for the log benches: records like requests, and checkpoints with random keys.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -10,14 +10,13 @@ use summarizer::contract::time::Timestamp;
 use summarizer::log::{Checkpoint, Commit, LogError, NewRecord, Options, Store};
 use summarizer::os::real::HostDisk;
 
-/// Opens a store on the host's disk.
 pub fn open(path: &Path, quick_repair: bool) -> Result<Store, LogError> {
     let options = Options { quick_repair, ..Options::beside(path) };
     Store::open(Arc::new(HostDisk), path, options, [7; 16], &mut |_| {})
 }
 
-/// A record of about `bytes` bytes: half of it the same words again and again, as in requests,
-/// half of it different everywhere.
+/// A record of about `bytes` bytes: one half repeats the same words, as requests do; the other half
+/// differs in each record.
 pub fn record(number: u64, bytes: usize) -> NewRecord {
     let mut payload = Vec::with_capacity(bytes + 64);
     let mut round = 0u64;
@@ -44,7 +43,7 @@ pub fn records(from: u64, count: u64, bytes: usize) -> Vec<NewRecord> {
     (from..from + count).map(|number| record(number, bytes)).collect()
 }
 
-/// The digest a number is found under.
+/// The key of a number in the indexes.
 pub fn digest(number: u64) -> [u8; 16] {
     sha256(number.to_le_bytes()).head()
 }
@@ -72,7 +71,7 @@ pub fn append(store: &mut Store, records: &[NewRecord], batch: usize) {
     }
 }
 
-/// Reads every record; the bytes seen.
+/// Reads every record and returns the number of bytes.
 pub fn scan(store: &Store) -> u64 {
     let mut bytes = 0;
     store

@@ -19,11 +19,11 @@ use summarizer::compaction::tuning::sweep::{
 use summarizer::os::Disk;
 use summarizer::os::real::HostDisk;
 
-/// Thresholds no run reaches: one snapshot, at the end.
+/// Thresholds that no run reaches, so that one snapshot is taken at the end.
 pub const NEVER: Thresholds = Thresholds { event_threshold: u64::MAX, step_fallback: u64::MAX };
 
-/// One run of about `events` events whose state stays inside its limits: short runs end to end,
-/// renumbered, with their claims left out after the first of them.
+/// One run of about `events` events whose state stays within its limits: short runs joined and
+/// renumbered, with the claims of the first one only.
 pub fn long_run(events: usize) -> Vec<RunEvent> {
     let mut run: Vec<RunEvent> = Vec::with_capacity(events);
     let mut part = 0;
@@ -57,7 +57,7 @@ pub fn lines(run: &[RunEvent]) -> Vec<String> {
     run.iter().map(|event| event.to_line().trim_end().to_owned()).collect()
 }
 
-/// Parses and validates every line; gives the number of events.
+/// Parses and validates every line and returns the number of events.
 pub fn parse(lines: &[String]) -> usize {
     lines.iter().filter(|line| black_box(RunEvent::parse(line.as_bytes())).is_ok()).count()
 }
@@ -71,8 +71,8 @@ pub fn fold(run: &[RunEvent]) -> Compactor {
     compactor
 }
 
-/// Folds every event with snapshots adopted where they are due; gives the compactor right before
-/// the last one that was due, ready to build it.
+/// Folds every event and takes the snapshots that are due. Returns the compactor just before the last
+/// one.
 pub fn fold_to_last_snapshot(run: &[RunEvent]) -> Compactor {
     let mut compactor = Compactor::new(Thresholds::default());
     let mut ready = None;
@@ -89,14 +89,14 @@ pub fn fold_to_last_snapshot(run: &[RunEvent]) -> Compactor {
     ready.expect("a snapshot was due")
 }
 
-/// Builds, checks and encodes one snapshot; gives its bytes.
+/// Builds, checks and encodes one snapshot and returns its bytes.
 pub fn snapshot(compactor: &Compactor) -> usize {
     let built = compactor.build(BuildPass::First, SnapshotForm::Full).expect("it has started");
     assert!(built.snapshot.passes());
     built.bytes.len() + built.narrative.len()
 }
 
-/// A whole sweep; gives the chosen event threshold.
+/// Runs a whole sweep and returns the chosen event threshold.
 pub fn tune(runs: usize, events: usize) -> u64 {
     let settings = grid(&EVENT_THRESHOLDS, &STEP_FALLBACKS);
     let swept = sweep(&Generated { seed: 1, runs, events }, &settings, &|| {});
@@ -104,15 +104,15 @@ pub fn tune(runs: usize, events: usize) -> u64 {
     swept.rows[choice.chosen].thresholds.event_threshold
 }
 
-/// The log of a run of which every event is folded and one snapshot can speak for all of it: no
-/// context manifests, which a snapshot would have to list one by one.
+/// The log of a run whose events are all folded and fit into one snapshot: without context manifests,
+/// which a snapshot lists one by one.
 pub fn folded_log(events: usize) -> String {
     let run = long_run(events + events / 5);
     let told = run.into_iter().filter(|event| !matches!(event.body, Body::Manifest(_)));
     numbered(told.take(events))
 }
 
-/// The same with seven verbose events for each that is folded, which is what logs look like.
+/// The same with seven verbose events for each folded event, as in real logs.
 pub fn wordy_log(events: usize) -> String {
     let words = Body::Verbose { name: "TOOL_CALLED".into(), known: true };
     let lines = long_run(events.div_ceil(8)).into_iter().flat_map(|event| {
@@ -131,7 +131,7 @@ fn numbered(events: impl Iterator<Item = RunEvent>) -> String {
     events.zip(1..).map(line).collect()
 }
 
-/// A run that keeps looking at what it has seen: its history grows and its state does not.
+/// A run that repeats what it has seen: its history grows and its state does not.
 pub fn level_run(events: usize) -> Vec<RunEvent> {
     let first = long_run(600);
     let looks = |body: &Body| {

@@ -1,9 +1,8 @@
-//! What the ingest benchmarks share: a deterministic queue, a home to read it into, and the loop
-//! that the service runs, driven by hand so that each part can be timed.
+//! Shared by the intake benches: a deterministic queue, a home, and the loop of the service, run step
+//! by step so that each part can be timed.
 //!
-//! What is durable when: every commit of at most 4,096 lines is one redb transaction with an
-//! immediate fsync, after the queue file itself was synced. Acks are written, not synced, exactly
-//! as in the service.
+//! Every commit of at most 4,096 lines is one redb transaction with an immediate fsync, after the
+//! queue file was synced. Acks are written without a sync, as in the service.
 
 #![allow(dead_code, reason = "each benchmark uses its part")]
 
@@ -33,14 +32,13 @@ use summarizer::sequencer::mark::QueueMark;
 use summarizer::state::decide::{FlowStanding, Outcome, Report};
 use summarizer::state::event::SummaryPointer;
 
-/// The allocator of the program, so that its figures are the program's.
+/// The allocator of the program, so that the figures apply to the program.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Lines in one commit.
 pub const BATCH: usize = 4096;
 
-/// Every flow runs.
 pub struct AnyFlow;
 
 impl FlowDirectory for AnyFlow {
@@ -49,7 +47,7 @@ impl FlowDirectory for AnyFlow {
     }
 }
 
-/// A shared directory in which every flow runs.
+/// A directory in which every flow is runnable.
 pub fn any_flow() -> SharedFlows {
     let flows: Arc<dyn FlowDirectory> = Arc::new(AnyFlow);
     Arc::new(RwLock::new(flows))
@@ -60,7 +58,7 @@ pub fn numbers() -> Vec<u64> {
     std::env::args().skip(1).filter_map(|text| text.replace('_', "").parse().ok()).collect()
 }
 
-/// Whether this is a measurement; without `--bench`, as the tests run it, a little is enough.
+/// Whether this is a measurement. Tests run benches without `--bench`, on small loads.
 pub fn measured() -> bool {
     std::env::args().any(|text| text == "--bench")
 }
@@ -69,7 +67,6 @@ pub fn measured() -> bool {
 pub struct Random(pub u64);
 
 impl Random {
-    /// The next number.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -78,14 +75,13 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below a bound.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound.max(1)
     }
 }
 
-/// Appends `count` lines, numbered from `first`, and syncs them: about 800 bytes each, 5 % repeat an
-/// earlier key, 1 % are no requests.
+/// Appends `count` lines, numbered from `first`, and syncs them. Lines have about 800 bytes; 5 % repeat
+/// an earlier key, and 1 % are no requests.
 pub fn write_queue(path: &Path, first: u64, count: u64) -> std::io::Result<()> {
     let file = File::options().create(true).append(true).open(path)?;
     let mut out = BufWriter::with_capacity(1 << 20, file);

@@ -1,9 +1,9 @@
 """A client for a summarizer home: submit, wait, read, verify.
 
 One file, no dependencies, Python 3.9 or newer. Copy it into your project or put its folder on
-``PYTHONPATH``. It speaks the contracts and nothing else: it appends lines to ``run/queue.jsonl``,
-follows ``run/ack.jsonl`` and reads published summaries by their manifests. It needs neither the
-program nor a running service; without one, lines wait in the queue.
+``PYTHONPATH``. It uses the contracts only: it appends lines to ``run/queue.jsonl``, reads new lines of
+``run/ack.jsonl``, and reads published summaries by their manifests. It needs neither the program nor a
+running service: without a service, lines wait in the queue.
 
     from summarizer import Home
 
@@ -28,7 +28,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
 try:
     import fcntl
-except ImportError:  # not a Unix: one write is then the only promise
+except ImportError:  # not Unix: the single write is then the only protection
     fcntl = None  # type: ignore[assignment]
 
 __all__ = [
@@ -55,32 +55,32 @@ TERMINAL = frozenset(
         "rejected_invalid_input",
     }
 )
-#: What a bus holds, when the caller does not say what kind of summary is wanted.
+#: The kind of summary for each bus, when the caller names no kind.
 KIND_OF_BUS = {
     "event_bus": "event_summary",
     "session_bus": "session_summary",
     "chunk_bus": "chunk_set_summary",
     "other": "document_summary",
 }
-#: A tree may be exchanged between reading a manifest and its data; then it is opened again.
+#: A publication may exchange the tree between manifest and data; then it is opened again.
 REOPENS = 5
 
 
 class SummarizerError(Exception):
-    """Something this module cannot go on with."""
+    """Base class of the errors of this module."""
 
 
 class WaitTimeout(SummarizerError):
-    """No terminal ack came in time. The request stays in the queue."""
+    """No terminal ack came within the timeout. The request stays in the queue."""
 
 
 class ManifestMismatch(SummarizerError):
-    """Published data is not what its manifest says."""
+    """Published data does not match its manifest."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Ticket:
-    """A submitted request, and where in the acks to look for it."""
+    """A submitted request, and the offset in the acks from which to look for it."""
 
     request_id: str
     acks_from: int = 0
@@ -114,12 +114,12 @@ class Ack:
 
     @property
     def has_summary(self) -> bool:
-        """False for what was rightly skipped, refused or failed."""
+        """False when the request was skipped, rejected or failed."""
         return self.raw.get("summary") is not None
 
     @property
     def anchor(self) -> str:
-        """Keep this: ``summarizer log verify --anchor`` proves the log up to here with it."""
+        """Keep this string: ``summarizer log verify --anchor`` checks the log up to this ack with it."""
         return f"{self.raw['ack_seq']}:{self.raw['log_head']}"
 
 
@@ -134,7 +134,7 @@ class Partition:
 
 
 class Home:
-    """A summarizer home. Nothing is opened before it is needed."""
+    """A summarizer home. Files are opened when they are needed."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class Home:
         self.acks = self.root / "run" / "ack.jsonl"
         self.summaries = self.root / bus_home / "summaries"
 
-    # Asking.
+    # Submitting.
 
     def build(
         self,
@@ -170,7 +170,7 @@ class Home:
         component: str = "summarizer.py",
         version: str = "1",
     ) -> Json:
-        """A ``summary_request.v1``. With ``not_before`` it is scheduled: never run earlier."""
+        """A ``summary_request.v1``. With ``not_before`` it is scheduled and never starts earlier."""
         if isinstance(ids, (str, bytes)):
             raise TypeError("ids is a list of ids, not one string")
         if bus not in KIND_OF_BUS:
@@ -204,11 +204,11 @@ class Home:
         return request
 
     def submit(self, flow: str, ids: Sequence[str], **options: Any) -> Ticket:
-        """Builds a request, appends it durably and returns what :meth:`wait` wants."""
+        """Builds a request, appends it durably and returns a ticket for :meth:`wait`."""
         return self.submit_request(self.build(flow, ids, **options))
 
     def submit_request(self, request: Mapping[str, Any]) -> Ticket:
-        """Appends a request as it is: one line, one write, synced before this returns."""
+        """Appends an unchanged request as one line by one write, and syncs it."""
         line = json.dumps(request, ensure_ascii=False, allow_nan=False).encode() + b"\n"
         ticket = Ticket(str(request["request_id"]), _size(self.acks))
         self.queue.parent.mkdir(parents=True, exist_ok=True)
@@ -218,7 +218,7 @@ class Home:
             if fcntl is not None:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             size = os.fstat(descriptor).st_size
-            # Another writer's unfinished line must not swallow this one.
+            # End another producer's unfinished line, so that it does not include this one.
             if size and os.pread(descriptor, 1, size - 1) != b"\n":
                 line = b"\n" + line
             written = os.write(descriptor, line)
@@ -231,16 +231,16 @@ class Home:
             os.close(descriptor)
         return ticket
 
-    # What became of it.
+    # Outcomes.
 
     def follow_acks(self, start: int = 0, *, poll: float = 0.05) -> Iterator[Optional[Ack]]:
-        """Acks from a byte on, for ever; ``None`` whenever there is nothing new yet."""
+        """Acks from a byte offset on, without an end; ``None`` when there is no new ack yet."""
         position, rest, inode = start, b"", None
         while True:
             with contextlib.suppress(FileNotFoundError):
                 with open(self.acks, "rb") as file:
                     stat = os.fstat(file.fileno())
-                    # Written again from the log: what was said before is said again.
+                    # The file was written again from the log, so earlier acks come again.
                     if stat.st_size < position or (inode is not None and inode != stat.st_ino):
                         position, rest = 0, b""
                     inode = stat.st_ino
@@ -261,7 +261,7 @@ class Home:
         timeout: Optional[float] = None,
         poll: float = 0.05,
     ) -> Ack:
-        """The terminal ack of a request. Raises :class:`WaitTimeout` when none comes in time."""
+        """The terminal ack of a request. Raises :class:`WaitTimeout` after the timeout."""
         if isinstance(ticket, str):
             ticket = Ticket(ticket)
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -288,10 +288,10 @@ class Home:
         return sorted(name[: -len(ending)] for name in names if name.endswith(ending))
 
     def partition(self, stream: str, day: str) -> Partition:
-        """One day of one stream, by its manifest, with its bytes, lines and hash verified."""
+        """One day of one stream, read by its manifest, with bytes, lines and hash verified."""
         problem = ""
         for _ in range(REOPENS):
-            # Held by descriptor: manifest and data come from one published tree.
+            # One descriptor, so that manifest and data come from the same published tree.
             tree = os.open(self.summaries, os.O_RDONLY)
             try:
                 manifest = json.loads(
@@ -311,13 +311,13 @@ class Home:
         raise ManifestMismatch(problem)
 
     def read(self, stream: str, *, since: str = "", until: str = "9999-12-31") -> Iterator[Json]:
-        """Items of a stream from one day to another, both included, verified day by day."""
+        """Items of a stream between two days, both included, verified day by day."""
         for day in self.days(stream):
             if since <= day <= until:
                 yield from self.partition(stream, day).items
 
     def item(self, ack: Ack, *, timeout: float = 30.0, poll: float = 0.05) -> Json:
-        """The summary an ack points at. It may be published a moment after its ack."""
+        """The summary that an ack points at. It may be published shortly after its ack."""
         pointer = ack.raw.get("summary")
         if pointer is None:
             why = ack.reason_code or ack.message or ack.status
@@ -333,7 +333,7 @@ class Home:
             time.sleep(poll)
 
     def verify(self) -> List[str]:
-        """Every published day whose bytes, hash, count or order is not what its manifest says."""
+        """Every published day whose bytes, hash, count or order differs from its manifest."""
         wrong: List[str] = []
         for stream in STREAMS:
             for day in self.days(stream):
@@ -371,7 +371,7 @@ def _size(path: pathlib.Path) -> int:
 
 
 def _sync_name(folder: pathlib.Path) -> None:
-    """A new file is there after a power cut only once its folder says so."""
+    """Syncs a folder: without it a new file may be missing after a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
