@@ -1,10 +1,10 @@
-//! From a folded run to a finished, judged and encoded snapshot. Pure: the same fold, baseline and
-//! attempt give the same bytes.
+//! Builds, judges and encodes a snapshot of a folded run. Pure: the same fold, baseline and build
+//! pass give the same bytes.
 //!
-//! The size rule: when the file form would pass its limit, the chunk ids seen move to an artifact
-//! beside the snapshot and only the cited ones stay inline. The artifact lists what was first seen
-//! since the spilled snapshot before it and points to that one's artifact, so that a long run
-//! writes each id once. What still does not fit fails `pointers_only`.
+//! When the file form exceeds its size limit, the list of seen chunk ids moves to an artifact
+//! beside the snapshot and only the cited ids stay inline. The artifact lists the ids first seen
+//! since the last spilled snapshot and points to that snapshot's artifact, so a long run writes
+//! each id once. A snapshot that is still too large fails `pointers_only`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use super::state::{Refs, RunState};
 use super::text::SharedText;
 use crate::contract::hash::sha256;
 
-/// Which of the two tries a build is.
+/// A snapshot that fails its checks is built a second time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BuildPass {
-    /// The first, from what is in memory.
+    /// From memory.
     First,
-    /// The second, after everything was read again.
+    /// After everything was read again.
     Second,
 }
 
@@ -39,42 +39,37 @@ impl BuildPass {
     }
 }
 
-/// Which fields are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SnapshotForm {
     /// The contract's fields and `ext`.
     #[default]
     Full,
-    /// The contract's fields only. It has nowhere to point to spilled coverage, so it carries the
-    /// whole list, however long.
+    /// The contract's fields only. This form has no field for spilled coverage, so it contains the
+    /// whole list.
     StrictV1,
 }
 
 /// A snapshot with everything that is written with it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BuiltSnapshot {
-    /// The record, in the form that was asked for.
+    /// The record, in the requested form.
     pub snapshot: Snapshot,
-    /// The file form.
     pub bytes: Vec<u8>,
-    /// The narrative of exactly these bytes.
+    /// The narrative of these bytes.
     pub narrative: String,
-    /// The coverage artifact, when coverage did not fit.
+    /// The coverage artifact, if coverage did not fit.
     pub spill: Option<Spill>,
     /// What the next snapshot depends on.
     pub previous: Previous,
 }
 
-/// A coverage artifact ready to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spill {
-    /// How the snapshot names it.
     pub reference: SpillRef,
-    /// The file.
     pub bytes: Arc<Vec<u8>>,
 }
 
-/// Builds and judges a snapshot of a run that has started.
+/// Builds and judges a snapshot. The run must have started.
 pub(super) fn build(
     fold: &RunFold,
     started: &RunStarted,
@@ -87,7 +82,8 @@ pub(super) fn build(
         invariants: previous.map_or(first, |previous| &previous.invariants),
         previous_sequence: previous.map(|previous| previous.sequence),
     };
-    // Quotes, a comma and a line end around each id: if even that is too much, spare the encoding.
+    // Each id adds at least quotes, a comma and a line end. When that sum exceeds the limit,
+    // encoding is skipped.
     let coverage = &fold.state.coverage;
     let surely_too_big = coverage.chunk_bytes + 4 * coverage.chunks.len() > SNAPSHOT_BYTES_MAX;
     let mut snapshot = draft(fold, started, previous, sequence);
@@ -124,18 +120,17 @@ fn finish(snapshot: Snapshot, bytes: Vec<u8>, spill: Option<Spill>) -> BuiltSnap
     BuiltSnapshot { snapshot, bytes, narrative, spill, previous }
 }
 
-/// Turns a built snapshot into its strict form; `chunks` are all chunk ids seen.
+/// Converts a built snapshot to its strict form. `chunks` are all seen chunk ids.
 pub(super) fn strict(built: &BuiltSnapshot, chunks: &BTreeSet<SharedText>) -> BuiltSnapshot {
     let mut snapshot = built.snapshot.clone();
     snapshot.ext = None;
     snapshot.state.source_coverage.chunk_ids_seen = chunks.iter().cloned().collect();
     let bytes = snapshot.to_bytes();
-    // The chain of spilled coverage goes on as if the full form had been written, so that both
-    // forms of a run carry the same ids.
+    // The spill chain continues as in the full form, so both forms of a run have the same ids.
     BuiltSnapshot { previous: built.previous.clone(), ..finish(snapshot, bytes, None) }
 }
 
-/// Everything but digest, verdict and id; chunks seen still empty.
+/// Everything except digest, verdict, id and the seen chunk ids.
 fn draft(
     fold: &RunFold,
     started: &RunStarted,
@@ -168,7 +163,7 @@ fn draft(
     }
 }
 
-/// Fills in what depends on everything else: the digest, the verdict, the id.
+/// Fills in what depends on the rest: digest, verdict and id.
 fn seal(snapshot: &mut Snapshot, fold: &RunFold, baseline: &Baseline<'_>, attempt: BuildPass) {
     let digest = snapshot.state.digest();
     if let Some(ext) = &mut snapshot.ext {

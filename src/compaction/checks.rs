@@ -1,6 +1,6 @@
-//! The hard gate: the checks every snapshot must pass, in their fixed order, each with the figures
-//! behind its verdict. They compare a finished snapshot with what it must agree with — the
-//! snapshot before it, the ledger, what was seen — and never repair anything.
+//! The checks that every snapshot must pass, in their fixed order, each with the figures behind its
+//! verdict. They compare a finished snapshot with the snapshot before it, the ledger and the
+//! coverage. They never repair anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -14,18 +14,18 @@ use super::snapshot::{SNAPSHOT_BYTES_MAX, STATEMENT_BYTES_MAX, STRING_BYTES_MAX,
 use super::state::{ClaimStatus, EvidenceLedger};
 use crate::contract::json::jcs;
 
-/// How many offenders a message names; the rest are counted.
+/// Most offenders that a message names; the rest are counted.
 pub const OFFENDERS_NAMED_MAX: usize = 20;
 
 /// What a snapshot must agree with.
 pub struct Baseline<'a> {
-    /// Objective and done definition that must not have changed.
+    /// Objective and done definition of the baseline.
     pub invariants: &'a Invariants,
-    /// The snapshot they come from; `None` for the first one.
+    /// Sequence of the snapshot before; `None` for the first snapshot.
     pub previous_sequence: Option<u64>,
 }
 
-/// Runs every check but the size of the encoded snapshot, which is known only afterwards.
+/// Runs every check except the size check, which needs the encoded snapshot.
 pub fn run(snapshot: &Snapshot, baseline: &Baseline<'_>, fold: &RunFold) -> Vec<Check> {
     let mut checks = vec![
         objective_unchanged(snapshot, baseline),
@@ -49,7 +49,8 @@ pub fn overall(checks: &[Check]) -> CheckStatus {
     if failed { CheckStatus::Fail } else { CheckStatus::Pass }
 }
 
-/// Strings over their limit, and the size of the file form when it is known.
+/// Checks that no string is over its limit, and, when `encoded_bytes` is known, the size of the
+/// file form.
 pub fn pointers_only(snapshot: &Snapshot, encoded_bytes: Option<usize>) -> Check {
     let over = Oversize::of(snapshot);
     let mut message = format!("{} inline values over limit{}", over.0.len(), named(&over.0));
@@ -73,7 +74,7 @@ fn check(name: &str, holds: bool, message: String) -> Check {
     Check { name: name.to_owned(), status, message }
 }
 
-/// `: a, b, c` or nothing.
+/// `: a, b, c`, or an empty text.
 fn named<T: Display>(offenders: &[T]) -> String {
     if offenders.is_empty() {
         return String::new();

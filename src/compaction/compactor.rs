@@ -1,8 +1,8 @@
-//! One run being compacted: events go in one at a time, snapshots come out where they are due.
+//! One run being compacted: events go in one at a time, and snapshots come out where they are due.
 //!
-//! The caller drives it: ask `due_before` for the next event, fold the event, ask `due`, and take
-//! a snapshot where either says so. A snapshot changes nothing until `adopt` is called with it,
-//! which the caller does once it is stored; until then the one before stays in force.
+//! The caller asks `due_before` for the next event, folds the event, asks `due`, and builds a
+//! snapshot where either returns true. A snapshot changes nothing until the caller has stored it
+//! and calls `adopt`; until then the snapshot before stays in force.
 
 use super::build::{self, BuildPass, BuiltSnapshot, SnapshotForm};
 use super::event::{Body, Phase, RunEvent};

@@ -1,9 +1,8 @@
 //! `run_event.v1`: one line of a run log, parsed and validated.
 //!
-//! The class of an event comes from its type, never from the line: *terminal* events are counted,
-//! *state* events are folded, *verbose* events (unknown types among them) stay in the log and
-//! touch nothing. A line that is not a valid event is an error, because a damaged log must not be
-//! compacted around.
+//! The type of an event decides its class, never the line. *Terminal* events are counted, *state*
+//! events are folded, *verbose* events (including unknown types) stay in the log and change
+//! nothing. An invalid line is an error, because compaction must not work around a damaged log.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -48,7 +47,6 @@ pub enum Phase {
     Egress,
 }
 
-/// Who acted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum AgentRole {
@@ -69,7 +67,7 @@ pub enum Class {
     Verbose,
 }
 
-/// A state event whose content no snapshot carries; it still makes its step a step.
+/// A state event that no snapshot mentions. It still counts as part of its step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Noted {
     /// A loop or budget override is in force.
@@ -84,7 +82,6 @@ pub enum Noted {
 
 /// The typed content of an event.
 #[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs, reason = "each variant is named like its event type")]
 pub enum Body {
     RunStarted(Box<RunStarted>),
     RunStopped(RunStopped),
@@ -109,7 +106,7 @@ pub enum Body {
     SnapshotWritten(SnapshotWritten),
     CompactionFailed(CompactionFailed),
     Noted(Noted),
-    /// A verbose event. Its payload is not kept in memory: nothing may depend on it.
+    /// A verbose event. Its payload is not kept, because nothing may depend on it.
     Verbose {
         name: SharedText,
         known: bool,
@@ -137,13 +134,10 @@ pub struct RunEvent {
     pub ts: Timestamp,
     /// The step it belongs to; `None` at run level.
     pub step_id: Option<u64>,
-    /// Where in the step.
     pub phase: Phase,
-    /// Who acted.
     pub agent_role: Option<AgentRole>,
     /// The producer's idempotency key; `<run_id>:<seq>` when absent.
     pub given_id: Option<SharedText>,
-    /// What happened.
     pub body: Body,
 }
 
@@ -192,10 +186,9 @@ struct Envelope<'a> {
     payload: &'a RawValue,
 }
 
-/// Parses the lines of one run, of which most say the same run id.
-///
-/// A line is read in one go where that can be done; whatever that stumbles over is read again, the
-/// envelope first, so that there is one wording and one order of faults.
+/// Parses the lines of one run. Most lines have the same run id, which is shared. A line is parsed
+/// in one pass if possible. A line that fails is parsed again in two passes, envelope first, so
+/// that errors have one wording and one order.
 #[derive(Debug, Default)]
 pub struct Parser {
     run_id: Option<SharedText>,
@@ -213,8 +206,8 @@ impl Parser {
         self.parse_in_turn(line)
     }
 
-    /// The payload is read as what the type before it says. A line that is not longer than a
-    /// payload may be has none that is too long.
+    /// Parses envelope and payload in one pass, which needs the type before the payload. The line
+    /// is not longer than a payload may be, so the payload is not too long.
     fn parse_at_once(&mut self, line: &str) -> Result<RunEvent, serde_json::Error> {
         let mut json = serde_json::Deserializer::from_str(line);
         let (raw, body) = json.deserialize_map(AtOnce)?;
@@ -300,7 +293,6 @@ impl RunEvent {
         format!("{}\n", serde_json::Value::Object(line))
     }
 
-    /// The idempotency key.
     pub fn event_id(&self) -> Cow<'_, str> {
         match &self.given_id {
             Some(id) => Cow::Borrowed(id),
@@ -308,10 +300,12 @@ impl RunEvent {
         }
     }
 
-    /// Digest of what the event says, without its place and time: equal for a repeated append.
+    /// Digest of type, step, phase and payload, without position and time: equal for a repeated
+    /// append.
     pub fn content_digest(&self) -> Digest {
         let content = (self.type_name(), self.step_id, self.phase, Payload(&self.body));
-        // Only what is kept as it was given can be the same in another order of members.
+        // Only these payloads keep members in the order they were given, so only they need the
+        // canonical form.
         let text = match &self.body {
             Body::RunStarted(_) | Body::Manifest(_) => to_jcs(&content),
             _ => serde_json::to_string(&content),
@@ -381,7 +375,7 @@ impl RunEvent {
     }
 }
 
-/// What an event says, as it is written.
+/// The payload of an event as it is written.
 struct Payload<'a>(&'a Body);
 
 impl Serialize for Payload<'_> {
@@ -508,7 +502,6 @@ enum Member {
     Other,
 }
 
-/// Text that is borrowed where it can be.
 #[derive(Deserialize)]
 struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
 

@@ -1,6 +1,6 @@
-//! Evidence pointers and their ids. An id is a function of the namespace (index, else corpus),
-//! the chunk, the span and, when known, the digest of the quoted words; so two corpora never
-//! share one, and the same words found twice get one id.
+//! Evidence pointers and their ids. An id is a function of the namespace (index, else corpus), the
+//! chunk, the span and, if known, the digest of the quoted words. Two corpora never share an id,
+//! and the same words found twice get one id.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
@@ -10,7 +10,6 @@ use super::text::SharedText;
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::json::jcs_hash;
 
-/// What a span counts.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -39,7 +38,6 @@ pub struct Span {
     pub start: u64,
     /// One past the last position.
     pub end: u64,
-    /// What is counted.
     pub unit: SpanUnit,
 }
 
@@ -63,9 +61,7 @@ impl<'de> Deserialize<'de> for Span {
 /// Where evidence is: the part of a pointer that its id stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The chunk.
     pub chunk_id: SharedText,
-    /// Where in the chunk.
     pub span: Span,
 }
 
@@ -76,7 +72,6 @@ pub struct EvidenceRef {
     pub evidence_id: SharedText,
     /// The chunk it points into.
     pub chunk_id: SharedText,
-    /// Where in the chunk.
     pub span: Span,
 }
 
@@ -92,7 +87,8 @@ pub fn evidence_id(namespace: &str, chunk_id: &str, span: Span, quote: Option<Di
 /// Largest whole number that canonical JSON writes with its own digits.
 const PLAIN_NUMBER_MAX: u64 = 1 << 53;
 
-/// Whether canonical JSON writes a text as it is. Nearly every id is, and a fold derives many.
+/// True when canonical JSON writes the text unchanged. This holds for nearly every id, and a fold
+/// derives many ids.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\')
 }
@@ -103,14 +99,15 @@ fn pre_image(namespace: &str, chunk_id: &str, span: Span, quote: Option<Digest>)
     json!(["evidence.v1", namespace, chunk_id, span.start, span.end, unit, quote])
 }
 
-/// The canonical form of the same, written at once.
+/// The canonical form of the same value, written directly.
 fn plain_pre_image(namespace: &str, chunk_id: &str, span: Span, quote: Option<Digest>) -> String {
     let quote = quote.map_or("null".to_owned(), |digest| format!("\"{}\"", digest.hex()));
     let (start, end, unit) = (span.start, span.end, span.unit.name());
     format!("[\"evidence.v1\",\"{namespace}\",\"{chunk_id}\",{start},{end},\"{unit}\",{quote}]")
 }
 
-/// True for an id of the shape we derive; others are foreign and taken as they are.
+/// True for an id in the form that this module derives. Other ids are foreign and accepted as they
+/// are.
 pub fn is_derived(id: &str) -> bool {
     id.strip_prefix("ev_").is_some_and(|hex| {
         hex.len() == 32 && hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))

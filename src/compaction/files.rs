@@ -1,9 +1,9 @@
-//! Snapshots as files: `DIR/<run_id>/<sequence>.snapshot.json`, its narrative beside it as
-//! `<sequence>.md`, and `<sequence>.coverage.json` when coverage was spilled.
+//! Snapshot files: `DIR/<run_id>/<sequence>.snapshot.json`, its narrative `<sequence>.md`, and
+//! `<sequence>.coverage.json` when coverage was spilled.
 //!
-//! Contract: a snapshot is in force when its `.snapshot.json` is there, which is written last and
-//! as a whole; whatever a crash leaves of the others is written again. A snapshot that is there is
-//! never changed: the same bytes again are fine, other bytes are an error.
+//! Contract: a snapshot is in force once its `.snapshot.json` exists. That file is written last and
+//! in one step; a crash before it leaves files that are written again. An existing snapshot never
+//! changes: equal bytes are accepted, other bytes are an error.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,30 +22,19 @@ const FILE_MODE: u32 = 0o640;
 /// Why snapshots cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The disk failed.
     #[error("{what} {}: {source}", path.display())]
     Io {
-        /// What was being done.
         what: &'static str,
         /// To which file.
         path: PathBuf,
-        /// How it failed.
         source: io::Error,
     },
     /// A stored snapshot is not what it was.
     #[error("{} is damaged: {reason}", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// How one can tell.
-        reason: String,
-    },
+    Damaged { path: PathBuf, reason: String },
     /// The place of a snapshot is taken by another.
     #[error("{} holds another snapshot; snapshots are never changed", path.display())]
-    Taken {
-        /// The file.
-        path: PathBuf,
-    },
+    Taken { path: PathBuf },
 }
 
 fn io_at(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
@@ -53,7 +42,6 @@ fn io_at(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreErro
     move |source| StoreError::Io { what, path, source }
 }
 
-/// What a put did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Put {
     /// The snapshot came into force.
@@ -62,12 +50,9 @@ pub enum Put {
     Unchanged,
 }
 
-/// A snapshot read back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stored {
-    /// The record.
     pub snapshot: Snapshot,
-    /// The file.
     pub bytes: Vec<u8>,
     /// Digest of its state as stored.
     pub state_digest: String,

@@ -1,8 +1,8 @@
-//! The fold: events of one run in dense order, one at a time, into its working state, its ledger
-//! and the window since the last snapshot.
+//! The fold of one run: events in dense order, one at a time, into the working state, the ledger
+//! and the counts since the last snapshot.
 //!
-//! Contract: a pure function of (state, event). Verbose events only move the position. An event
-//! the state cannot accept is an input error and changes nothing.
+//! Contract: a pure function of (state, event). A verbose event only moves the position. An event
+//! that the state cannot accept is an error and changes nothing.
 
 use super::event::{Body, Class, RunEvent};
 use super::evidence::{Place, evidence_id, is_derived};
@@ -16,53 +16,29 @@ use super::window::{SinceSnapshot, Terminal};
 use crate::contract::hash::Digest;
 use crate::contract::time::Timestamp;
 
-/// How many next actions a snapshot keeps.
+/// Most next actions that a snapshot keeps.
 pub const NEXT_ACTIONS_MAX: usize = 3;
 
 /// Why the state cannot accept an event.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InputError {
-    /// The log mixes runs.
     #[error("run_id is {found}, this log is of {expected}")]
-    OtherRun {
-        /// The run of the log.
-        expected: SharedText,
-        /// The run of the event.
-        found: SharedText,
-    },
+    OtherRun { expected: SharedText, found: SharedText },
     /// A line is missing or repeated.
     #[error("seq is {found}, expected {expected}: the log has a gap or a repeat")]
-    NotDense {
-        /// The next sequence number.
-        expected: u64,
-        /// The one found.
-        found: u64,
-    },
+    NotDense { expected: u64, found: u64 },
     /// The first event that is not verbose must start the run.
     #[error("the run has not started: RUN_STARTED must come first")]
     NotStarted,
-    /// An event names something no earlier event introduced.
+    /// An event names an id that no earlier event introduced.
     #[error("unknown {kind} id {id}")]
-    Unknown {
-        /// What kind of thing.
-        kind: &'static str,
-        /// Its id.
-        id: SharedText,
-    },
-    /// An id that is taken was introduced again with other content.
+    Unknown { kind: &'static str, id: SharedText },
+    /// An event introduces an id again with other content.
     #[error("{kind} id {id} is already used for something else")]
-    Reused {
-        /// What kind of thing.
-        kind: &'static str,
-        /// Its id.
-        id: SharedText,
-    },
-    /// Retraction is final.
+    Reused { kind: &'static str, id: SharedText },
+    /// An event changes a claim that is retracted.
     #[error("claim {id} is retracted, which is final")]
-    Retracted {
-        /// The claim.
-        id: SharedText,
-    },
+    Retracted { id: SharedText },
 }
 
 fn unknown(kind: &'static str, id: &SharedText) -> InputError {
@@ -78,29 +54,26 @@ fn reused(kind: &'static str, id: &SharedText) -> InputError {
 pub struct Invariants {
     /// What the run is for.
     pub objective: SharedText,
-    /// When it is done.
     pub done_definition: DoneDefinition,
 }
 
-/// Things worth telling a person that no snapshot carries.
+/// Counts that a person should see and that no snapshot contains.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Notices {
-    /// Verbose events of types we do not know.
+    /// Verbose events of unknown types.
     pub unknown_types: u64,
-    /// Evidence ids of our shape that do not match their place.
+    /// Derived evidence ids that do not match their chunk and span.
     pub mismatched_evidence: u64,
 }
 
 /// A run folded up to one position of its log.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RunFold {
-    /// The run; known from the first event on.
+    /// `None` before the first event.
     pub run_id: Option<SharedText>,
-    /// The last event seen.
     pub seq: u64,
     /// Time of the last event that is not verbose.
     pub last_ts: Timestamp,
-    /// The newest step entered.
     pub newest_step: u64,
     /// The newest step at the last snapshot.
     pub step_at_snapshot: u64,
@@ -110,15 +83,11 @@ pub struct RunFold {
     pub first: Option<Invariants>,
     /// True right after an `OBSERVE_DONE`.
     pub at_step_end: bool,
-    /// The working state.
     pub state: RunState,
-    /// What the events said.
     pub ledger: EvidenceLedger,
-    /// Since the last snapshot.
     pub window: SinceSnapshot,
-    /// For people.
     pub notices: Notices,
-    /// True when evidence arrived although nobody said which corpus it belongs to.
+    /// True when evidence arrived without a namespace.
     pub namespace_missing: bool,
 }
 
@@ -289,7 +258,7 @@ impl RunFold {
         Ok(())
     }
 
-    /// Recomputes an id of our shape where the namespace is known. A foreign id is as good as any.
+    /// Recomputes a derived id when its namespace is known. Foreign ids are accepted as they are.
     fn judge_id(&mut self, evidence: &EvidencePointer) {
         let of_run = self.started.as_ref().and_then(|started| started.evidence_namespace.as_ref());
         let Some(namespace) = evidence.evidence_namespace.as_ref().or(of_run) else {

@@ -1,8 +1,7 @@
-//! The lines of a piece of a run log, parsed: in the order they stand in, on as many threads as
-//! pay off.
+//! Parses the lines of a part of a run log, in order, on as many threads as pay off.
 //!
-//! Contract: what comes out does not depend on how many threads there were. Nothing is read after
-//! the first line that is no event, because nothing after it counts.
+//! Contract: the result does not depend on the number of threads. Parsing stops at the first line
+//! that is not an event, because no line after it counts.
 
 use std::num::NonZero;
 use std::ops::Range;
@@ -11,31 +10,29 @@ use std::thread;
 use super::event::{EventError, Parser, RunEvent};
 use crate::contract::hash::Digest;
 
-/// Less than this is not worth a thread.
+/// Bytes for which another thread pays off.
 const THREAD_BYTES_MIN: usize = 128 << 10;
-/// More threads than this only wait for whoever folds.
+/// With more threads the fold becomes the bottleneck.
 const THREADS_MAX: usize = 8;
 
 /// One line that is not blank.
 #[derive(Debug)]
 pub struct ParsedLine {
-    /// Its number.
     pub number: u64,
-    /// Where it stands, without its end.
+    /// Byte range without the line end.
     pub place: Range<usize>,
-    /// What it says.
     pub event: Result<RunEvent, EventError>,
-    /// Digest of that, where the producer gave the event an id.
+    /// Content digest, when the producer gave the event an id.
     pub digest: Option<Digest>,
 }
 
-/// Parses lines, the last one with or without its end; `first` is the number of the first.
+/// Parses lines; the last one may lack its line end. `first` is the number of the first line.
 pub fn parse(text: &[u8], first: u64) -> Vec<ParsedLine> {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     parse_on(text, first, cores.min(THREADS_MAX).min(text.len() / THREAD_BYTES_MIN).max(1))
 }
 
-/// How many lines there are, blank ones included.
+/// Number of lines, blank ones included.
 pub fn count(text: &[u8]) -> u64 {
     let ends = memchr::memchr_iter(b'\n', text).count() as u64;
     ends + u64::from(text.last().is_some_and(|byte| *byte != b'\n'))
@@ -67,7 +64,7 @@ struct LineRange<'a> {
     first: u64,
 }
 
-/// Cuts lines into pieces of about the same size.
+/// Splits lines into ranges of about the same size.
 fn pieces(text: &[u8], first: u64, threads: usize) -> Vec<LineRange<'_>> {
     let mut pieces = Vec::with_capacity(threads);
     let (mut at, mut number) = (0, first);

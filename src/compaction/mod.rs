@@ -1,17 +1,18 @@
-//! Compaction: the append-only log of a long run, folded into small snapshots without drift.
+//! Compaction: the append-only log of a long agent run, folded into small snapshots without drift.
 //!
-//! A run log is `run_event.v1`, one event a line ([`event`]). Its events are folded one by one
-//! into working state, evidence ledger and the window since the last snapshot ([`fold`]). Between
-//! steps the [`trigger`] decides whether a snapshot is due; [`build`] makes it, [`checks`] judge it, and
-//! only one that passes every check comes into force. A snapshot that fails is built once more
-//! after everything was read again; a second failure stops the run with the snapshot before still
-//! in force. [`narrative`] renders a snapshot for people.
+//! A run log is `run_event.v1`, one event a line ([`event`]). Its events are folded one by one into
+//! the working state, the evidence ledger and the counts since the last snapshot ([`fold`]).
+//! Between steps the [`trigger`] decides whether a snapshot is due; [`build`] makes it and
+//! [`checks`] judge it. Only a snapshot that passes every check comes into force. A snapshot that
+//! fails is built a second time after everything was read again. If it fails again, the run stops
+//! and the snapshot before stays in force. [`narrative`] renders a snapshot for people.
 //!
-//! Contract: everything but [`files`], [`reader`] and [`run_log`] is a pure function of events. Equal logs give equal bytes;
-//! verbose events change none; folding a log gives what folding a snapshot and the tail gives
-//! ([`resume`]). Snapshots are never changed once written.
+//! Contract: everything except [`files`], [`reader`], [`run_log`] and [`agent_runs`] is a pure
+//! function of events. Equal logs give equal bytes. Verbose events change no snapshot. Folding a
+//! snapshot and the events after it gives the same as folding the whole log ([`resume`]). A written
+//! snapshot is never changed.
 //!
-//! It does not summarize with a model, does not repair logs, and does not decide what a run does.
+//! Compaction does not call a model, does not repair logs, and does not decide what a run does.
 
 pub mod agent_runs;
 pub mod build;

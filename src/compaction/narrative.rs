@@ -1,5 +1,5 @@
-//! The narrative: a snapshot as Markdown for people, rendered by a fixed template from the
-//! snapshot alone. Never authoritative, never written by a model; equal snapshots give equal bytes.
+//! Renders a snapshot as Markdown for people, by a fixed template and from the snapshot alone. No
+//! model writes it and no program reads it. Equal snapshots give equal bytes.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,6 @@ use crate::contract::json::jcs;
 const NONE: &str = "- none\n";
 const NOT_RECORDED: &str = "not recorded";
 
-/// Renders the narrative.
 pub fn render(snapshot: &Snapshot) -> String {
     let mut page = Page(String::new());
     page.line(format_args!(
@@ -159,7 +158,7 @@ fn next_actions(page: &mut Page, snapshot: &Snapshot) {
     }
 }
 
-/// Whitespace runs become one space, so that no text can open a heading or a list of its own.
+/// Runs of whitespace become one space, so that no text can open a heading or a list.
 fn flat(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -7,8 +7,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// A member that is an object. What serde derives would also take an array with the members in
-/// order, which no schema of ours allows.
+/// A member that must be a JSON object. Derived code would also accept an array of the members in
+/// order, which the schemas forbid.
 pub(super) struct Object<T>(pub T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {

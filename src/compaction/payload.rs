@@ -1,5 +1,5 @@
-//! The payloads of `run_event.v1`, one struct per event type that carries state. Unknown members
-//! are ignored; a member listed without `default` or `Option` must be there.
+//! The payloads of `run_event.v1`, one struct for each event type that carries state. Unknown
+//! members are ignored. A member without `default` is required.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use super::evidence::Span;
 use super::object::{object, object_or_null, objects};
 use super::text::SharedText;
 
-/// How hard provenance gaps are judged.
+/// How gaps in provenance are judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProvenanceMode {
@@ -19,7 +19,6 @@ pub enum ProvenanceMode {
 }
 
 impl ProvenanceMode {
-    /// The name in records.
     pub fn name(self) -> &'static str {
         match self {
             ProvenanceMode::AuditOnly => "audit_only",
@@ -35,7 +34,7 @@ pub struct RunStarted {
     pub objective: SharedText,
     /// When the run is done; an object or a string, never changes inside a run.
     pub done_definition: DoneDefinition,
-    /// How hard provenance gaps are judged.
+    /// How gaps in provenance are judged.
     pub provenance_mode: ProvenanceMode,
     /// The policy document in force.
     #[serde(deserialize_with = "Option::deserialize")]
@@ -64,7 +63,6 @@ impl<'de> Deserialize<'de> for DoneDefinition {
     }
 }
 
-/// Why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum RunStopReason {
@@ -74,7 +72,6 @@ pub enum RunStopReason {
     BudgetExceeded,
     /// Nothing in the corpus supports an answer.
     NoEvidence,
-    /// A person ended it.
     HumanRequested,
     /// The run could not go on with valid state.
     SystemError,
@@ -83,9 +80,7 @@ pub enum RunStopReason {
 /// `RUN_STOPPED`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunStopped {
-    /// Why.
     pub stop_reason: RunStopReason,
-    /// For people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<SharedText>,
 }
@@ -93,26 +88,20 @@ pub struct RunStopped {
 /// `PLAN_DONE`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanDone {
-    /// Which plan.
     pub plan_id: SharedText,
     /// What kind of action it chose.
     pub action_type: SharedText,
-    /// What makes two actions the same action.
+    /// Two actions with the same signature are the same action.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action_signature: Option<SharedText>,
 }
 
-/// How an action ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActOutcome {
-    /// As planned.
     Ok,
-    /// Some of it.
     Partial,
-    /// Not at all.
     Error,
-    /// Not tried.
     Skipped,
 }
 
@@ -121,12 +110,9 @@ pub enum ActOutcome {
 pub struct ActDone {
     /// Which plan was carried out.
     pub plan_id: SharedText,
-    /// How it ended.
     pub outcome: ActOutcome,
-    /// What it cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// How long it took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ms: Option<f64>,
 }
@@ -134,9 +120,9 @@ pub struct ActDone {
 /// `OBSERVE_DONE`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ObserveDone {
-    /// Did the step bring the run forward.
+    /// True when the step brought the run forward.
     pub progress: bool,
-    /// What to do next; snapshots keep the first three.
+    /// Snapshots keep the first three.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub next_actions: Vec<SharedText>,
 }
@@ -144,11 +130,8 @@ pub struct ObserveDone {
 /// `CONTEXT_MANIFEST_WRITTEN`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ContextManifest {
-    /// Which manifest.
     pub manifest_id: SharedText,
-    /// What retrieval returned.
     pub candidate_chunk_ids: Vec<SharedText>,
-    /// What entered the prompt.
     pub selected_chunk_ids: Vec<SharedText>,
     /// What was left out, and why.
     #[serde(deserialize_with = "objects")]
@@ -158,10 +141,9 @@ pub struct ContextManifest {
     /// The reranker, when there was one.
     #[serde(deserialize_with = "object_or_null")]
     pub reranker: Option<Reranker>,
-    /// Below this score nothing counts as evidence.
+    /// Retrieval below this score is not evidence.
     #[serde(deserialize_with = "Option::deserialize")]
     pub acceptance_threshold: Option<f64>,
-    /// The best score retrieved.
     #[serde(deserialize_with = "Option::deserialize")]
     pub max_score: Option<f64>,
 }
@@ -169,13 +151,10 @@ pub struct ContextManifest {
 /// One item a manifest left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Excluded {
-    /// Which item.
     pub item_id: SharedText,
-    /// Why.
     pub reason: SharedText,
 }
 
-/// A reranker's identity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reranker {
     /// Model name.
@@ -189,16 +168,14 @@ pub struct Reranker {
 pub struct ChunksSeen {
     /// The source the chunks belong to.
     pub source_id: SharedText,
-    /// The chunks.
     pub chunk_ids: Vec<SharedText>,
 }
 
 /// `CLAIM_ADDED`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClaimAdded {
-    /// Which claim.
     pub claim_id: SharedText,
-    /// Its wording, which never changes.
+    /// Never changes.
     pub statement: SharedText,
     /// The claim whose wording it replaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -208,9 +185,7 @@ pub struct ClaimAdded {
 /// `CLAIM_VERIFIED`, `CLAIM_RETRACTED`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClaimRuled {
-    /// Which claim.
     pub claim_id: SharedText,
-    /// Why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<SharedText>,
 }
@@ -218,9 +193,7 @@ pub struct ClaimRuled {
 /// `EVIDENCE_ATTACHED`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EvidenceAttached {
-    /// The claim it supports.
     pub claim_id: SharedText,
-    /// The pointer.
     #[serde(deserialize_with = "object")]
     pub evidence: EvidencePointer,
 }
@@ -232,7 +205,6 @@ pub struct EvidencePointer {
     pub evidence_id: SharedText,
     /// The chunk it points into.
     pub chunk_id: SharedText,
-    /// Where in the chunk.
     pub span: Span,
     /// The source the chunk belongs to.
     pub source_id: SharedText,
@@ -247,9 +219,7 @@ pub struct EvidencePointer {
 /// `CONFLICT_RECORDED`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ConflictRecorded {
-    /// Which conflict.
     pub conflict_id: SharedText,
-    /// What contradicts what.
     pub description: SharedText,
     /// Evidence for one side.
     pub side_a_evidence_ids: Vec<SharedText>,
@@ -260,18 +230,15 @@ pub struct ConflictRecorded {
 /// `CONFLICT_RESOLVED`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ConflictResolved {
-    /// Which conflict.
     pub conflict_id: SharedText,
-    /// How.
     pub resolution: SharedText,
 }
 
 /// `QUESTION_OPENED`, `QUESTION_CLOSED`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct QuestionPayload {
-    /// Which question.
     pub question_id: SharedText,
-    /// Its wording; an opening without one is shown by its id.
+    /// Without a text the id is shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<SharedText>,
 }
@@ -279,49 +246,37 @@ pub struct QuestionPayload {
 /// `CONSTRAINT_SET`, `CONSTRAINT_VIOLATED`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ConstraintPayload {
-    /// Which constraint.
     pub constraint_id: SharedText,
-    /// Its wording; a setting without one is shown by its id.
+    /// Without a text the id is shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<SharedText>,
 }
 
-/// How bad a failure is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FailureSeverity {
-    /// Hardly.
     Low,
-    /// Somewhat.
     Medium,
-    /// Badly.
     High,
-    /// The run is in danger.
     Critical,
 }
 
 /// `FAILURE_RECORDED`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FailureRecorded {
-    /// Which failure.
     pub failure_id: SharedText,
-    /// Its kind.
     pub signal_type: SharedText,
-    /// How bad it is.
     pub severity: FailureSeverity,
-    /// What makes two failures the same failure.
+    /// Two failures with the same fingerprint are one failure.
     pub fingerprint: SharedText,
-    /// Where it happened.
     #[serde(rename = "where")]
     pub place: SharedText,
-    /// What happened.
     pub why: SharedText,
 }
 
 /// `FAILURE_RESOLVED`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FailureResolved {
-    /// Which failure.
     pub failure_id: SharedText,
 }
 
@@ -336,7 +291,6 @@ pub struct PolicyChanged {
 /// `SNAPSHOT_WRITTEN`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SnapshotWritten {
-    /// Which snapshot.
     pub snapshot_id: SharedText,
     /// Its place in the run.
     pub sequence: u64,
@@ -345,30 +299,22 @@ pub struct SnapshotWritten {
 /// `COMPACTION_FAILED`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CompactionFailed {
-    /// How often it was tried.
     pub attempt: u64,
-    /// Every check and how it ended.
     #[serde(deserialize_with = "objects")]
     pub checks: Vec<Check>,
 }
 
-/// How a check, or all of them, ended.
+/// The result of a check, or of all checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum CheckStatus {
-    /// Holds.
     Pass,
-    /// Does not hold.
     Fail,
 }
 
-/// One check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
-    /// Which.
     pub name: String,
-    /// How it ended.
     pub status: CheckStatus,
-    /// The figures behind it.
     pub message: String,
 }

@@ -3,21 +3,19 @@
 use super::fold::Invariants;
 use super::snapshot::{Snapshot, SpillRef};
 
-/// The snapshot in force, as far as the next one depends on it.
+/// The facts of the snapshot in force that the next one depends on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Previous {
-    /// Its id.
     pub snapshot_id: String,
     /// Its place in the run.
     pub sequence: u64,
     /// What the next one must not change.
     pub invariants: Invariants,
-    /// Where its coverage went, when it was spilled.
+    /// Its coverage artifact, when coverage was spilled.
     pub spill: Option<SpillRef>,
 }
 
 impl Previous {
-    /// Reads off a snapshot.
     pub fn of(snapshot: &Snapshot) -> Previous {
         Previous {
             snapshot_id: snapshot.snapshot_id.clone(),

@@ -1,8 +1,8 @@
-//! A run log as a file: read in bounded pieces, one validated event at a time.
+//! Reads a run log file in bounded blocks, one validated event at a time.
 //!
-//! Forgiving at the tail only: a last line without a line end that is no event yet is left for
-//! later. A repeat of an earlier event, told by the producer's own event id, keeps its place in
-//! the sequence but counts for nothing; the same id with other content is corruption.
+//! Only the tail is forgiven: a last line without a line end that is not an event yet is left for
+//! later. An event that repeats an earlier event id keeps its `seq` but counts for nothing. The
+//! same id with other content is corruption.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -15,44 +15,30 @@ use super::text::SharedText;
 use crate::contract::hash::Digest;
 use crate::os::{Disk, DiskFile, Open};
 
-/// Bytes parsed at once: enough to keep every core busy, little enough to hold in memory.
+/// Bytes parsed at once: enough for all cores, small enough for memory.
 const BLOCK_BYTES: usize = 2 << 20;
 
 const _: () = assert!(LINE_BYTES_MAX < BLOCK_BYTES);
 
-/// Why a run log cannot be read on.
 #[derive(Debug, thiserror::Error)]
 pub enum RunLogReadError {
-    /// The disk failed.
     #[error("read the run log: {0}")]
     Io(#[from] io::Error),
     /// A line is not a run event.
     #[error("line {line}: {source}")]
-    Line {
-        /// 1-based.
-        line: u64,
-        /// What is wrong.
-        source: EventError,
-    },
-    /// An event id names two different events.
+    Line { line: u64, source: EventError },
     #[error("line {line}: event_id {id} was used for another event")]
-    IdReused {
-        /// 1-based.
-        line: u64,
-        /// The id.
-        id: SharedText,
-    },
+    IdReused { line: u64, id: SharedText },
 }
 
 /// Reads one run log from its beginning.
 pub struct RunLogReader {
     file: Arc<dyn DiskFile>,
     offset: u64,
-    /// What was read and not parsed yet.
+    /// Bytes that were read but not parsed yet.
     rest: Vec<u8>,
-    /// The lines that were.
     ready: VecDeque<ParsedLine>,
-    /// How many of them there were so far.
+    /// Lines parsed so far.
     lines: u64,
     line: u64,
     at_end: bool,
@@ -62,7 +48,6 @@ pub struct RunLogReader {
 }
 
 impl RunLogReader {
-    /// Opens a log.
     pub fn open(disk: &dyn Disk, path: &Path) -> Result<RunLogReader, RunLogReadError> {
         Ok(RunLogReader {
             file: disk.open(path, Open::Read)?,
@@ -96,17 +81,15 @@ impl RunLogReader {
         }
     }
 
-    /// The line last read, 1-based.
     pub fn line(&self) -> u64 {
         self.line
     }
 
-    /// Bytes taken from the file so far.
     pub fn bytes_read(&self) -> u64 {
         self.offset
     }
 
-    /// Reads on and parses every whole line there is.
+    /// Reads the next block and parses its whole lines.
     fn read_block(&mut self) -> Result<(), RunLogReadError> {
         let mut filled = self.rest.len();
         self.rest.resize(filled + BLOCK_BYTES, 0);
@@ -134,14 +117,14 @@ impl RunLogReader {
         Ok(())
     }
 
-    /// Lets the lines before it be read first.
+    /// Queues the error after the lines before it.
     fn refuse(&mut self, error: EventError) {
         self.at_end = true;
         let (number, place) = (self.lines + 1, 0..0);
         self.ready.push_back(ParsedLine { number, place, event: Err(error), digest: None });
     }
 
-    /// A last line without its end counts when it is an event, else it is left for later.
+    /// Parses a last line without a line end. If it is not an event yet, it is left for later.
     fn last_line(&mut self) {
         for line in lines::parse(&self.rest, self.lines + 1) {
             match line.event {
@@ -166,9 +149,9 @@ pub struct Repeats {
 }
 
 impl Repeats {
-    /// The event, turned into one that counts for nothing when it repeats an earlier one; the id
-    /// as an error when it belongs to another event. `digest` is that of the content, which an
-    /// event without an id of its own does not need.
+    /// Returns the event. An event that repeats an earlier one becomes verbose. The error is an id
+    /// that belongs to another event. `digest` is the content digest; events without a producer's
+    /// id need none.
     pub fn admit(
         &mut self,
         mut event: RunEvent,

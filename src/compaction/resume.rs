@@ -1,5 +1,5 @@
-//! Going on from a snapshot without its history: the snapshot, a small sidecar with what only the
-//! fold needs, and the spilled coverage if there is any. Folding the rest of the log from here
+//! Resumes a run from a snapshot without its history. It needs the snapshot, a small sidecar with
+//! state that only the fold uses, and the spilled coverage. Folding the rest of the log from here
 //! gives the same snapshots as folding all of it.
 
 use std::collections::BTreeMap;
@@ -24,15 +24,13 @@ use crate::contract::time::{Timestamp, parse_instant};
 /// Record kind of [`Sidecar`].
 pub const SIDECAR_SCHEMA: &str = "compaction_sidecar.v1";
 
-/// What is kept beside a snapshot, and never inside it: log positions, and what the fold needs to
-/// go on.
+/// Facts stored beside a snapshot and never inside it: log positions and the state that the fold
+/// needs to continue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sidecar {
-    /// [`SIDECAR_SCHEMA`].
     pub schema_version: String,
     /// The snapshot it belongs to.
     pub snapshot_id: String,
-    /// The run.
     pub run_id: SharedText,
     /// The snapshot's place in the run.
     pub sequence: u64,
@@ -42,28 +40,23 @@ pub struct Sidecar {
     pub to_seq: u64,
     /// Head of the hash chain that covers `to_seq`, where there is one.
     pub log_head: Option<String>,
-    /// The thresholds in force.
     pub thresholds: Thresholds,
     /// 1, or 2 after a retry.
     pub attempts: u8,
-    /// What built it.
     pub builder: String,
-    /// What the fold needs and no snapshot says.
     pub carry: Carry,
 }
 
-/// The part of a fold that its snapshot does not show.
+/// The part of a fold that its snapshot does not contain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Carry {
     /// Namespace of the run's evidence ids.
     pub evidence_namespace: Option<SharedText>,
-    /// True when evidence arrived without one.
     pub namespace_missing: bool,
     /// Ids of the open questions, in the snapshot's order.
     pub question_ids: Vec<SharedText>,
     /// Further ids of failures, by the id the snapshot shows.
     pub failure_aliases: BTreeMap<SharedText, SharedText>,
-    /// The newest step entered.
     pub newest_step: u64,
     /// Unknown event types so far.
     pub unknown_types: u64,
@@ -71,31 +64,25 @@ pub struct Carry {
     pub mismatched_evidence: u64,
 }
 
-/// Why a run cannot go on from a snapshot.
+/// Why a run cannot resume from a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ResumeError {
-    /// The sidecar is of another snapshot.
+    /// The sidecar belongs to another snapshot.
     #[error("restore {snapshot}: the sidecar belongs to {sidecar}")]
     OtherSnapshot {
-        /// The snapshot's id.
         snapshot: String,
         /// The id the sidecar names.
         sidecar: String,
     },
-    /// The strict form does not say enough.
+    /// The strict form lacks `ext`.
     #[error("restore {0}: a strict-v1 snapshot has no ext to go on from")]
     Strict(String),
     /// The snapshot contradicts itself, its sidecar or its coverage.
     #[error("restore {snapshot}: {reason}")]
-    Inconsistent {
-        /// The snapshot's id.
-        snapshot: String,
-        /// How.
-        reason: &'static str,
-    },
+    Inconsistent { snapshot: String, reason: &'static str },
 }
 
-/// The sidecar of a snapshot just built; call it before the snapshot is adopted.
+/// The sidecar of a snapshot just built. Call it before the snapshot is adopted.
 pub fn sidecar(
     compactor: &Compactor,
     built: &BuiltSnapshot,
@@ -130,8 +117,8 @@ pub fn sidecar(
     }
 }
 
-/// A compactor that stands right after a snapshot. `spilled` are the chunk ids of its coverage
-/// chain, empty when nothing was spilled.
+/// A compactor right after a snapshot. `spilled` are the chunk ids of its coverage chain, empty
+/// when coverage was not spilled.
 pub fn restore(
     snapshot: &Snapshot,
     sidecar: &Sidecar,

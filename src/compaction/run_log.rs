@@ -1,10 +1,10 @@
-//! Compacting a run log that is a file: take the snapshots that are due, go on from the ones that
-//! are there, or rebuild those and compare.
+//! Compacts a run log file: takes the snapshots that are due, resumes after existing snapshots, or
+//! rebuilds them and compares.
 //!
-//! A failed check is retried once after everything was read again from the disk: events, ledger
-//! and the snapshots in force. If it fails again the run stops there; what was in force stays.
-//! Positions in the log are not written anywhere, because verbose events would move them. The
-//! place of a stored snapshot is found again by what it says about itself.
+//! A snapshot that fails its checks is built a second time after events, ledger and snapshots were
+//! read again from disk. If it fails again the run stops, and the snapshots in force stay. Log
+//! positions are not stored, because verbose events would move them. The place of a stored snapshot
+//! is found by its content.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -27,13 +27,9 @@ use crate::os::Disk;
 pub struct CompactionJob<'a> {
     /// Where the log is read from.
     pub disk: &'a dyn Disk,
-    /// The log.
     pub log: PathBuf,
-    /// Where snapshots go.
     pub store: SnapshotStore,
-    /// When they are due.
     pub thresholds: Thresholds,
-    /// How they are written.
     pub form: SnapshotForm,
     /// Take one at the end, due or not.
     pub now: bool,
@@ -49,25 +45,13 @@ pub enum RunLogError {
     Log(#[from] RunLogReadError),
     /// An event makes no sense where it stands.
     #[error("line {line}: {event}: {source}")]
-    Input {
-        /// 1-based.
-        line: u64,
-        /// The event.
-        event: String,
-        /// Why.
-        source: InputError,
-    },
+    Input { line: u64, event: String, source: InputError },
     /// Snapshots cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A stored snapshot was not made from this log.
     #[error("snapshot {sequence} of run {run_id} was not made from this log")]
-    Foreign {
-        /// The run.
-        run_id: String,
-        /// The snapshot.
-        sequence: u64,
-    },
+    Foreign { run_id: String, sequence: u64 },
     /// There is no event in the log.
     #[error("the run log has no event")]
     Empty,
@@ -76,7 +60,6 @@ pub enum RunLogError {
 /// A snapshot that was taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TakenSnapshot {
-    /// Its id.
     pub snapshot_id: String,
     /// Its place in the run.
     pub sequence: u64,
@@ -99,10 +82,8 @@ pub struct GateFailure {
     pub events: [RunEvent; 2],
 }
 
-/// What was done.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CompactionReport {
-    /// The run.
     pub run_id: String,
     /// Events read.
     pub events: u64,

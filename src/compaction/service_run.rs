@@ -1,16 +1,16 @@
-//! The service's own life as a run. Committed facts become `run_event.v1` events: each attempt at
-//! a request is a step (input resolved = PLAN_DONE, model answered = ACT_DONE, output recorded =
-//! OBSERVE_DONE), a produced summary is a claim with pointers to the spans it rests on.
+//! The service's session as an agent run. Committed facts become `run_event.v1` events. Each
+//! attempt at a request is a step: input resolved = PLAN_DONE, model answered = ACT_DONE, output
+//! recorded = OBSERVE_DONE. A produced summary is a claim with pointers to the spans it rests on.
 //!
-//! Contract: a pure function of facts in commit order; equal facts give equal events, segments and
-//! snapshots. An attempt is written when it ends, as one block, so steps never interleave however
-//! many workers there are. However long the service lives, what it keeps is bounded: the run is
-//! cut into segments `<run_id>.<n>`, each ending after [`SEGMENT_REQUESTS_MAX`] attempts or before
-//! its state would pass [`SEGMENT_STATE_BYTES_MAX`]. A snapshot that fails its checks is built once
-//! more from the segment as whoever drives this derives it anew ([`Rederive`], [`Refold`]); when that
-//! one fails too, the segment ends with SYSTEM_ERROR and the next attempt opens the next segment.
+//! Contract: a pure function of facts in commit order. Equal facts give equal events, segments and
+//! snapshots. An attempt is written as one block when it ends, so steps never interleave, however
+//! many workers there are. Memory is bounded: the run is cut into segments `<run_id>.<n>`. A
+//! segment ends after [`SEGMENT_REQUESTS_MAX`] attempts or before its state would exceed
+//! [`SEGMENT_STATE_BYTES_MAX`]. A snapshot that fails its checks is built a second time from the
+//! segment as derived again by the caller ([`Rederive`], [`Refold`]). If that fails too, the
+//! segment ends with SYSTEM_ERROR and the next attempt opens the next segment.
 //!
-//! It stores nothing and reads no log: whoever drives it does.
+//! This module stores nothing and reads no log; the caller does both.
 
 use std::collections::BTreeMap;
 
@@ -26,103 +26,82 @@ use super::trigger::Thresholds;
 use crate::contract::hash::sha256;
 use crate::contract::time::Timestamp;
 
-/// Attempts after which a segment ends.
+/// Most attempts of a segment.
 pub const SEGMENT_REQUESTS_MAX: u64 = 64;
-/// Bytes of state before which a segment ends.
+/// Most bytes of state of a segment.
 pub const SEGMENT_STATE_BYTES_MAX: usize = 48 << 10;
-/// Pointers one claim carries; the summary itself carries all of them.
+/// Most pointers of one claim. The summary itself carries all of them.
 pub const CLAIM_POINTERS_MAX: usize = 32;
-/// Chunk ids one event carries; more go into further events.
+/// Most chunk ids of one event. More go into further events.
 pub const EVENT_CHUNKS_MAX: usize = 256;
 
-/// What every segment is for; tells them from the runs of others.
+/// Objective of every segment. It distinguishes them from the runs of agents.
 pub const OBJECTIVE: &str = "Turn every accepted summary request into exactly one recorded outcome";
 const DONE: &str = "every attempt of this segment ended as produced, skipped or failed";
 
-/// Thresholds that leave the snapshot to the close of a segment.
+/// Thresholds that are reached only when a segment closes.
 pub const AT_CLOSE_ONLY: Thresholds = Thresholds {
     event_threshold: 3 * SEGMENT_REQUESTS_MAX + 1,
     step_fallback: SEGMENT_REQUESTS_MAX + 1,
 };
 
-/// A source an attempt reads.
+/// A source that an attempt reads.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SourceRead {
-    /// The source.
     pub source_id: SharedText,
-    /// Its chunks that entered the prompt.
     pub chunk_ids: Vec<SharedText>,
 }
 
-/// A pointer to words a summary rests on.
+/// A pointer to a span that a summary rests on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CitedSpan {
-    /// The pointer.
     pub evidence: EvidencePointer,
-    /// True when the span holds exactly the words, not merely something like them.
+    /// True when the span contains exactly the words, not similar ones.
     pub exact: bool,
 }
 
-/// A committed fact of the service's life.
+/// A committed fact of the session.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fact {
     /// The input of an attempt is resolved.
     Resolved {
-        /// The request.
         request_id: SharedText,
-        /// What will be read.
         sources: Vec<SourceRead>,
     },
-    /// The model answered.
     Answered {
-        /// The request.
         request_id: SharedText,
-        /// What it cost.
         cost_usd: Option<f64>,
-        /// How long it took.
         latency_ms: Option<f64>,
     },
     /// The attempt ended with a recorded summary.
     Produced {
-        /// The request.
         request_id: SharedText,
-        /// The summary.
         summary_id: SharedText,
-        /// How many sources it was made from.
         sources: u64,
-        /// What it rests on.
         pointers: Vec<CitedSpan>,
     },
-    /// The attempt ended rightly without a summary.
+    /// The attempt ended without a summary, as it should.
     Skipped {
-        /// The request.
         request_id: SharedText,
     },
-    /// The attempt ended outside: cancelled, held back, or its end counted elsewhere.
+    /// The attempt ended outside its worker: it was cancelled or held back, or its end is counted
+    /// elsewhere.
     Dropped {
-        /// The request.
         request_id: SharedText,
     },
-    /// The attempt failed.
     Failed {
-        /// The request.
         request_id: SharedText,
         /// Its kind, such as `TOOL_RUNTIME_ERROR`.
         signal_type: SharedText,
-        /// How bad it is.
         severity: FailureSeverity,
-        /// What makes two failures the same failure.
         fingerprint: SharedText,
-        /// Where it happened.
         place: SharedText,
-        /// What happened.
         why: SharedText,
     },
-    /// The service finished.
     Finished,
 }
 
-/// What a fact led to, in order.
+/// What a fact leads to, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Emitted {
     /// A run event of the open segment.
@@ -131,20 +110,18 @@ pub enum Emitted {
     Snapshot(Box<BuiltSnapshot>),
     /// A segment ended with SYSTEM_ERROR.
     SegmentFailed {
-        /// The segment.
         run_id: SharedText,
-        /// Why, for a person.
         message: String,
-        /// The snapshot that did not pass, when that is why.
+        /// The failed snapshot, if that is the reason.
         snapshot: Option<Box<Snapshot>>,
     },
 }
 
-/// Derives a segment anew, from its first event up to and with the one named by its number: what
-/// the second try is built from. `None` when that cannot be done.
+/// Derives a segment again, up to and including event `seq`. The second build pass uses it. `None`
+/// when that is impossible.
 pub type Rederive<'a> = &'a mut dyn FnMut(&SharedText, u64) -> Option<Compactor>;
 
-/// A segment folded from what another life of the same facts emits, up to one of its events.
+/// A segment folded from events that another derivation emits, up to one event.
 #[derive(Debug, Clone)]
 pub struct Refold {
     segment: SharedText,
@@ -153,13 +130,11 @@ pub struct Refold {
 }
 
 impl Refold {
-    /// Nothing folded yet.
     pub fn new(segment: &SharedText, to_seq: u64) -> Refold {
         let compactor = Some(Compactor::new(AT_CLOSE_ONLY));
         Refold { segment: segment.clone(), to_seq, compactor }
     }
 
-    /// Takes in what was emitted next.
     pub fn take(&mut self, emitted: &Emitted) {
         let Some(compactor) = &mut self.compactor else { return };
         let here = compactor.fold_state().seq;
@@ -177,13 +152,13 @@ impl Refold {
         }
     }
 
-    /// The segment as of that event, if it was reached.
+    /// The folded segment, if the event was reached.
     pub fn finish(self) -> Option<Compactor> {
         self.compactor.filter(|compactor| compactor.fold_state().seq == self.to_seq)
     }
 }
 
-/// `<run_id>.<n>` in its two parts.
+/// Splits `<run_id>.<n>`.
 pub fn segment_of(segment: &str) -> Option<(String, u64)> {
     let (run_id, number) = segment.rsplit_once('.')?;
     Some((run_id.to_owned(), number.parse().ok()?))
@@ -230,12 +205,10 @@ impl ServiceRun {
         ServiceRun { run_id, thresholds, segments, open: None, in_flight }
     }
 
-    /// The segment being written.
     pub fn current(&self) -> Option<String> {
         self.open.as_ref().map(|open| open.run_id.to_string())
     }
 
-    /// Puts other thresholds in force, from the next fact on.
     pub fn retune(&mut self, thresholds: Thresholds) {
         self.thresholds = thresholds;
         if let Some(open) = &mut self.open {
@@ -243,13 +216,13 @@ impl ServiceRun {
         }
     }
 
-    /// How many chunks an attempt under way reads.
+    /// Number of chunks that a running attempt reads.
     pub fn sources_of(&self, request_id: &SharedText) -> u64 {
         let sources = self.in_flight.get(request_id).map(|attempt| attempt.sources.iter());
         sources.into_iter().flatten().map(|source| source.chunk_ids.len() as u64).sum()
     }
 
-    /// The source of a chunk that an attempt under way reads.
+    /// Source of a chunk that a running attempt reads.
     pub fn source_of(&self, request_id: &SharedText, chunk: &str) -> Option<SharedText> {
         let sources = &self.in_flight.get(request_id)?.sources;
         let holds = |source: &&SourceRead| source.chunk_ids.iter().any(|id| **id == *chunk);
@@ -267,7 +240,7 @@ impl ServiceRun {
             }
             Fact::Answered { request_id, cost_usd, latency_ms } => {
                 if let Some(attempt) = self.in_flight.get_mut(request_id) {
-                    // An attempt may ask several times; all of it is the attempt's.
+                    // An attempt may call the model several times; its cost is the sum.
                     let before = attempt.answered.as_ref().map(|(_, done)| done);
                     let sum = |old: Option<f64>, new: &Option<f64>| match (old, *new) {
                         (Some(old), Some(new)) => Some(old + new),
@@ -282,7 +255,7 @@ impl ServiceRun {
             }
             Fact::Produced { request_id, summary_id, sources, pointers } => {
                 if let Some(attempt) = self.in_flight.get_mut(request_id) {
-                    // Whoever answers for nothing does not report it, but somebody did answer.
+                    // A provider without cost reports no answer, but the model did answer.
                     attempt.answered.get_or_insert_with(|| {
                         let (plan_id, outcome) = (request_id.clone(), ActOutcome::Ok);
                         (at, ActDone { plan_id, outcome, cost_usd: None, latency_ms: None })
@@ -564,8 +537,8 @@ impl StepEvents {
     }
 }
 
-// Upper bounds of what a record takes in the file form beside its strings: keys, punctuation,
-// indentation, and numbers at their longest.
+// Upper bounds of the size of a record in the file form besides its strings: keys, punctuation,
+// indentation and the longest numbers.
 const CLAIM_BYTES: usize = 180;
 const POINTER_BYTES: usize = 260;
 const FAILURE_BYTES: usize = 340;
@@ -578,14 +551,14 @@ fn json_bytes(text: &str) -> usize {
     }
 }
 
-/// One string in an array of the coverage: indentation, comma, line end.
+/// One string in a coverage list: indentation, comma, line end.
 fn item_bytes(text: &str) -> usize {
     json_bytes(text) + 12
 }
 
 #[cfg(test)]
 impl ServiceRun {
-    /// Spoils what memory holds of the open segment, as nothing in this program ever should.
+    /// Damages the open segment in memory, so that its next snapshot fails.
     pub fn forget_evidence(&mut self) {
         if let Some(open) = &mut self.open {
             open.compactor.forget_evidence();

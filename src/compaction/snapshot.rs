@@ -1,8 +1,8 @@
-//! The compaction snapshot as a record: its fields in the order of the contract, its id and its
-//! file form. Plain data; how it is filled is `build`, how it is judged is `checks`.
+//! The compaction snapshot as a record: fields in the order of the contract, id, file form. Plain
+//! data: `build` fills it and `checks` judges it.
 //!
-//! `ext` holds what the contract's own narrative needs and its version 1 has no field for. The
-//! strict form leaves it out.
+//! `ext` holds fields that version 1 of the contract lacks and the narrative needs. The strict form
+//! omits it.
 
 use std::collections::BTreeMap;
 
@@ -25,9 +25,7 @@ pub const STATEMENT_BYTES_MAX: usize = 2 << 10;
 /// Longest other string.
 pub const STRING_BYTES_MAX: usize = 4 << 10;
 
-/// One snapshot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the fields are the contract's, named and described there")]
 pub struct Snapshot {
     pub snapshot_id: String,
     pub run_id: SharedText,
@@ -48,15 +46,12 @@ pub struct Snapshot {
 
 /// What happened since the last snapshot, as the trigger counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the fields are the contract's")]
 pub struct SnapshotCounts {
     pub steps_since_last_compaction: u64,
     pub counted_events_since_last_compaction: u64,
 }
 
-/// The working state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the fields are the contract's")]
 pub struct SnapshotState {
     pub claims: Vec<ClaimRecord>,
     pub conflicts: Vec<ConflictRecord>,
@@ -65,9 +60,7 @@ pub struct SnapshotState {
     pub source_coverage: SourceCoverage,
 }
 
-/// One claim.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the fields are the contract's")]
 pub struct ClaimRecord {
     pub claim_id: SharedText,
     pub status: ClaimStatus,
@@ -79,7 +72,6 @@ pub struct ClaimRecord {
 
 /// One conflict; `resolution` is there once it is resolved.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the fields are the contract's")]
 pub struct ConflictRecord {
     pub conflict_id: SharedText,
     pub description: SharedText,
@@ -89,9 +81,7 @@ pub struct ConflictRecord {
     pub resolution: Option<SharedText>,
 }
 
-/// One failure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the fields are the contract's")]
 pub struct FailureEntry {
     pub failure_id: SharedText,
     pub category: SharedText,
@@ -108,15 +98,12 @@ pub struct FailureEntry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FailureStatus {
-    /// It does.
     Active,
-    /// It was resolved and has not recurred.
+    /// Resolved, and not recorded again since.
     Resolved,
 }
 
-/// What was looked at.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the fields are the contract's")]
 pub struct SourceCoverage {
     pub source_ids_seen: Vec<SharedText>,
     pub chunk_ids_seen: Vec<SharedText>,
@@ -125,7 +112,6 @@ pub struct SourceCoverage {
 
 /// Retrieval since the last snapshot: a summary and pointers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "each field is named like what it holds")]
 pub struct RetrievalDiagnostics {
     pub since_last: RetrievalSummary,
     pub manifest_ids: Vec<SharedText>,
@@ -133,7 +119,6 @@ pub struct RetrievalDiagnostics {
 
 /// Sums over the manifests since the last snapshot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "each field is named like what it holds")]
 pub struct RetrievalSummary {
     pub manifests: u64,
     pub candidates_retrieved: u64,
@@ -150,26 +135,21 @@ pub struct RetrievalSummary {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum FailureAction {
-    /// Nothing had to be done.
     None,
-    /// Everything was read again and built once more.
+    /// The snapshot was built a second time after everything was read again.
     Retry,
-    /// The run was stopped.
     SystemError,
 }
 
-/// The verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the fields are the contract's")]
 pub struct Validation {
     pub status: CheckStatus,
     pub checks: Vec<Check>,
     pub failure_action_taken: FailureAction,
 }
 
-/// What version 1 has no field for.
+/// Fields that version 1 of the contract lacks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "each field is named like what it holds")]
 pub struct Ext {
     pub prev_snapshot_id: Option<String>,
     pub state_digest: String,
@@ -194,13 +174,11 @@ pub struct SpillRef {
     pub artifact: String,
     /// Digest of the file's bytes.
     pub sha256: String,
-    /// How many chunk ids were seen in all.
+    /// Number of chunk ids seen in all.
     pub count: u64,
 }
 
-/// A constraint in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "each field is named like what it holds")]
 pub struct ConstraintRecord {
     pub constraint_id: SharedText,
     pub text: SharedText,
@@ -209,7 +187,6 @@ pub struct ConstraintRecord {
 
 /// A link in the chain of spilled coverage: the chunk ids first seen since the link before it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "each field is named like what it holds")]
 pub struct CoverageArtifact {
     pub schema_version: String,
     pub run_id: SharedText,
@@ -222,7 +199,7 @@ pub struct CoverageArtifact {
 /// Record kind of [`CoverageArtifact`].
 pub const COVERAGE_SCHEMA: &str = "compaction_coverage.v1";
 
-/// Everything the id stands for: the snapshot without its id and without its verdict.
+/// The content that the id identifies: the snapshot without id and verdict.
 #[derive(Serialize)]
 struct Identified<'a> {
     run_id: &'a SharedText,
@@ -241,7 +218,6 @@ struct Identified<'a> {
 }
 
 impl Snapshot {
-    /// The id its content gives it.
     pub fn computed_id(&self) -> String {
         let identified = Identified {
             run_id: &self.run_id,
@@ -261,7 +237,6 @@ impl Snapshot {
         format!("snap_{}", &sha256(text).hex()[..24])
     }
 
-    /// The file form.
     pub fn to_bytes(&self) -> Vec<u8> {
         to_file(self).expect("a snapshot has string keys and finite numbers").into_bytes()
     }

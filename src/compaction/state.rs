@@ -1,6 +1,6 @@
-//! The working state of a run as the fold keeps it: claims, conflicts, questions, failures,
-//! constraints and coverage, ordered the way snapshots list them. And the ledger: what the events
-//! themselves said about claims and evidence, against which every snapshot is checked.
+//! The working state of a run: claims, conflicts, questions, failures, constraints and coverage, in
+//! the order in which snapshots list them. The ledger holds claims and evidence exactly as events
+//! recorded them; every snapshot is checked against it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,7 +10,6 @@ use super::evidence::Place;
 use super::payload::FailureSeverity;
 use super::text::SharedText;
 
-/// How far a claim is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClaimStatus {
@@ -25,48 +24,34 @@ pub enum ClaimStatus {
 /// Pointers by evidence id.
 pub type Refs = BTreeMap<SharedText, Place>;
 
-/// One claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimState {
-    /// How far it is.
     pub status: ClaimStatus,
-    /// Its wording.
     pub statement: SharedText,
-    /// What supports it.
     pub refs: Refs,
     /// The claim whose wording it replaces.
     pub supersedes: Option<SharedText>,
 }
 
-/// One contradiction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConflictState {
-    /// What contradicts what.
     pub description: SharedText,
-    /// Evidence for one side.
     pub side_a: Refs,
-    /// Evidence for the other.
     pub side_b: Refs,
-    /// How it was resolved, if it was.
     pub resolution: Option<SharedText>,
 }
 
 /// One failure, counted by fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailureState {
-    /// Its kind.
     pub category: SharedText,
-    /// Where it first happened.
     pub place: SharedText,
-    /// What first happened.
     pub why: SharedText,
-    /// The worst severity seen.
     pub severity: FailureSeverity,
-    /// False once resolved, until it recurs.
+    /// False once resolved; true again when it recurs.
     pub active: bool,
-    /// How often it was recorded.
     pub occurrences: u64,
-    /// What makes it the same failure.
+    /// Two failures with the same fingerprint are one failure.
     pub fingerprint: SharedText,
 }
 
@@ -102,30 +87,25 @@ impl Questions {
     }
 }
 
-/// A constraint in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConstraintState {
-    /// Its wording.
     pub text: SharedText,
-    /// How often it was violated while in force.
+    /// Violations while the constraint was in force.
     pub violations: u64,
 }
 
-/// What the run has looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CoverageState {
-    /// Sources seen.
     pub sources: BTreeSet<SharedText>,
-    /// Chunks seen: selected for a prompt, reported seen, or cited.
+    /// Chunks that were selected for a prompt, reported as seen, or cited.
     pub chunks: BTreeSet<SharedText>,
-    /// Bytes of all chunk ids: a quick lower bound for what listing them takes.
+    /// Bytes of all chunk ids: a cheap lower bound of the size of their list.
     pub chunk_bytes: usize,
     /// Chunks first seen since the last spilled snapshot; `None` while nothing is spilled.
     pub fresh: Option<BTreeSet<SharedText>>,
 }
 
 impl CoverageState {
-    /// Notes a chunk.
     pub fn see_chunk(&mut self, chunk: &SharedText) {
         if self.chunks.contains(chunk) {
             return;
@@ -137,7 +117,6 @@ impl CoverageState {
         }
     }
 
-    /// Notes a source.
     pub fn see_source(&mut self, source: &SharedText) {
         if !self.sources.contains(source) {
             self.sources.insert(source.clone());
@@ -145,41 +124,31 @@ impl CoverageState {
     }
 }
 
-/// Everything a run knows at one point of its log.
+/// The working state at one position of the log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RunState {
-    /// Claims by id.
     pub claims: BTreeMap<SharedText, ClaimState>,
-    /// Conflicts by id.
     pub conflicts: BTreeMap<SharedText, ConflictState>,
-    /// Open questions.
     pub questions: Questions,
-    /// Failures by the id they were first recorded under.
+    /// Failures by the first id that each was recorded under.
     pub failures: BTreeMap<SharedText, FailureState>,
-    /// Every other id a failure was recorded under.
+    /// Maps the later ids of a failure to its first one.
     pub failure_aliases: BTreeMap<SharedText, SharedText>,
     /// First id by fingerprint.
     pub failures_by_fingerprint: BTreeMap<SharedText, SharedText>,
-    /// Constraints in force by id.
     pub constraints: BTreeMap<SharedText, ConstraintState>,
-    /// What was looked at.
     pub coverage: CoverageState,
 }
 
-/// What the ledger says about a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LedgerClaim {
-    /// Its wording.
     pub statement: SharedText,
-    /// How far it is.
     pub status: ClaimStatus,
 }
 
 /// The evidence ledger: claims and evidence exactly as recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EvidenceLedger {
-    /// Claims by id.
     pub claims: HashMap<SharedText, LedgerClaim>,
-    /// Places by evidence id.
     pub evidence: HashMap<SharedText, Place>,
 }

@@ -1,5 +1,5 @@
-//! A string that is cheap to copy: ids and statements travel from an event into the working
-//! state, the ledger and every snapshot, and are never changed on the way.
+//! Text that is cheap to clone. Ids and statements are shared by events, the working state, the
+//! ledger and snapshots, and never change.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Shared, immutable text. Orders and compares byte by byte, as the contract sorts ids.
+/// Shared, immutable text, ordered byte by byte as the contract sorts ids.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SharedText(Arc<str>);
 

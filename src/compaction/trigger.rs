@@ -1,5 +1,5 @@
-//! When a snapshot is due: enough distinct terminal events, or enough steps where steps end
-//! without them; looked at only between steps.
+//! Decides when a snapshot is due: after enough distinct terminal events, or after enough steps
+//! when steps end without such events. Checked only between steps.
 
 use serde::{Deserialize, Serialize};
 

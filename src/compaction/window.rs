@@ -1,5 +1,5 @@
-//! What happened since the last snapshot: the counts that trigger the next one, the deltas it
-//! reports, and the retrieval diagnostics. Reset whenever a snapshot comes into force.
+//! Everything counted since the last snapshot: the counts that trigger the next one, the deltas it
+//! reports, and retrieval diagnostics. Reset when a snapshot comes into force.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,6 @@ pub enum Terminal {
 
 /// State changes since the last snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "each count is named like what it counts")]
 pub struct Deltas {
     pub claims_added: u64,
     pub claims_verified: u64,
@@ -56,7 +55,7 @@ pub struct SinceSnapshot {
     pub roles: BTreeMap<AgentRole, BTreeMap<Terminal, u64>>,
     /// Steps with a manifest.
     pub manifest_steps: BTreeSet<u64>,
-    /// What retrieval found and what became of it.
+    /// Retrieval diagnostics.
     pub retrieval: Retrieval,
     known_manifests: BTreeSet<SharedText>,
     last_step: Option<u64>,
@@ -103,7 +102,7 @@ impl SinceSnapshot {
         }
     }
 
-    /// Notes a manifest; one that was already noted changes nothing.
+    /// Counts a manifest once.
     pub fn note_manifest(&mut self, step: u64, manifest: &ContextManifest) {
         if !self.known_manifests.insert(manifest.manifest_id.clone()) {
             return;
@@ -113,7 +112,7 @@ impl SinceSnapshot {
         self.retrieval.note(step, manifest);
     }
 
-    /// Notes that a step added evidence.
+    /// Marks a step that added evidence.
     pub fn note_evidence(&mut self, step: Option<u64>) {
         self.retrieval.evidence_steps.extend(step);
     }
@@ -148,7 +147,8 @@ impl Retrieval {
     }
 
     fn note_filters(&mut self, filters: &Value) {
-        // Consecutive manifests mostly repeat their filters: spare them the canonical form.
+        // Consecutive manifests mostly repeat their filters, so this comparison avoids computing
+        // the canonical form.
         if filters.is_null() || self.filters.last() == Some(filters) {
             return;
         }
@@ -157,7 +157,7 @@ impl Retrieval {
         }
     }
 
-    /// Steps whose retrieval gave nothing usable and which added no evidence.
+    /// Steps whose retrieval gave nothing usable and that added no evidence.
     pub fn no_evidence_steps(&self) -> Vec<u64> {
         let found =
             |step: &&u64| !self.strong_steps.contains(step) && !self.evidence_steps.contains(step);
@@ -165,8 +165,8 @@ impl Retrieval {
     }
 }
 
-/// Thousandths of a decimal number, half rounded up, computed on its decimal digits so that
-/// 0.5005 is 501 although no float holds it.
+/// Thousandths of a number, half rounded up. Computed on the decimal digits, so that 0.5005 gives
+/// 501 although no float represents it exactly.
 pub fn milli(number: f64) -> i64 {
     let text = format!("{:.1$}", number.abs(), shortest_decimals(number));
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
@@ -183,7 +183,7 @@ pub fn milli(number: f64) -> i64 {
     if number < 0.0 { -magnitude } else { magnitude }
 }
 
-/// How many decimals the shortest exact spelling of a number has.
+/// Number of decimals in the shortest exact spelling.
 fn shortest_decimals(number: f64) -> usize {
     format!("{number}").split_once('.').map_or(0, |(_, fraction)| fraction.len())
 }

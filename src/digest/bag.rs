@@ -1,8 +1,8 @@
-//! One bag: its id, what is known of it, and the files it consists of.
+//! One bag: its id, its facts and its files.
 //!
-//! Contract. The id follows from the type, the window, the selector with its hash, the group and the
-//! ordered list of summary ids; nothing else, so whoever has `bag.json` and `trace.json` can compute
-//! it again. The files follow from the draft, the items and the stamp of the build.
+//! Contract. The id follows from the type, the window, the selector with its hash, the group and
+//! the ordered list of summary ids, and from nothing else. A reader of `bag.json` and `trace.json`
+//! can compute it again. The files follow from the draft, the items and the stamp of the build.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,30 +27,25 @@ use crate::contract::stable_id::list_hash;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::Stream;
 
-/// Source ids that are listed; more are told by their hash alone.
+/// Most source ids that a trace lists. A longer list appears only as its hash.
 const SOURCE_IDS_LISTED_MAX: usize = 10_000;
 /// Longest title.
 const TITLE_CHARS: usize = 200;
 /// Longest memo slug.
 const SLUG_CHARS_MAX: usize = 120;
 
-/// A window as records spell it.
+/// A window as it appears in records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WindowFacts {
-    /// How long.
     pub window_type: WindowType,
-    /// First local day.
     pub start_day: Option<String>,
-    /// Last local day.
     pub end_day: Option<String>,
-    /// Its name.
     pub label: String,
-    /// The zone its days begin in.
+    /// The time zone that defines its days.
     pub tz: String,
 }
 
 impl WindowFacts {
-    /// The facts of a window in a zone.
     pub fn of(window: &Window, zone: Tz) -> WindowFacts {
         let text = |day: Option<Day>| day.map(|day| day.to_string());
         WindowFacts {
@@ -63,18 +58,16 @@ impl WindowFacts {
     }
 }
 
-/// What a bag is about, as records spell it.
+/// The group of a bag as it appears in records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupFacts {
-    /// By what summaries were grouped.
+    /// The property that summaries were grouped by.
     pub by: String,
-    /// The key.
     pub key: String,
 }
 
-/// A pair, as records spell it.
+/// The score of a pair as it appears in records.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the words of the pair statistics")]
 pub struct PairFacts {
     pub count: u64,
     pub lift: f64,
@@ -84,25 +77,21 @@ pub struct PairFacts {
 
 impl PairFacts {
     fn of(score: PairScore) -> PairFacts {
-        // Six decimals are more than the counts support and the same on every machine.
+        // Six decimals exceed the precision of the counts and are equal on every machine.
         let round = |number: f64| (number * 1e6).round() / 1e6;
         let PairScore { count, lift, npmi, edge } = score;
         PairFacts { count, lift: round(lift), npmi: round(npmi), edge_score: round(edge) }
     }
 }
 
-/// A memo of a bag.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoFacts {
-    /// Its slug.
     pub memo_slug: String,
-    /// What it is about.
     pub channel: Channel,
 }
 
-/// Everything the indexes say about a bag.
+/// Everything that the indexes say about a bag.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the fields are those of bag.json")]
 pub struct BagFacts {
     pub bag_id: String,
     pub bag_type: BagType,
@@ -125,7 +114,7 @@ pub struct BagFacts {
     pub run_id: String,
 }
 
-/// Which bags stand for the same thing: a newer one supersedes an older one.
+/// Selector, window and group. A newer bag with the same key supersedes an older one.
 pub type BagKey = (String, String, Option<String>);
 
 impl BagFacts {
@@ -134,7 +123,6 @@ impl BagFacts {
         bag_path(self.bag_type, &self.bag_id)
     }
 
-    /// What it stands for: selector, window and group.
     pub fn key(&self) -> BagKey {
         let group = self.group.as_ref().map(|group| group.key.clone());
         (self.selector_id.clone(), self.window.label.clone(), group)
@@ -149,9 +137,8 @@ pub fn bag_path(bag_type: BagType, bag_id: &str) -> String {
 /// The files of a bag, by their path in its folder.
 pub type BagFiles = BTreeMap<String, String>;
 
-/// What is the same for all bags of one build.
+/// The values that all bags of one build share.
 #[derive(Debug, Clone)]
-#[allow(missing_docs, reason = "the fields are those of bag.json and trace.json")]
 pub struct BuildStamp {
     pub run_id: String,
     pub created_at: String,
@@ -161,18 +148,15 @@ pub struct BuildStamp {
     pub manifests: BTreeMap<(Stream, Day), String>,
 }
 
-/// A summary of a bag, with all that its files need.
+/// A summary of a bag with everything that the bag's files need.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BagItem {
-    /// For memos.
     pub memo: MemoItem,
-    /// The version of its record.
     pub schema_version: String,
-    /// What it was made from.
     pub source_ids: Vec<String>,
 }
 
-/// What is read of an item's line.
+/// The members that are read from an item's line.
 #[derive(Deserialize)]
 struct ItemLine<'a> {
     #[serde(borrow)]
@@ -191,7 +175,6 @@ struct ItemLine<'a> {
 }
 
 impl BagItem {
-    /// Reads an item's line.
     pub fn read(
         line: &[u8],
         tags: Vec<String>,
@@ -206,7 +189,7 @@ impl BagItem {
         let stream = *Stream::ALL
             .iter()
             .find(of_version)
-            .ok_or_else(|| format!("{schema_version:?} is no version of a summary"))?;
+            .ok_or_else(|| format!("{schema_version:?} is not a version of a summary item"))?;
         Ok(BagItem {
             source_ids: item.source_ids,
             memo: MemoItem {
@@ -231,7 +214,7 @@ pub fn summaries_hash(ids: &[String]) -> String {
     list_hash(ids)
 }
 
-/// The id a draft would get.
+/// The id that a draft would get, and the hash of its summaries.
 pub fn draft_id(
     selector: &Selector,
     selector_hash: &str,
@@ -253,24 +236,18 @@ pub fn draft_id(
     (id, hash)
 }
 
-/// A bag about to be written.
+/// A bag that is about to be written.
 pub struct NewBag<'a> {
-    /// Its selector.
     pub selector: &'a Selector,
-    /// The hash of the selector.
     pub selector_hash: &'a str,
-    /// The zone of its window.
     pub zone: Tz,
-    /// Its window.
     pub window: &'a Window,
-    /// What was chosen.
     pub draft: &'a BagDraft,
     /// Its summaries, in the order of the selector.
     pub items: &'a [BagItem],
 }
 
 impl NewBag<'_> {
-    /// Its facts and its files.
     pub fn render(&self, stamp: &BuildStamp) -> serde_json::Result<(BagFacts, BagFiles)> {
         let window = WindowFacts::of(self.window, self.zone);
         let ids: Vec<String> = self.items.iter().map(|one| one.memo.summary_id.clone()).collect();
@@ -529,7 +506,7 @@ impl NewBag<'_> {
     }
 }
 
-/// A group as people say it.
+/// The name of a group for people.
 fn spoken(group: &BagGroup) -> String {
     let plain = |tag: &String| super::tags::lexeme(tag).replace('_', " ");
     match group.tags.as_slice() {
@@ -538,7 +515,7 @@ fn spoken(group: &BagGroup) -> String {
     }
 }
 
-/// A file name that every system takes, the same for the same memo.
+/// A file name that is valid on every system and the same for the same memo.
 fn memo_slug(facts: &BagFacts, channel: Channel) -> String {
     let about = match &facts.group {
         Some(group) => group.key.replace('+', "__"),
@@ -551,7 +528,8 @@ fn memo_slug(facts: &BagFacts, channel: Channel) -> String {
     slug
 }
 
-/// Only `a-z 0-9 _ -`; where that loses more than case and punctuation, a checksum tells.
+/// Keeps `a-z 0-9 _ -`. Where that loses more than case and punctuation, a checksum keeps different
+/// texts apart.
 fn file_word(text: &str) -> String {
     let mut word = String::new();
     let mut lossy = false;
@@ -578,7 +556,8 @@ fn file_word(text: &str) -> String {
     format!("{}__chk_{}", word.trim_matches('-'), &sha256(text).hex()[..8])
 }
 
-/// A quoted cell on one line. A leading sign that spreadsheets take for a formula gets an apostrophe.
+/// A quoted cell on one line. A leading sign that a spreadsheet takes for a formula gets an
+/// apostrophe.
 fn csv_cell(text: &str) -> String {
     let text = one_line(text);
     let formula = text.starts_with(['=', '+', '-', '@']);
@@ -591,7 +570,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_files_are_harmless_and_do_not_collide() {
+    fn file_names_are_safe_and_distinct() {
         let hostile = [
             "../../etc",
             "..",
@@ -616,7 +595,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_no_formulas() {
+    fn a_csv_cell_is_never_a_formula() {
         assert_eq!(csv_cell("=1+\"x\""), "\"'=1+\"\"x\"\"\"");
         assert_eq!(csv_cell("plain, text"), "\"plain, text\"");
     }

@@ -1,13 +1,14 @@
-//! One build: choose, stage, validate, note, publish.
+//! One build: choose, stage, validate, commit, publish.
 //!
-//! Contract. Nothing is visible before everything is valid. Bags are staged and checked one by one
-//! while their notes go into the log; the note that makes them count comes last, then the staged
-//! folders are moved and the indexes exchanged. A failure anywhere before that note publishes
-//! nothing, keeps what was staged, and is recorded with what is needed to see it again; what was
-//! published before stays as it is. A build that finds everything as it should be changes nothing.
+//! Contract. Readers see a bag only after everything is valid. Bags are staged and checked one by
+//! one while their facts are committed to the log. The fact that makes them count is committed
+//! last; then the staged folders are renamed into place and the indexes are exchanged. A failure
+//! before that last fact publishes nothing, keeps the staged files, and leaves a run record that
+//! says how to see the failure again; everything published before stays. A build that finds nothing
+//! to change writes nothing.
 //!
-//! A bag that is published is never written again: what its id does not determine is as of its
-//! first publication.
+//! A published bag is never written again. The values that its id does not determine are those of
+//! its first publication.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -36,141 +37,108 @@ use crate::log::{ReadError, Reader};
 use crate::os::Disk;
 use crate::verify::{self, Expected, Report};
 
-/// Windows looked at before what is new in them is written.
+/// Windows examined before the new bags in them are written.
 const JOBS_AT_ONCE: usize = 64;
-/// New bags that are rendered before they are noted.
+/// New bags rendered before their facts are committed.
 const BAGS_AT_ONCE: usize = 64;
-/// Violations that a run record lists.
+/// Most violations that a run record lists.
 const VIOLATIONS_LISTED: usize = 20;
 
-/// A fact for the log.
 #[derive(Debug, Clone)]
 pub struct Note {
-    /// What kind of fact.
     pub kind: &'static str,
-    /// The fact, as JSON.
     pub facts: String,
-    /// Its body.
     pub body: Option<Vec<u8>>,
 }
 
-/// The log did not take a note.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("note it in the log: {0}")]
+#[error("commit the build to the log: {0}")]
 pub struct JournalError(pub String);
 
-/// Whoever may write the log.
+/// Commits facts to the log.
 pub trait Journal {
-    /// The time.
     fn now(&self) -> Timestamp;
-    /// Makes notes durable, in order and together; returns the position of the first and the time
-    /// they were stamped with.
+    /// Makes notes durable, in order and in one commit. Returns the position of the first and their
+    /// time.
     fn note(&mut self, notes: Vec<Note>) -> Result<(Seq, Timestamp), JournalError>;
 }
 
-/// What is asked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BuildOrder {
-    /// The run.
     pub run_id: String,
-    /// What asks: a command or the service.
+    /// `service` or the command that asked.
     pub trigger: String,
-    /// Only this selector.
+    /// Builds only this selector.
     pub selector: Option<String>,
-    /// Only windows of this label.
+    /// Builds only windows with this label.
     pub window: Option<String>,
-    /// Every window, also those in which nothing changed.
+    /// Examines every window, even those in which nothing changed.
     pub all: bool,
-    /// Leave a run record also when nothing changed.
+    /// Writes a run record even when nothing changed.
     pub record: bool,
 }
 
-/// What a build works with.
 pub struct BuildSettings<'a> {
-    /// The selectors in force.
     pub selectors: &'a Selectors,
-    /// The zone of selectors that name none.
+    /// The time zone of selectors that name none.
     pub zone: Tz,
-    /// Threads to use.
     pub threads: usize,
-    /// Whether the rows of the former format are written too.
+    /// Also writes the rows of the former index format.
     pub legacy_rows: bool,
-    /// Version of this program.
     pub engine_version: &'a str,
-    /// Where it happens.
     pub environment: Environment,
-    /// Set when the build should give up.
+    /// The build stops when this is set.
     pub stop: &'a AtomicBool,
-    /// Told how many of the windows were looked at.
+    /// Receives how many windows were examined, and how many there are.
     pub progress: &'a (dyn Fn(u64, u64) + Sync),
 }
 
-/// What a build did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct BuildReport {
-    /// The run.
     pub run_id: String,
-    /// Whether everything was as it should be.
+    /// True when there was nothing to change.
     pub unchanged: bool,
-    /// Windows looked at.
     pub windows: u64,
-    /// Bags that are new.
     pub published: u64,
-    /// Bags that were there already.
+    /// Bags that were published already.
     pub unchanged_bags: u64,
     /// Bags that left the indexes.
     pub retired: u64,
-    /// Retired bags that are back.
+    /// Retired bags that were published again.
     pub restored: u64,
-    /// Memos of the new bags.
     pub memos: u64,
-    /// Summaries known.
     pub summaries: u64,
-    /// The bags that are new: folder and title.
+    /// The new bags: folder and title.
     pub bags: Vec<(String, String)>,
 }
 
-/// A build that published nothing.
+/// Why a build published nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// There is no such selector; which there are.
+    /// The order names an unknown selector; the message lists the known ones.
     #[error("{0}")]
     UnknownSelector(String),
-    /// The log.
     #[error(transparent)]
     Log(#[from] ReadError),
-    /// The tree.
     #[error(transparent)]
     Digest(#[from] DigestError),
-    /// The log did not take it.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// The Summary Bus is not published up to a summary yet.
-    #[error("{path} does not speak of all summaries yet")]
-    SummariesBehind {
-        /// The manifest.
-        path: String,
-    },
-    /// An item that cannot be part of a bag.
+    /// The Summary Bus does not yet contain a summary that the log contains.
+    #[error("{path} does not list every summary of its day yet")]
+    SummariesBehind { path: String },
     #[error("read summary {summary_id}: {why}")]
-    Item {
-        /// Which.
-        summary_id: String,
-        /// What is wrong.
-        why: String,
-    },
-    /// What was staged is not what may be shown.
-    #[error("validate what was staged: {first}")]
+    Item { summary_id: String, why: String },
+    /// The staged files break a rule of the contract.
+    #[error("validate the staged bags: {first}")]
     Invalid {
-        /// The first violation.
         first: String,
-        /// All of them, as far as they are listed.
+        /// The violations, up to the number that a record lists.
         violations: Vec<Value>,
     },
-    /// What is published is of another log, and nothing was built from this one yet.
-    #[error("the published indexes are not of this log: build the digests first")]
+    /// The published indexes belong to another log, and this log has no build yet.
+    #[error("the published indexes belong to another log: run `summarizer digest build` first")]
     IndexIsForeign,
-    /// It was asked to give up.
     #[error("the build was stopped")]
     Stopped,
 }
@@ -225,7 +193,6 @@ impl BuildError {
     }
 }
 
-/// One window of one selector.
 struct WindowJob<'a> {
     selector: &'a Selector,
     hash: &'a str,
@@ -233,13 +200,11 @@ struct WindowJob<'a> {
     window: Window,
 }
 
-/// What became of one draft.
+/// Whether the bag of a draft exists.
 enum BagStanding {
-    /// Its bag is published.
     Live,
-    /// Its bag is retired and still there.
+    /// Its bag is retired but still has files.
     Retired,
-    /// It has no bag yet.
     New(Box<BagDraft>),
 }
 
@@ -249,7 +214,6 @@ struct WindowResult {
     drafts: Vec<(String, Option<String>, BagStanding)>,
 }
 
-/// A build under way.
 pub struct Build<'a> {
     digests: &'a mut Digests,
     log: &'a Reader,
@@ -258,9 +222,9 @@ pub struct Build<'a> {
     order: &'a BuildOrder,
     account: BuildAccount,
     stage: &'static str,
-    /// When the log was told that it began.
+    /// Time of the fact that the build began.
     noted: Option<Timestamp>,
-    /// Whether the log was told that its bags count.
+    /// True once the fact is committed that makes the bags count.
     counts: bool,
     stamp: Option<BuildStamp>,
     manifests: BTreeMap<(Stream, Day), (String, u64)>,
@@ -268,7 +232,6 @@ pub struct Build<'a> {
     report: BuildReport,
 }
 
-/// Builds what an order asks for.
 pub fn build(
     digests: &mut Digests,
     library: &Library,
@@ -382,7 +345,7 @@ impl Build<'_> {
         }
     }
 
-    /// The windows to look at, and whether they are all that the selector has.
+    /// The windows to examine, and whether they are all windows of the selector.
     fn windows(
         &self,
         library: &Library,
@@ -405,7 +368,7 @@ impl Build<'_> {
         (windows, full && self.order.window.is_none())
     }
 
-    /// Looks at some windows and writes the bags that are new in them.
+    /// Examines some windows and writes the bags that are new in them.
     fn some(
         &mut self,
         library: &Library,
@@ -445,7 +408,7 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// Stages, checks and notes new bags.
+    /// Stages, checks and commits new bags.
     fn write(
         &mut self,
         library: &Library,
@@ -492,7 +455,7 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// Tells the log that a build began: the time of that note is the time of all its files.
+    /// Commits the fact that the build began. All files of the build carry the time of that fact.
     fn begin(&mut self) -> Result<(), BuildError> {
         if self.noted.is_some() {
             return Ok(());
@@ -516,7 +479,7 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// Reads the manifest of a partition, which must speak of a summary of it.
+    /// Reads the manifest of a partition, which must cover the summary at position `of`.
     fn manifest(&mut self, stream: Stream, day: Day, of: Seq) -> Result<(), BuildError> {
         let key = PartitionKey { stream, day };
         let path = format!("{SUMMARIES_DIR}/{}", key.manifest_file());
@@ -534,7 +497,7 @@ impl Build<'_> {
         self.manifest(stream, day, of)
     }
 
-    /// Finds the bags that nothing stands behind any more.
+    /// Retires the bags that no draft of this build stands for.
     fn retire(
         &self,
         jobs: &[WindowJob<'_>],
@@ -572,7 +535,7 @@ impl Build<'_> {
     }
 
     fn finish_unchanged(&mut self, library: &Library) -> Result<(), BuildError> {
-        // The tree may lack what the log says, for example after somebody deleted it.
+        // The tree may lack files, for example after somebody deleted them.
         self.digests.publish(None, None)?;
         if self.order.record {
             self.begin()?;
@@ -611,8 +574,8 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// The indexes that would follow agree with themselves, and every bag they name is staged or
-    /// published.
+    /// Checks that the indexes that would follow are consistent, and that every bag they name is
+    /// staged or published.
     fn validate_as_a_set(&self, changes: &Changes) -> Result<(), BuildError> {
         let mut next: Catalog = self.digests.catalog().clone();
         let change = catalog::IndexChange {
@@ -644,7 +607,7 @@ impl Build<'_> {
                 || disk.stat(&staged).map_err(disk_error("inspect", &staged))?.is_some();
             if !there {
                 let file = format!("{INDEX_DIR}/{REGISTRY_FILE}");
-                let message = format!("{path} would be named and is not there");
+                let message = format!("the registry would name {path}, which does not exist");
                 report.break_rule(&verify::rules::DIGEST_DANGLING, &file, None, "", message);
             }
         }
@@ -667,7 +630,7 @@ impl Build<'_> {
         self.settings.selectors.active().map(print).collect()
     }
 
-    /// Notes that the build ended as it should.
+    /// Commits the run record of a successful build.
     fn end(&mut self, library: &Library) -> Result<(), BuildError> {
         let considered = self.considered(library);
         self.account.started = self.noted.unwrap_or(self.account.started);
@@ -688,9 +651,9 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// Records a failure as well as it can be recorded, and gives it back.
+    /// Records a failure as far as possible and returns it.
     fn failed(&mut self, error: BuildError) -> BuildError {
-        // Nobody asked for it by name and nothing was begun: the next one will do.
+        // Nobody asked for this build and it wrote nothing: the next build will succeed.
         let waits = matches!(error, BuildError::SummariesBehind { .. }) && !self.order.record;
         if matches!(error, BuildError::UnknownSelector(_)) || (waits && self.noted.is_none()) {
             return error;
@@ -698,7 +661,7 @@ impl Build<'_> {
         let staged = format!("{}/{}", super::publish::STAGING_DIR, self.order.run_id);
         let mut failing = error.failing(self.stage, &staged);
         if self.counts {
-            // From its note on a bag is published, whatever becomes of this process.
+            // From this fact on the bags are published, even if this process dies now.
             failing.details[PROMOTION_FOLLOWS] = true.into();
             failing.hint = "the log holds these bags: the next start or build puts them in place";
         }
@@ -724,14 +687,14 @@ impl Build<'_> {
         if self.journal.note(vec![note]).is_ok() {
             let written = self.digests.read(None).and_then(|()| self.digests.write_records());
             if let Err(second) = written {
-                tracing::warn!(error = %second, "the record of a failed build is only in the log");
+                tracing::warn!(error = %second, "the run record of a failed build could not be written; it is only in the log");
             }
         }
         error
     }
 }
 
-/// A build that was found dead gets its end: it was killed, or the machine was.
+/// Ends a build whose process died.
 pub fn close_crashed(
     digests: &mut Digests,
     journal: &mut dyn Journal,
@@ -743,7 +706,7 @@ pub fn close_crashed(
     let mut account =
         BuildAccount::new(&run_id, &open.started.trigger, open.at, environment.clone());
     let failing = if open.published {
-        // Its bags count and are in place by now; only its own account is lost.
+        // Its bags count and are in place. Only its run record is missing.
         for stage in super::run::STAGES {
             account.reach(stage, open.at);
         }
@@ -781,32 +744,27 @@ pub fn close_crashed(
     Ok(Some(run_id))
 }
 
-/// What is to be removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Collection {
-    /// The run.
     pub run_id: String,
-    /// Only say what would go.
+    /// Reports what would be removed and removes nothing.
     pub dry_run: bool,
-    /// Also folders that no event of the log speaks of.
+    /// Also removes bag folders that no event of the log names.
     pub orphans: bool,
 }
 
-/// What was removed, or would be.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct CollectionReport {
-    /// Whether nothing was touched.
     pub dry_run: bool,
-    /// Retired bags, by id.
     pub removed: Vec<String>,
-    /// What builds left staged, by run.
+    /// Staging folders, by run id.
     pub staged: Vec<String>,
-    /// Folders that no event of the log speaks of; only looked for when they are asked for.
+    /// Bag folders that no event of the log names. Empty unless orphans were asked for.
     pub orphans: Vec<String>,
 }
 
-/// Removes retired bags for good, what builds left staged and, when asked, folders of bags that the
-/// log never heard of, such as those of a log that was lost.
+/// Removes retired bags, leftover staging folders and, on request, bag folders that the log does
+/// not know, such as those of a log that was lost.
 pub fn collect(
     digests: &mut Digests,
     journal: &mut dyn Journal,
@@ -823,7 +781,7 @@ pub fn collect(
     if wanted.dry_run {
         return Ok(collected);
     }
-    // An index of another log may still name them: whoever reads it must not find them gone.
+    // An index of another log may still name these folders, so a reader must not find them gone.
     if digests.catalog().change().is_none() && !collected.orphans.is_empty() {
         return Err(BuildError::IndexIsForeign);
     }
@@ -840,7 +798,7 @@ pub fn collect(
     Ok(collected)
 }
 
-/// The zone counts as much as the record: it decides which day a summary belongs to.
+/// The fingerprint includes the zone because the zone decides the day of a summary.
 fn fingerprint(hash: &str, zone: Tz) -> String {
     format!("{hash} {}", zone.name())
 }
@@ -913,7 +871,6 @@ fn write_bag(
     Ok((facts, files, report))
 }
 
-/// One summary of a bag, from the log.
 pub(super) fn read_item(
     library: &Library,
     log: &Reader,
@@ -930,7 +887,7 @@ pub(super) fn read_item(
     match item.memo.summary_id == summary_id {
         true => Ok(item),
         false => {
-            let why = format!("its line says {:?}", item.memo.summary_id);
+            let why = format!("its line has the summary_id {:?}", item.memo.summary_id);
             Err(BuildError::Item { summary_id, why })
         }
     }

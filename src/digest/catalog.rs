@@ -1,8 +1,8 @@
-//! What the log says about bags: which are published, which retired, and what every build did.
+//! What the log says about bags: which are published, which are retired, and how each build ended.
 //!
-//! Contract. A fold over the notes of the log. The notes of one build count only once its
-//! `digest.published` is there, so a build that was cut short leaves nothing but notes nobody
-//! reads. Every note carries what a projection of it needs; nothing here looks at the disk.
+//! Contract. A fold over the digest facts of the log. The facts of a build count only once its
+//! `published` fact is committed, so a build that was cut short changes nothing. Each fact carries
+//! everything its projections need. This module never looks at the disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -17,7 +17,6 @@ use crate::log::codec;
 use crate::log::{ReadError, Reader};
 use crate::state::event::Event;
 
-/// A build began.
 pub const STARTED: &str = "digest.started";
 /// A bag was written; its files are the body.
 pub const BAG: &str = "digest.bag";
@@ -31,9 +30,7 @@ pub const FINISHED: &str = "digest.finished";
 /// The facts of [`STARTED`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Started {
-    /// The run.
     pub run_id: String,
-    /// What asked for it.
     pub trigger: String,
 }
 
@@ -63,9 +60,7 @@ impl Reason {
 /// A bag that leaves the indexes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retirement {
-    /// Which.
     pub bag_id: String,
-    /// Why.
     pub reason: Reason,
     /// By which newer bag, if by one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -75,7 +70,6 @@ pub struct Retirement {
 /// The facts of [`PUBLISHED`]; the lists are its body.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Published {
-    /// The run.
     pub run_id: String,
     /// How many bags it brings.
     pub bags: u64,
@@ -95,16 +89,13 @@ pub struct Changes {
 /// The facts of [`COLLECTED`]; the bag ids are its body.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Collected {
-    /// The run.
     pub run_id: String,
-    /// How many bags.
     pub bags: u64,
 }
 
 /// The facts of [`FINISHED`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finished {
-    /// The run.
     pub run_id: String,
     /// Whether the build did what was asked.
     pub ok: bool,
@@ -120,58 +111,42 @@ pub struct Finished {
     pub selectors: BTreeMap<String, String>,
 }
 
-/// A retired bag.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Retired {
-    /// Why.
     pub reason: Reason,
     /// By which newer bag, if by one.
     pub superseded_by: Option<String>,
-    /// When.
     pub at: Timestamp,
 }
 
-/// A bag that has files.
+/// A bag whose files exist.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CatalogEntry {
-    /// The event that holds its files.
+    /// Position of the event that holds its files.
     pub seq: Seq,
-    /// What is known of it.
     pub facts: BagFacts,
-    /// Set when it left the indexes.
     pub retired: Option<Retired>,
 }
 
-/// A build that has not ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpenBuild {
-    /// What it said.
     pub started: Started,
-    /// When.
     pub at: Timestamp,
-    /// Whether its bags count already.
+    /// True once its bags count.
     pub published: bool,
 }
 
-/// How the last build ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastBuild {
-    /// The run.
     pub run_id: String,
-    /// Whether it did what was asked.
     pub ok: bool,
-    /// When it ended.
     pub at: Timestamp,
 }
 
-/// The event that changed the indexes last.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexChange {
-    /// Which.
     pub seq: Seq,
-    /// When.
     pub at: Timestamp,
-    /// The log's head there.
     pub log_head: String,
 }
 
@@ -180,7 +155,7 @@ pub struct IndexChange {
 pub struct Catalog {
     read_to: Seq,
     entries: BTreeMap<String, CatalogEntry>,
-    /// Follows from the entries.
+    /// Derived from `entries`: the live bag of each key.
     #[serde(skip)]
     live: BTreeMap<BagKey, String>,
     waiting: Vec<(String, Seq, BagFacts)>,
@@ -196,7 +171,7 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Takes in what the log has more, up to an event.
+    /// Reads the log from where the last call stopped, up to `until`.
     pub fn read(&mut self, log: &Reader, until: Option<Seq>) -> Result<(), ReadError> {
         let mut failure = None;
         log.scan(self.read_to.next(), until, &mut |entry| {
@@ -284,7 +259,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Makes a build count.
+    /// Applies the changes of a build.
     pub fn apply(
         &mut self,
         bags: Vec<(Seq, BagFacts)>,
@@ -326,18 +301,17 @@ impl Catalog {
         self.change = Some(change);
     }
 
-    /// How far into the log it is.
     pub fn read_to(&self) -> Seq {
         self.read_to
     }
 
-    /// Brings back what follows from the rest, after the rest was kept somewhere.
+    /// Derives `live` again after the catalog was read from the cache.
     pub(super) fn restored(&mut self) {
         let live = self.entries.values().filter(|entry| entry.retired.is_none());
         self.live = live.map(|entry| (entry.facts.key(), entry.facts.bag_id.clone())).collect();
     }
 
-    /// Every bag that has files, by id.
+    /// Every bag whose files exist, by id.
     pub fn entries(&self) -> &BTreeMap<String, CatalogEntry> {
         &self.entries
     }
@@ -347,12 +321,11 @@ impl Catalog {
         self.entries.values().filter(|entry| entry.retired.is_none())
     }
 
-    /// The bag that stands for a selector, window and group.
+    /// The live bag of a selector, window and group.
     pub fn standing(&self, key: &BagKey) -> Option<&CatalogEntry> {
         self.live.get(key).and_then(|bag_id| self.entries.get(bag_id))
     }
 
-    /// Bags that were removed for good.
     pub fn removed(&self) -> &BTreeMap<String, BagType> {
         &self.removed
     }
@@ -362,7 +335,6 @@ impl Catalog {
         self.open.as_ref()
     }
 
-    /// The event that changed the indexes last.
     pub fn change(&self) -> Option<&IndexChange> {
         self.change.as_ref()
     }
@@ -372,27 +344,26 @@ impl Catalog {
         self.legacy_rows
     }
 
-    /// The events that hold the run records of builds, by run.
+    /// Positions of the events that hold run records, by run id.
     pub fn runs(&self) -> &BTreeMap<String, Seq> {
         &self.runs
     }
 
-    /// Builds that failed: their staged files are kept.
+    /// Builds that failed. Their staged files are kept.
     pub fn failed(&self) -> &BTreeSet<String> {
         &self.failed
     }
 
-    /// How the last build ended.
     pub fn last(&self) -> Option<&LastBuild> {
         self.last.as_ref()
     }
 
-    /// Up to where in the log every summary was considered.
+    /// Every summary up to this position was considered.
     pub fn considered(&self) -> Seq {
         self.considered
     }
 
-    /// The selectors of the last build without restriction.
+    /// The selectors of the last unrestricted build.
     pub fn selectors(&self) -> &BTreeMap<String, String> {
         &self.selectors
     }

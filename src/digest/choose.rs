@@ -1,8 +1,8 @@
-//! From a selector and a window to the bags it makes: pure, and the same for every order in which
-//! the summaries came in.
+//! Chooses the bags that a selector makes of a window. Pure; the order in which summaries arrived
+//! does not matter.
 //!
-//! Everything in the window is a candidate, and every candidate that a bag does not hold was
-//! dropped for exactly one reason.
+//! Every summary in the window is a candidate. Each candidate that a bag does not hold was dropped
+//! for exactly one reason.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -18,7 +18,6 @@ use crate::contract::vocabulary::Stream;
 
 /// Why a candidate is not in a bag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs, reason = "the words are the reason codes")]
 pub enum DropReason {
     StreamNotMatched,
     PublishNotMatched,
@@ -36,7 +35,6 @@ pub enum DropReason {
 }
 
 impl DropReason {
-    /// The reason code.
     pub fn as_str(self) -> &'static str {
         match self {
             DropReason::StreamNotMatched => "stream_not_matched",
@@ -56,49 +54,44 @@ impl DropReason {
     }
 }
 
-/// How many candidates were dropped, by reason.
+/// Number of dropped candidates by reason.
 pub type DropCounts = BTreeMap<DropReason, u64>;
 
-/// What makes one bag of a window different from the others.
+/// What distinguishes one bag of a window from the others.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BagGroup {
-    /// By what summaries were grouped.
     pub by: GroupBy,
-    /// The key: part of the bag id.
+    /// Part of the bag id.
     pub key: String,
     /// The tags that define it.
     pub tags: Vec<String>,
-    /// For a pair, how strongly it belongs together.
+    /// Set for pairs.
     pub pair: Option<PairScore>,
 }
 
-/// A bag that is chosen but not written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BagDraft {
-    /// What it is about, when the selector groups.
+    /// Set when the selector groups.
     pub group: Option<BagGroup>,
-    /// Its units, by their place in the library, in the order of the selector.
+    /// Places of its units in the library, in the order of the selector.
     pub units: Vec<u32>,
-    /// Everything that was in the window and is not in the bag.
+    /// Everything in the window that the bag does not hold.
     pub dropped: DropCounts,
-    /// What is in the group and above a cap.
+    /// Units of the group that a cap excluded.
     pub capped: Vec<(u32, DropReason)>,
 }
 
-/// What a selector makes of a window.
+/// The bags that a selector makes of a window.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct WindowChoice {
-    /// Units in the window.
     pub candidates: u64,
     /// Units that match the selector, before grouping and caps.
     pub matched: u64,
-    /// What did not match.
     pub dropped: DropCounts,
-    /// The bags.
     pub drafts: Vec<BagDraft>,
 }
 
-/// A selector with its words looked up in a library.
+/// A selector whose words are looked up in a library.
 pub struct Matcher<'a> {
     library: &'a Library,
     selector: &'a Selector,
@@ -111,7 +104,7 @@ pub struct Matcher<'a> {
     metas: Vec<Numbers>,
 }
 
-/// Numbers of words, sorted.
+/// Sorted numbers of words.
 #[derive(Default)]
 struct Numbers(Vec<u32>);
 
@@ -131,7 +124,6 @@ impl Numbers {
 }
 
 impl<'a> Matcher<'a> {
-    /// Looks the words of a selector up.
     pub fn new(library: &'a Library, selector: &'a Selector, home: Tz) -> Matcher<'a> {
         let rule = &selector.matching;
         let tags = |wanted: &String| tag_numbers(library, wanted);
@@ -155,12 +147,11 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// The zone its days begin in.
     pub fn zone(&self) -> Tz {
         self.zone
     }
 
-    /// The windows that hold any of some units, by their bounds.
+    /// The windows that hold at least one of `units`, in order.
     pub fn windows<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> Vec<Window> {
         let kind = self.selector.window.kind;
         let mut windows: Vec<Window> = Vec::new();
@@ -181,7 +172,6 @@ impl<'a> Matcher<'a> {
         windows
     }
 
-    /// The bags of one window.
     pub fn choose(&self, window: &Window) -> WindowChoice {
         let (from, until) = window.instants(self.zone);
         let range = self.library.between(from, until);
@@ -247,7 +237,7 @@ impl<'a> Matcher<'a> {
         if !self.metas.iter().all(|set| metas.iter().any(|meta| set.contains(meta))) {
             return Some(DropReason::MetaNotMatched);
         }
-        // Without a confidence it is not known to be high enough.
+        // A missing confidence is NaN, which fails every comparison: such a unit is dropped.
         let sure = |least: f64| unit.confidence >= least;
         if !rule.min_confidence.is_none_or(sure) {
             return Some(DropReason::ConfidenceTooLow);
@@ -257,7 +247,7 @@ impl<'a> Matcher<'a> {
 
     fn order(&self, units: &mut [u32]) {
         if self.selector.order.is_empty() {
-            // The library is in the order of time and id already.
+            // The library is already sorted by time and id.
             return;
         }
         units.sort_by(|a, b| {
@@ -275,7 +265,7 @@ impl<'a> Matcher<'a> {
         });
     }
 
-    /// Everything in a window, and why it does not match when it does not.
+    /// Every unit of a window, with the reason why it does not match, if it does not.
     pub fn candidates(&self, window: &Window) -> Vec<(u32, Option<DropReason>)> {
         let (from, until) = window.instants(self.zone);
         let places = self.library.between(from, until);
@@ -336,7 +326,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// The largest groups by a key; ties by the key.
+    /// The largest groups by a key. Groups of equal size are ordered by key.
     fn by_key(
         &self,
         matched: &[u32],
@@ -356,7 +346,7 @@ impl<'a> Matcher<'a> {
     fn largest<K: Ord>(&self, groups: BTreeMap<K, Vec<u32>>) -> Vec<(K, Vec<u32>)> {
         let mut groups: Vec<(K, Vec<u32>)> =
             groups.into_iter().filter(|(_, units)| units.len() >= self.group.min_items).collect();
-        // Stable: equal sizes stay in the order of their keys.
+        // The sort is stable, so groups of equal size stay in the order of their keys.
         groups.sort_by_key(|(_, units)| std::cmp::Reverse(units.len()));
         groups.truncate(self.group.top);
         groups
@@ -416,7 +406,8 @@ impl<'a> Matcher<'a> {
                 *counts.entry(*tag).or_default() += 1;
             }
         }
-        // Combinations of the most frequent tags only, or there would be no end to them.
+        // The number of combinations explodes with the number of tags, so only the most frequent
+        // tags are combined.
         let mut frequent: Vec<(&str, u32, u64)> =
             counts.into_iter().map(|(tag, count)| (tags.word(tag), tag, count)).collect();
         frequent.retain(|(_, _, count)| *count >= self.group.min_items as u64);
@@ -451,7 +442,7 @@ impl<'a> Matcher<'a> {
     }
 }
 
-/// A confidence for descending order: what has none comes last.
+/// A confidence for descending order. A missing one comes last.
 fn known(confidence: f64) -> f64 {
     if confidence.is_nan() { -1.0 } else { confidence }
 }
@@ -460,8 +451,8 @@ fn stream_word(stream: Stream) -> &'static str {
     stream.as_str()
 }
 
-/// The tags a selector means: one with a namespace is that tag, one without is its value in every
-/// namespace.
+/// The numbers of the tags that a selector means. A word with a namespace is one tag; a word
+/// without one matches its value in every namespace.
 fn tag_numbers(library: &Library, wanted: &str) -> Vec<u32> {
     let tag = canonical(wanted);
     if wanted.contains(':') {
@@ -538,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn every_rule_refuses_for_its_own_reason() {
+    fn each_rule_drops_for_its_own_reason() {
         let items: Vec<(u64, Value)> = vec![
             (1, item(1, &["a"], json!({}))),
             (2, item(2, &["a"], json!({"meta": {"publish": false}}))),
@@ -607,7 +598,7 @@ mod tests {
     }
 
     #[test]
-    fn caps_follow_the_order() {
+    fn caps_apply_in_the_order_of_the_selector() {
         let items: Vec<(u64, Value)> = (0..6)
             .map(|n| {
                 let project = if n < 4 { "p" } else { "q" };
@@ -644,13 +635,13 @@ mod tests {
         assert_eq!(matcher.windows(library.units()[..1].iter())[0].label(), "1969-12-31");
     }
 
-    /// A summary of no particular kind: when, which tags, which project, how sure, how many tasks.
+    /// A random summary: time, tags, project, confidence, number of tasks.
     type Any = (i64, Vec<usize>, Option<usize>, Option<u8>, usize);
 
     fn anything() -> impl proptest::strategy::Strategy<Value = Vec<Any>> {
         use proptest::collection::vec;
         use proptest::option::of;
-        // Few times, so that many are equal and only the ids decide.
+        // Few different times, so that many are equal and only the ids decide.
         vec((0..5_i64, vec(0..7_usize, 0..5), of(0..3_usize), of(0..4_u8), 0..3_usize), 1..25)
     }
 
@@ -668,7 +659,7 @@ mod tests {
         (1..).zip(any.iter().map(item)).collect()
     }
 
-    /// What a selector makes of a library, in words that do not depend on its numbers.
+    /// The bags that a selector makes of a window.
     fn told(library: &Library, selector: &Selector) -> Vec<String> {
         let choice = choose(library, selector);
         let bag = |draft: &BagDraft| {

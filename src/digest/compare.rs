@@ -1,9 +1,9 @@
-//! Whether the published digests are what the log says, byte for byte.
+//! Compares the published digests with the log, byte for byte.
 //!
-//! Contract. The log is read from its beginning and nothing else is believed; nothing is written.
-//! Every difference names one file or folder. What a build that was cut short still owes is no
-//! difference: the next start pays it. Nor is what an earlier log published, while this one has
-//! built nothing.
+//! Contract. The log is read from its beginning; no cache is used and nothing is written. Each
+//! difference names one file or folder. Files that an interrupted build still has to publish are
+//! not differences, because the next start publishes them. Neither are the digests of an earlier
+//! log while this log has no build.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,24 +18,21 @@ use crate::log::{ReadError, Reader};
 use crate::os::Disk;
 use crate::verify::read_files;
 
-/// Largest file that is compared.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
-/// What was compared, and what differs.
+/// The result of a comparison.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Comparison {
     /// Bags compared.
     pub bags: usize,
-    /// What differs.
     pub differences: Vec<Difference>,
-    /// The run of a build that was cut short; what it owes was not compared.
+    /// Run id of an interrupted build. When it is set, nothing was compared.
     pub cut_short: Option<String>,
-    /// There are digests, and this log never built any: they are of an earlier one, as after a
-    /// recovery, and are served until this one's take their place.
+    /// True when digests exist but this log has no build: they belong to an earlier log, for
+    /// example after a recovery, and stay until a build replaces them.
     pub of_another_log: bool,
 }
 
-/// Compares the digests under a bus home with a log.
 pub fn with_log(
     disk: &Arc<dyn Disk>,
     buses: &Path,
@@ -69,8 +66,8 @@ pub fn with_log(
     folder(disk, buses, INDEX_DIR, &indexes, None, &mut found.differences)?;
     for path in digests.orphans()? {
         let what = match digests.was_removed(&path) {
-            true => "was removed by gc and is there",
-            false => "no bag of the log is there",
+            true => "was removed by gc but exists",
+            false => "is the folder of no bag in the log",
         };
         found.differences.push(Difference { path, what, bag_id: None });
     }
@@ -84,7 +81,7 @@ pub fn with_log(
     Ok(found)
 }
 
-/// Compares the files of a folder with those that should be in it.
+/// Compares the files of a folder with the files that should be in it.
 fn folder(
     disk: &dyn Disk,
     buses: &Path,

@@ -1,8 +1,8 @@
-//! The index files: the only way by which a reader learns that a bag exists.
+//! The index files. A reader learns that a bag exists only from them.
 //!
-//! Contract. A pure function of the catalog. Times and the head of the log are those of the event
-//! that changed the catalog last. `index.sha256` speaks of all the others, in the form `sha256sum`
-//! reads.
+//! Contract. A pure function of the catalog. Times and the log head are those of the event that
+//! changed the catalog last. `index.sha256` lists the hashes of all other index files in the format
+//! of `sha256sum`.
 
 use std::collections::BTreeMap;
 
@@ -146,13 +146,13 @@ fn group(facts: &BagFacts) -> Option<&str> {
     facts.group.as_ref().map(|group| group.key.as_str())
 }
 
-/// The order of bags in every index: by window, selector, group and id.
+/// The order of bags in each index: by window, selector, group and id.
 fn place(facts: &BagFacts) -> (&Option<String>, &str, &str, Option<&str>, &str) {
     let window = &facts.window;
     (&window.start_day, &window.label, &facts.selector_id, group(facts), &facts.bag_id)
 }
 
-/// Every index file by its name, or nothing when nothing was ever published.
+/// Every index file by name; empty when no build was published.
 pub fn render(catalog: &Catalog) -> serde_json::Result<BTreeMap<&'static str, Vec<u8>>> {
     let mut files = BTreeMap::new();
     let Some(change) = catalog.change() else { return Ok(files) };
@@ -248,7 +248,7 @@ fn by_window(updated_at: &str, live: &[&BagFacts]) -> serde_json::Result<Vec<u8>
 
 fn latest(updated_at: &str, live: &[&BagFacts]) -> serde_json::Result<Vec<u8>> {
     let mut newest: BTreeMap<(&str, Option<&str>), &BagFacts> = BTreeMap::new();
-    // Windows come in the order of their days, so the last one of each kind stays.
+    // Bags are sorted by window, so the last insertion for each key is the newest.
     for facts in live {
         newest.insert((&facts.selector_id, group(facts)), facts);
     }
@@ -302,7 +302,7 @@ fn pairs(updated_at: &str, live: &[&BagFacts]) -> serde_json::Result<Vec<u8>> {
     Ok(to_file(&Pairs { schema_version, updated_at, pairs })?.into_bytes())
 }
 
-/// One flat row for each memo, for readers of the former format.
+/// One row for each memo, for readers of the former format.
 fn legacy(live: &[&BagFacts]) -> Vec<Value> {
     let mut rows = Vec::new();
     for facts in live {

@@ -29,7 +29,6 @@ use crate::os::{Disk, Stat};
 const LAYOUT: u32 = 1;
 /// The head of the library.
 const LIBRARY: &str = "digest.library";
-/// The catalog.
 const CATALOG: &str = "digest.catalog";
 /// Bytes of a hash before what it speaks for.
 const SEAL_BYTES: usize = 32;
@@ -75,7 +74,6 @@ impl Mark {
 /// Some units in the order of the log, with the words that were new in them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Segment {
-    /// What came before it.
     begin: Share,
     units: usize,
     sha256: String,

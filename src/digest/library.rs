@@ -67,7 +67,6 @@ impl Words {
         &self.words[number as usize]
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.words.len()
     }
@@ -89,7 +88,6 @@ pub enum Publish {
     No,
 }
 
-/// One summary.
 #[derive(Debug, Clone, Copy)]
 pub struct Unit {
     /// The event that holds its item.
@@ -101,15 +99,12 @@ pub struct Unit {
     /// Its confidence; not a number when it has none.
     pub confidence: f64,
     terms: u32,
-    /// Its partition day.
     pub day: Day,
-    /// Its project.
     pub project: Option<u32>,
     /// Things left to do.
     pub tasks: u16,
     tags: u16,
     metas: u16,
-    /// Its stream.
     pub stream: Stream,
     /// Whether it may be shown.
     pub publish: Publish,
@@ -121,7 +116,6 @@ impl Publish {
 }
 
 impl Unit {
-    /// Its summary id.
     pub fn summary_id(&self) -> String {
         let mut text = String::with_capacity(36);
         text.push_str("sum_");
@@ -148,7 +142,6 @@ pub fn parse_summary_id(text: &str) -> Option<[u8; 16]> {
 /// How much of a library there is: up to which event, and how many words of each kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Share {
-    /// The last event.
     pub seq: Seq,
     words: [usize; 3],
 }
@@ -170,7 +163,6 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// All summaries.
 #[derive(Default)]
 pub struct Library {
     /// Tags that were seen.
@@ -329,7 +321,6 @@ impl Library {
         });
     }
 
-    /// Where it stands.
     pub(super) fn share(&self) -> Share {
         let words = [&self.tags, &self.projects, &self.metas].map(Words::len);
         Share { seq: self.read_to, words }

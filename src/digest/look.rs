@@ -1,5 +1,5 @@
-//! Looking at bags without making any: what a selector would do, what two bags differ in, what
-//! there is.
+//! Questions about bags that change nothing: previews of selectors, differences between two bags,
+//! lists.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,18 +16,15 @@ use super::selector::Selector;
 use crate::export::run_record::RUN_RECORDS_DIR;
 use crate::log::Reader;
 
-/// Which bags a list wants.
+/// Which bags to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BagFilter {
-    /// Only of this selector.
     pub selector: Option<String>,
-    /// Only of this window.
     pub window: Option<String>,
-    /// The retired ones instead.
     pub retired: bool,
 }
 
-/// The bags there are, in the order of the registry.
+/// All bags, in the order of the registry.
 pub fn list(catalog: &Catalog, wanted: &BagFilter) -> Value {
     let mut entries: Vec<&CatalogEntry> = catalog
         .entries()
@@ -57,7 +54,7 @@ pub fn list(catalog: &Catalog, wanted: &BagFilter) -> Value {
     json!({"bags": entries.iter().map(row).collect::<Vec<Value>>()})
 }
 
-/// What there is: bags, the last build, and builds that failed with what they left staged.
+/// Counts of bags and memos, the last build, and failed builds with their staging folders.
 pub fn overview(digests: &Digests) -> Result<Value, DigestError> {
     let catalog = digests.catalog();
     let live = catalog.live().count();
@@ -80,8 +77,8 @@ pub fn overview(digests: &Digests) -> Result<Value, DigestError> {
     }))
 }
 
-/// What a selector would select and drop in a window, and why; the newest window when none is
-/// named. An unknown window is told in words.
+/// What a selector would select and drop in a window, with reasons. Without a label it is the
+/// newest window. The inner error is a message for an unknown window.
 pub fn preview(
     library: &Library,
     log: &Reader,
@@ -101,7 +98,10 @@ pub fn preview(
         let newest: Vec<String> = windows.iter().rev().take(5).map(|one| one.label()).collect();
         return Ok(Err(match newest.is_empty() {
             true => "there are no summaries yet".to_owned(),
-            false => format!("no summary lies in that window; there are {}", newest.join(", ")),
+            false => format!(
+                "no summary is in that window; newest windows with summaries: {}",
+                newest.join(", ")
+            ),
         }));
     };
     let facts = WindowFacts::of(window, matcher.zone());
@@ -157,7 +157,8 @@ fn reasons(draft: &BagDraft) -> BTreeMap<&'static str, u64> {
     draft.dropped.iter().map(|(reason, count)| (reason.as_str(), *count)).collect()
 }
 
-/// What two bags differ in, from their records in the log; retired bags count too.
+/// The differences between two bags, from their records in the log. Retired bags can be compared
+/// too.
 pub fn diff(
     digests: &Digests,
     first: &str,

@@ -1,18 +1,19 @@
-//! Words of strangers inside our Markdown: they stay words.
+//! Escapes foreign text for our Markdown.
 //!
-//! Contract. What comes out of [`inline`] is one line that starts no block, opens no tag, no brace
-//! expression and no link, and reads the same as Markdown and as MDX. Front matter values are
-//! quoted JSON strings, which every YAML reader takes as text.
+//! Contract. The result of [`inline`] is one line that starts no block and opens no tag, no brace
+//! expression and no link. It reads the same as Markdown and as MDX. Front matter values are quoted
+//! JSON strings, which every YAML reader takes as text.
 
 use serde_json::Value;
 
-/// Characters that turn text around or end a line without being control characters.
+/// Characters that reverse text or end a line although they are not control characters.
 fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// The text on one line: blanks and line ends become single spaces, invisible characters vanish.
+/// The text on one line. Blanks and line ends become single spaces; invisible characters are
+/// removed.
 pub fn one_line(text: &str) -> String {
     let visible = text.chars().map(|c| if c.is_whitespace() { ' ' } else { c });
     let mut line = String::with_capacity(text.len());
@@ -26,7 +27,7 @@ pub fn one_line(text: &str) -> String {
     line
 }
 
-/// At most some characters of a text, cut between words where that is near.
+/// Shortens a text to `chars` characters, between words where possible.
 pub fn shorten(text: &str, chars: usize) -> String {
     let Some((end, _)) = text.char_indices().nth(chars) else { return text.to_owned() };
     let cut = &text[..end];
@@ -50,7 +51,7 @@ pub fn inline(text: &str) -> String {
                 safe.push('\\');
                 safe.push(c);
             }
-            // Inside a word, neither emphasis nor a heading nor a tag.
+            // Inside a word these start neither emphasis nor a heading nor a tag.
             '_' | '#' if !is_inside_word(&line, at) => {
                 safe.push('\\');
                 safe.push(c);
@@ -69,7 +70,8 @@ pub fn inline(text: &str) -> String {
     safe
 }
 
-/// Whether the character at a place stands after a letter and, unless it ends the word, before one.
+/// True when a letter stands before the character and, unless the character ends the word, another
+/// letter follows.
 fn is_inside_word(line: &str, at: usize) -> bool {
     let mut after = line[at..].chars();
     let c = after.next();
@@ -78,7 +80,7 @@ fn is_inside_word(line: &str, at: usize) -> bool {
     before && (after || c == Some('#'))
 }
 
-/// A text in a cell or a link: never empty.
+/// A text for a cell or a link; never empty.
 pub fn label(text: &str, chars: usize) -> String {
     match shorten(&one_line(text), chars) {
         empty if empty.is_empty() => "untitled".to_owned(),
@@ -91,7 +93,7 @@ pub fn front(value: &str) -> String {
     Value::String(one_line(value)).to_string()
 }
 
-/// Markdown reduced to its words: headings, fences and marks of lists and emphasis are left out.
+/// The words of a Markdown text, without headings, fences and marks of lists and emphasis.
 pub fn plain(markdown: &str) -> String {
     let mut words = String::new();
     for line in markdown.lines().map(str::trim) {
@@ -115,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_of_a_stranger_is_markup() {
+    fn foreign_text_never_becomes_markup() {
         for (text, safe) in [
             ("a <b>{c}</b> & d", "a &lt;b&gt;&#123;c&#125;&lt;/b&gt; &amp; d"),
             ("# head\n- item", "\\# head - item"),
@@ -143,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_not_words() {
+    fn plain_text_has_no_marks() {
         let text = "### Goal\nDo **it** now.\n\n- first `x`\n* second\n```\ncode\n```\n---\n> said";
         assert_eq!(plain(text), "Do it now. first x second code said");
     }

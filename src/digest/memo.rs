@@ -1,8 +1,8 @@
-//! Memos: a bag told for people, by a fixed template and no model.
+//! Memos: a bag rendered for people by a fixed template, without a model.
 //!
-//! Contract. The text is a function of the bag and of the items it is given. Front matter, overview,
-//! then what the channel is about, then the sources with their ids. Every word that comes from an
-//! item goes through [`super::markdown`].
+//! Contract. The text is a function of the bag and of the given items. It has front matter, an
+//! overview, the sections of the channel, and the sources with their ids. All text from items is
+//! escaped by [`super::markdown`].
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,55 +19,44 @@ use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::Stream;
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
 
-/// Characters of one summary that a timeline tells.
+/// Most characters of one summary in a timeline.
 const TOLD_CHARS: usize = 300;
-/// Characters of a title or a task.
+/// Most characters of a title or a task.
 const LABEL_CHARS: usize = 160;
-/// Characters of a text that stand for a title that is missing.
+/// Most characters of a title that is made from the text because the item has no title.
 const FIRST_WORDS_CHARS: usize = 60;
-/// Tags that front matter names when the bag itself is about none.
+/// Most tags in the front matter of a bag that is not about tags.
 const FRONT_TAGS: usize = 8;
-/// Tasks and achievements taken from one summary.
+/// Most tasks, and most achievements, taken from one summary.
 const PER_ITEM_MAX: usize = 50;
-/// From the folder of memos to the bus home.
+/// Path from the folder of memos to the bus home.
 const BUS_HOME: &str = "../../../../../";
-/// Values of tags that mark something as finished.
+/// Tag values that mark an item as finished.
 const FINISHED: &[&str] = &["done", "landed", "shipped", "achievement"];
 
-/// What a memo knows of one summary.
+/// What a memo uses of one summary.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemoItem {
-    /// Its id.
     pub summary_id: String,
-    /// Its stream.
     pub stream: Stream,
-    /// Its partition day.
     pub day: Day,
-    /// Source time.
     pub at: Timestamp,
-    /// Its title.
     pub title: String,
-    /// What it says, short.
     pub text: String,
-    /// Its project.
     pub project: Option<String>,
-    /// Its tags.
     pub tags: Vec<String>,
-    /// What is left to do.
     pub tasks: Vec<String>,
-    /// What was finished.
     pub achievements: Vec<String>,
 }
 
 impl MemoItem {
-    /// The file that holds it, relative to the bus home.
     pub fn path(&self) -> String {
         let key = PartitionKey { stream: self.stream, day: self.day };
         format!("{SUMMARIES_DIR}/{}", key.data_file())
     }
 }
 
-/// The parts of an item's outputs that words are taken from; the rest is not even looked at.
+/// The members of an item's outputs that a memo uses; the others are not parsed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct OutputWords<'a> {
@@ -100,10 +89,10 @@ pub fn words(
     };
     let told = shorten(&told, TOLD_CHARS);
     if title.is_empty() {
-        // Somebody has to recognize it: its first words are better than no name.
+        // The first words help a reader more than no title.
         title = shorten(&told, FIRST_WORDS_CHARS);
     }
-    // Whatever a flow gave; only what has these members, and in this form, says something here.
+    // Flows put arbitrary JSON here. Members of another form are ignored.
     let structured = outputs.structured.map(RawValue::get);
     let structured: Structured =
         structured.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
@@ -135,9 +124,8 @@ fn list(values: &[Value]) -> Vec<String> {
     texts.filter(|text| !text.is_empty()).take(PER_ITEM_MAX).collect()
 }
 
-/// What a memo says about its bag.
+/// The facts of the bag that a memo shows.
 #[derive(Debug, Clone)]
-#[allow(missing_docs, reason = "the fields are those of the bag")]
 pub struct MemoHeader<'a> {
     pub channel: Channel,
     pub title: &'a str,
@@ -155,7 +143,7 @@ pub struct MemoHeader<'a> {
     pub zone: Tz,
 }
 
-/// The memo of one channel. `items` are those it tells, in the order of time.
+/// The memo of one channel. `items` are sorted by time.
 pub fn render(frame: &MemoHeader<'_>, items: &[&MemoItem]) -> String {
     let mut memo = head(frame, items);
     overview(&mut memo, frame, items);
@@ -173,7 +161,7 @@ pub fn render(frame: &MemoHeader<'_>, items: &[&MemoItem]) -> String {
     memo
 }
 
-/// Writing into a string cannot fail.
+/// Writes one line. Writing into a string cannot fail.
 macro_rules! line {
     ($memo:expr $(, $($arg:tt)*)?) => {{
         $(let _ = write!($memo, $($arg)*);)?
@@ -244,14 +232,14 @@ fn overview(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
     }
 }
 
-/// What some summaries are about, the most frequent first.
+/// The most frequent topics of some summaries.
 pub fn topics(items: &[&MemoItem]) -> Vec<String> {
     let tags = items.iter().flat_map(|told| told.tags.iter());
     let topics = counted(tags.filter_map(|tag| tag.strip_prefix("topic:")));
     topics.into_iter().take(FRONT_TAGS).map(|(topic, _)| topic.to_owned()).collect()
 }
 
-/// A number of things, as people write it.
+/// A count with its noun.
 fn numbered(count: usize, one: &str, many: &str) -> String {
     match count {
         0 => format!("no {many}"),
@@ -260,14 +248,14 @@ fn numbered(count: usize, one: &str, many: &str) -> String {
     }
 }
 
-/// A tag as people say it: a plain word without its namespace.
+/// A tag for people. The `free` namespace is left out.
 fn plain_tag(tag: &str) -> String {
     let (namespace, value) = tag.split_once(':').unwrap_or(("free", tag));
     let value = value.replace('_', " ");
     if namespace == "free" { value } else { format!("{namespace}: {value}") }
 }
 
-/// Words by how often they occur, then by themselves.
+/// Words with their counts, the most frequent first; ties by word.
 fn counted<'a>(words: impl Iterator<Item = &'a str>) -> Vec<(&'a str, u64)> {
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     for word in words {
@@ -304,7 +292,7 @@ fn timeline(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
             if let Some(project) = told.project.as_ref().filter(|_| several) {
                 let _ = write!(memo, " · {}", label(project, LABEL_CHARS));
             }
-            // A title made of the first words would say them twice.
+            // A title that consists of the first words would repeat them.
             let rest = told.title.strip_suffix('…').map_or(told.title.as_str(), str::trim_end);
             match told.text.strip_prefix(rest) {
                 Some(rest) if rest.trim().is_empty() => {}
@@ -316,7 +304,7 @@ fn timeline(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
     }
 }
 
-/// Whether it has to be said which project something belongs to.
+/// True when items belong to different projects, so that each needs its project named.
 fn several_projects(items: &[&MemoItem]) -> bool {
     items.windows(2).any(|pair| pair[0].project != pair[1].project)
 }
@@ -325,12 +313,12 @@ fn link(told: &MemoItem) -> String {
     format!("[{}](#{})", label(&told.title, LABEL_CHARS), told.summary_id)
 }
 
-/// What tells two wordings of one thing apart: neither case nor what stands at the end.
+/// Folds case and final punctuation, so that two spellings of a task are one.
 fn folded(text: &str) -> String {
     text.to_lowercase().trim_end_matches(['.', '!', ' ']).to_owned()
 }
 
-/// What was finished, each once, with the first that says so.
+/// Achievements without repetitions, each with the first item that names it.
 fn achieved<'a>(items: &[&'a MemoItem]) -> Vec<(&'a MemoItem, &'a str)> {
     let mut seen = std::collections::BTreeSet::new();
     let done = items
@@ -355,14 +343,14 @@ fn achievements(memo: &mut String, items: &[&MemoItem]) {
     }
 }
 
-/// A task and who asked for it.
+/// A task with the first item that names it.
 struct PendingTask<'a> {
     text: &'a str,
     first: &'a MemoItem,
     again: usize,
 }
 
-/// What is left to do, oldest first, each once.
+/// Pending tasks without repetitions, oldest first.
 fn pending<'a>(items: &[&'a MemoItem]) -> Vec<PendingTask<'a>> {
     let mut found: Vec<PendingTask<'_>> = Vec::new();
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
@@ -484,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_reads_like_this() {
+    fn a_digest_memo_has_the_expected_text() {
         let first = json!({"title": "Fix <b>login</b>", "outputs": {
             "summary_text": "### Goal\nMake {login} work.\n\n- done", "actions": ["Write tests.", "1. ship"],
             "structured": {"achievements": ["Login works"]}}});
@@ -549,7 +537,7 @@ summary_ids_count: 2
     }
 
     #[test]
-    fn one_spanish_summary_with_nothing_to_do_reads_well() {
+    fn a_memo_of_one_summary_has_no_plurals_and_no_empty_lists() {
         let item = json!({"title": "", "outputs": {
             "summary_text": "Se revisó la migración de la base de datos. ¡Quedó lista!"}});
         let mut item = told(4, 1_770_719_400_000, item);
@@ -574,7 +562,7 @@ summary_ids_count: 2
     }
 
     #[test]
-    fn three_hundred_summaries_stay_readable() {
+    fn a_memo_of_three_hundred_summaries_stays_short() {
         let items: Vec<MemoItem> = (0..300)
             .map(|number| {
                 let text = format!("Step {number}. {}", "It went on and on. ".repeat(60));

@@ -1,16 +1,17 @@
-//! The Digest Bus: summaries compiled into bags by declared selectors.
+//! The Digest Bus: bags of summaries, compiled by declared selectors.
 //!
-//! Contract. A bag is a function of the log and of the selectors. [`selector`] says what is wanted,
-//! [`library`] holds what there is, [`choose`] decides which summaries make which bag ([`tags`],
-//! [`pairs`] and [`window`] are its words), [`bag`] names it and makes its files, with [`memo`] and
-//! [`markdown`] for people. All of that is pure but for reading the log.
+//! Contract. A bag is a function of the log and the selectors. [`selector`] reads the selectors.
+//! [`library`] holds the summaries. [`choose`] decides which summaries make which bag, with
+//! [`tags`], [`pairs`] and [`window`]. [`bag`] computes the id and renders the files, with [`memo`]
+//! and [`markdown`]. All of them are pure, except that they read the log.
 //!
-//! [`build`] stages, validates and notes what is new; from then on the log is the truth.
-//! [`catalog`] folds the notes, [`index`] renders what readers may know, [`publish`] keeps the files
-//! true to both, and [`run`] is the account of each build. [`kept`] is what the next process need
-//! not read again. [`look`] only looks, and [`compare`] tells whether the files are the log's.
+//! [`build`] stages and validates new bags and commits them to the log; from then on the log
+//! decides. [`catalog`] folds those facts. [`index`] renders the indexes. [`publish`] keeps the
+//! files equal to the log. [`run`] makes the run record of a build. [`kept`] caches library and
+//! catalog for the next process. [`look`] answers questions, and [`compare`] compares the files
+//! with the log.
 //!
-//! It deliberately does not know how summaries are made, and no model ever writes here.
+//! This room does not know how summaries are made and never calls a model.
 
 pub mod bag;
 pub mod build;

@@ -8,16 +8,15 @@ use std::collections::HashMap;
 
 use super::selector::PairRule;
 
-/// How strongly two tags belong together.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PairScore {
-    /// Units with both.
+    /// Units that have both tags.
     pub count: u64,
-    /// How much more often than by chance.
+    /// How much more often they occur together than by chance.
     pub lift: f64,
-    /// The same between -1 and 1.
+    /// Normalized pointwise mutual information, between -1 and 1.
     pub npmi: f64,
-    /// What pairs are ranked by.
+    /// Pairs are ranked by this.
     pub edge: f64,
 }
 
@@ -31,21 +30,17 @@ pub fn score(documents: u64, first: u64, second: u64, both: u64) -> PairScore {
     PairScore { count: both, lift, npmi, edge }
 }
 
-/// A pair of words by number, with its score.
+/// Two words by number, with their score.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pair {
-    /// The word that comes first in the alphabet.
     pub first: u32,
-    /// The other.
     pub second: u32,
-    /// How strongly they belong together.
     pub score: PairScore,
 }
 
-/// The best pairs, best first; ties by more units, then by the words.
-///
-/// `documents` gives the words of each unit; `word` spells one; `same` says that two words are one
-/// value in two namespaces, which belong together by definition and are left out.
+/// The best pairs, best first. Ties go to the pair in more units, then by the words. `documents`
+/// gives the words of each unit and `word` spells one. `same` tells that two words are one value in
+/// two namespaces; such pairs are left out.
 pub fn best<'a>(
     documents: impl Iterator<Item = &'a [u32]> + Clone,
     rule: &PairRule,

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-/// The results of some work over a list, in its order, on some threads.
+/// Maps a list on several threads. The results keep the order of the list.
 pub(super) fn in_parallel<T: Sync, R: Send>(
     items: &[T],
     threads: usize,
@@ -32,7 +32,7 @@ pub(super) fn in_parallel<T: Sync, R: Send>(
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// What a thread gave; its panic is this thread's panic.
+/// The result of a thread. A panic of the thread continues in this thread.
 pub(super) fn join<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

@@ -1,12 +1,13 @@
-//! The digest tree of a home, kept true to the log.
+//! Keeps the digest tree of a home equal to the log.
 //!
-//! Contract. What the log says is published has its files: bag folders first, each moved into place
-//! by one rename, then all indexes in one exchange, so whatever an index names is there and whole.
-//! What was collected loses its place in the indexes first and its files then. Doing it again
-//! changes nothing; a crash anywhere leaves the old indexes or the new ones, and the next call goes
-//! on. Where a file system can neither rename nor exchange in one step, nothing is published.
+//! Contract. Every bag that the log says is published has its files. Bag folders come first, each
+//! moved into place by one rename; then all indexes change in one exchange. So a bag that an index
+//! names is always complete. A removed bag leaves the indexes before its files are deleted.
+//! Repeating a call changes nothing. After a crash the old indexes or the new ones are visible, and
+//! the next call continues. Where the file system can neither rename nor exchange in one step,
+//! nothing is published.
 //!
-//! It never decides what is published; the notes of a build do.
+//! This module does not decide what is published. The facts of a build decide.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -28,44 +29,31 @@ use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
 use crate::log::{ReadError, Reader};
 use crate::os::{Disk, Open};
 
-/// Where builds are staged, relative to the bus home.
+/// Folder of staged builds, relative to the bus home.
 pub const STAGING_DIR: &str = ".staging";
 const MODE: u32 = 0o640;
 
-/// The tree could not be brought up to the log.
 #[derive(Debug, thiserror::Error)]
 pub enum DigestError {
-    /// The log.
     #[error(transparent)]
     Log(#[from] ReadError),
-    /// The disk.
     #[error("{operation} {path}")]
     Disk {
-        /// What was tried.
         operation: &'static str,
-        /// On which path.
         path: String,
-        /// Why it failed.
         #[source]
         source: io::Error,
     },
-    /// The indexes.
     #[error("publish the indexes")]
     Index(#[from] PublishError),
-    /// A record that does not serialize: a mistake of ours.
-    #[error("write a record")]
+    /// A record does not serialize, which is a mistake in this program.
+    #[error("serialize a record")]
     Record(#[from] serde_json::Error),
-    /// A bag whose body is gone from the log.
     #[error("find the files of bag {0} in the log")]
     NoFiles(String),
     /// Staging and digests are on two file systems, where a rename is a copy.
-    #[error("{staging} and {digests} are not on one file system")]
-    NotAtomic {
-        /// The one.
-        staging: String,
-        /// The other.
-        digests: String,
-    },
+    #[error("{staging} and {digests} are on different file systems; put the bus home on one")]
+    NotAtomic { staging: String, digests: String },
 }
 
 pub(super) fn disk_error(
@@ -76,7 +64,6 @@ pub(super) fn disk_error(
     move |source| DigestError::Disk { operation, path, source }
 }
 
-/// What a call changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TreeChanges {
     /// Bag folders that appeared.
@@ -97,18 +84,17 @@ pub struct Digests {
     catalog: Catalog,
     /// Bag folders that are known to be there.
     present: BTreeSet<String>,
-    /// What their traces looked like, also from before this process.
+    /// Stat of their traces, also from before this process.
     in_place: InPlace,
-    /// Bag folders that were found to differ, whatever their traces say.
+    /// Bag folders that a comparison found to differ. Their traces are not trusted.
     suspect: BTreeSet<String>,
-    /// Run records that are known to be there.
     recorded: BTreeSet<String>,
-    /// The change that the published indexes stand for.
+    /// Position of the change that the published indexes contain.
     published: Option<Seq>,
 }
 
 impl Digests {
-    /// Takes charge of `BUSES/digests` and `BUSES/index`. The disk is not touched yet.
+    /// Manages `BUSES/digests` and `BUSES/index`. The disk is not touched yet.
     pub fn open(disk: &Arc<dyn Disk>, buses: &Path, log: &Reader) -> Digests {
         Digests {
             disk: Arc::clone(disk),
@@ -124,13 +110,12 @@ impl Digests {
         }
     }
 
-    /// Goes on from what an earlier process knew.
+    /// Continues from the state that an earlier process kept.
     pub fn go_on_from(&mut self, catalog: Catalog, in_place: InPlace) {
         self.catalog = catalog;
         self.in_place = in_place;
     }
 
-    /// What the traces of the bags in place look like.
     pub fn in_place(&self) -> &InPlace {
         &self.in_place
     }
@@ -146,23 +131,22 @@ impl Digests {
         Ok(self.index.insert(publisher))
     }
 
-    /// The hashes of the indexes as they follow from what was read, by name.
+    /// Hashes of the indexes that the catalog gives, by name.
     pub fn index_hashes(&self) -> Result<BTreeMap<&'static str, String>, DigestError> {
         let files = index::render(&self.catalog)?;
         Ok(files.into_iter().map(|(name, bytes)| (name, sha256(bytes).hex())).collect())
     }
 
-    /// What the log says, as far as it was read.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
     }
 
-    /// Reads what the log has more.
+    /// Reads the log from where the last call stopped.
     pub fn read(&mut self, until: Option<Seq>) -> Result<(), DigestError> {
         Ok(self.catalog.read(&self.log, until)?)
     }
 
-    /// Hash and sequence of the published manifest of a partition of the Summary Bus.
+    /// Hash and sequence number of the published manifest of a partition of the Summary Bus.
     pub fn manifest(&self, key: PartitionKey) -> Result<Option<(String, u64)>, DigestError> {
         #[derive(serde::Deserialize)]
         struct ManifestSequence {
@@ -180,7 +164,6 @@ impl Digests {
         }))
     }
 
-    /// Whether the folder of a bag is in place.
     pub(super) fn is_there(&self, path: &str) -> Result<bool, DigestError> {
         if self.present.contains(path) {
             return Ok(true);
@@ -189,12 +172,11 @@ impl Digests {
         Ok(self.disk.stat(&trace).map_err(disk_error("inspect", &trace))?.is_some())
     }
 
-    /// Where a run stages.
     pub fn staging(&self, run_id: &str) -> PathBuf {
         self.buses.join(STAGING_DIR).join(run_id)
     }
 
-    /// Makes sure that folders can be moved into place, and indexes exchanged, in one step each.
+    /// Checks that folders can be moved into place, and indexes exchanged, in one step each.
     pub fn check_atomic(&mut self) -> Result<(), DigestError> {
         self.index()?;
         let (staging, digests) = (self.buses.join(STAGING_DIR), self.buses.join(DIGESTS_DIR));
@@ -220,8 +202,8 @@ impl Digests {
         }
     }
 
-    /// Writes again what was found to differ from the log, each bag in one step; how many files and
-    /// folders that concerned.
+    /// Writes again the files and folders that differ from the log, each bag in one step. Returns
+    /// their number.
     pub fn repair(&mut self, differences: &[Difference]) -> Result<usize, DigestError> {
         self.read(None)?;
         for difference in differences {
@@ -243,8 +225,8 @@ impl Digests {
         Ok(differences.len())
     }
 
-    /// Brings the tree up to the log, up to an event. Folders that a build staged are moved; what
-    /// is missing is written again from the log.
+    /// Brings the tree up to the log, as of event `until`. Staged folders are moved; missing ones
+    /// are written from the log.
     pub fn publish(
         &mut self,
         until: Option<Seq>,
@@ -265,7 +247,8 @@ impl Digests {
             if self.present.contains(&path) {
                 continue;
             }
-            // The trace speaks for the folder. Another one is of another log, whose bags are gone.
+            // The trace contains the hashes of the whole folder. A different trace comes from
+            // another log, whose bags are gone.
             let trace = self.buses.join(&path).join("meta/trace.json");
             let stat = self.disk.stat(&trace).map_err(disk_error("inspect", &trace))?;
             let mark = stat.map(TraceMark::from);
@@ -319,7 +302,8 @@ impl Digests {
                 if self.disk.stat(&from).map_err(disk_error("inspect", &from))?.is_none() {
                     continue;
                 }
-                // What is in the way is not what it should be, and goes with what was staged.
+                // The folder in the way is wrong. The exchange puts it into staging, where it is
+                // removed.
                 match self.disk.stat(&target).map_err(disk_error("inspect", &target))? {
                     None => self.disk.rename(&from, &target),
                     Some(_) => self.disk.exchange(&from, &target),
@@ -345,7 +329,6 @@ impl Digests {
         Ok(missing.len())
     }
 
-    /// The files of a bag as the log holds them.
     pub fn files_in_log(&self, seq: Seq, facts: &BagFacts) -> Result<BagFiles, DigestError> {
         let body = self.log.body(seq).map_err(ReadError::Log)?;
         let body = body.ok_or_else(|| DigestError::NoFiles(facts.bag_id.clone()))?;
@@ -388,7 +371,7 @@ impl Digests {
         Ok(!different.is_empty() || stale)
     }
 
-    /// Every bag folder there is, relative to the bus home, with its type and the id it claims.
+    /// All bag folders, relative to the bus home, with the type and the id that their path names.
     fn folders(&self) -> Result<Vec<(String, BagType, String)>, DigestError> {
         let mut found = Vec::new();
         for bag_type in BagType::ALL {
@@ -407,7 +390,7 @@ impl Digests {
         }
     }
 
-    /// Folders of bags that were collected.
+    /// Removes the folders of collected bags.
     fn remove_collected(&mut self) -> Result<usize, DigestError> {
         if self.catalog.removed().is_empty() {
             return Ok(0);
@@ -420,7 +403,7 @@ impl Digests {
         self.remove_folders(&collected)
     }
 
-    /// Bag folders that no event of the log speaks of, by their path below the bus home.
+    /// Bag folders that no event of the log names, relative to the bus home.
     pub fn orphans(&self) -> Result<Vec<String>, DigestError> {
         let known: BTreeSet<String> =
             self.catalog.entries().values().map(|entry| entry.facts.path()).collect();
@@ -428,13 +411,13 @@ impl Digests {
         Ok(folders.filter(|path| !known.contains(path)).collect())
     }
 
-    /// Whether a folder is of a bag that `gc` removed.
+    /// True for the folder of a bag that `gc` removed.
     pub(super) fn was_removed(&self, path: &str) -> bool {
         let mut removed = self.catalog.removed().iter();
         removed.any(|(bag_id, bag_type)| bag_path(*bag_type, bag_id) == path)
     }
 
-    /// Takes bag folders away, each in one step.
+    /// Removes bag folders, each in one step.
     pub(super) fn remove_folders(&mut self, paths: &[String]) -> Result<usize, DigestError> {
         let trash = self.buses.join(STAGING_DIR).join("collected");
         let mut parents = BTreeSet::new();
@@ -457,7 +440,7 @@ impl Digests {
         Ok(paths.len())
     }
 
-    /// Writes the run records of builds, as the log holds them.
+    /// Writes the run records that the log holds and the folder lacks.
     pub fn write_records(&mut self) -> Result<(), DigestError> {
         let folder = self.buses.join(RUN_RECORDS_DIR);
         for (run_id, seq) in self.catalog.runs() {
@@ -476,12 +459,12 @@ impl Digests {
         Ok(())
     }
 
-    /// What builds left staged, by run.
+    /// Names of the staging folders, which are run ids.
     pub fn staged(&self) -> Result<Vec<String>, DigestError> {
         self.list(&self.buses.join(STAGING_DIR))
     }
 
-    /// Removes what builds left staged; what a failed build staged is kept unless `all`.
+    /// Removes staging folders. Those of failed builds stay unless `all`.
     pub fn sweep_staging(&self, all: bool) -> Result<usize, DigestError> {
         let mut removed = 0;
         for name in self.staged()? {
@@ -500,7 +483,7 @@ impl Digests {
     }
 }
 
-/// Writes the files of a bag into a folder that nobody looks at yet. They are not synced.
+/// Writes the files of a bag into a folder that no reader uses yet. They are not synced.
 pub(super) fn write_files(
     disk: &dyn Disk,
     folder: &Path,
@@ -521,7 +504,7 @@ pub(super) fn write_files(
     Ok(())
 }
 
-/// What is about to be shown is what was rendered, which a build has validated as a set.
+/// Checks that the staged indexes are the rendered ones, which the build has validated as a set.
 fn are_as_meant(
     disk: &dyn Disk,
     tree: &Path,
@@ -530,7 +513,7 @@ fn are_as_meant(
     for (name, bytes) in files {
         let read = disk.read(&tree.join(name)).map_err(|error| format!("read {name}: {error}"))?;
         if read != *bytes {
-            return Err(format!("{name} is not what was written"));
+            return Err(format!("{name} differs from the rendered index"));
         }
     }
     Ok(())

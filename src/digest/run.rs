@@ -1,4 +1,4 @@
-//! The run record of one build: what it looked at, what it wrote, and what went wrong.
+//! The run record of one build: what it read, what it wrote, and what failed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,56 +15,45 @@ use crate::export::run_record::{
 };
 use crate::export::summary_bus::SUMMARIES_DIR;
 
-/// The stages of a build, in their order.
 pub const STAGES: [&str; 6] =
     ["input_resolution", "selection", "staging", "validation", "promotion", "index_update"];
 
-/// Bags that a record lists one by one; all of them are counted, and the registry names them.
+/// Most bags that a record lists. All of them are counted, and the registry names them.
 const OUTPUTS_LISTED_MAX: usize = 1000;
 const INDEX_FAMILY: &str = "digest_index";
 
 /// Why a build did not publish.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BuildFailure {
-    /// One of the six classes.
     pub class: ErrorClass,
-    /// The finer code.
     pub subtype: &'static str,
-    /// In which stage.
     pub stage: &'static str,
-    /// For people.
     pub message: String,
-    /// What is needed to see it again.
+    /// Facts that help to reproduce the failure.
     pub details: Value,
-    /// What to do.
     pub hint: &'static str,
 }
 
-/// The account of a build under way.
+/// What a running build has counted so far.
 #[derive(Debug, Clone)]
 pub struct BuildAccount {
-    /// The run.
     pub run_id: String,
-    /// What asked for it.
     pub trigger: String,
-    /// When it began.
     pub started: Timestamp,
-    /// Where it happens.
     pub environment: Environment,
-    /// What was counted, by stage and name.
+    /// Counters by stage and name.
     pub counted: BTreeMap<&'static str, BTreeMap<String, u64>>,
-    /// When each stage that was reached began.
+    /// Start of each stage that the build reached.
     pub reached: Vec<(&'static str, Timestamp)>,
-    /// Bags that the build brings: folder and hash of `bag.json`.
+    /// New bags: folder and hash of `bag.json`.
     pub bags: Vec<(String, String)>,
-    /// Whether bags and indexes are in place.
+    /// True once bags and indexes are in place.
     pub promoted: bool,
-    /// The hashes of the indexes that are in place, by name.
+    /// Hashes of the published indexes, by name.
     pub indexes: BTreeMap<&'static str, String>,
 }
 
 impl BuildAccount {
-    /// A build that begins.
     pub fn new(
         run_id: &str,
         trigger: &str,
@@ -84,14 +73,12 @@ impl BuildAccount {
         }
     }
 
-    /// A stage begins.
     pub fn reach(&mut self, stage: &'static str, now: Timestamp) {
         if !self.reached.iter().any(|(known, _)| *known == stage) {
             self.reached.push((stage, now));
         }
     }
 
-    /// Counts something in a stage.
     pub fn count(&mut self, stage: &'static str, what: &str, by: u64) {
         *self.counted.entry(stage).or_default().entry(what.to_owned()).or_default() += by;
     }
@@ -100,7 +87,7 @@ impl BuildAccount {
         self.counted.get(stage).and_then(|counts| counts.get(what)).copied().unwrap_or(0)
     }
 
-    /// The day of a record's row and the row itself, which names the indexes and not every bag.
+    /// The day of a record's row, and the row, which names the indexes but not every bag.
     pub fn row(&self, record: &RunRecord) -> serde_json::Result<(String, String)> {
         let zone = self.environment.timezone.parse().unwrap_or(chrono_tz::UTC);
         let mut short = record.clone();
@@ -108,7 +95,7 @@ impl BuildAccount {
         Ok((self.started.day_in(zone).to_string(), short.to_row()?))
     }
 
-    /// The record of a build that ended, or, without an end, of one that was found dead.
+    /// The record of a build. `ended` is absent for a build whose process died.
     pub fn record(&self, ended: Option<Timestamp>, failing: Option<&BuildFailure>) -> RunRecord {
         let status = match (failing, self.bags.is_empty() && !self.promoted) {
             (Some(_), _) => RunStatus::Error,
@@ -245,7 +232,7 @@ fn versions() -> (Versions, Versions) {
     (read, written)
 }
 
-/// Details of a failure that have nothing of their own.
+/// Details of a failure that adds none of its own.
 pub fn staged_only(staged: &str) -> Value {
     json!({"staged": staged})
 }

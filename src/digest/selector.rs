@@ -1,9 +1,9 @@
 //! Selectors: the records that say which summaries become which bags.
 //!
-//! Contract. The dataset `registry.selectors.v1.jsonl` is the only truth: the home's own, else the
-//! embedded one. A selector is identified by its id and by the hash of its whole record, so any
-//! edit of a record makes other bags. Members this version does not know are kept in the hash and
-//! otherwise ignored; `registry check` points them out.
+//! Contract. The dataset `registry.selectors.v1.jsonl` of the home is used, else the embedded one.
+//! A selector is identified by its id and by the hash of its whole record, so each edit of a record
+//! makes new bags. Unknown members are part of the hash and otherwise ignored; `registry check`
+//! reports them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -23,30 +23,25 @@ use crate::flow::lint::{Finding, Severity};
 use crate::os::Disk;
 use crate::registry::HOME_FOLDER;
 
-/// The record's schema and version.
 pub const SELECTOR_VERSION: &str = "selector.v1";
-/// File name of the dataset inside a registry.
 pub const SELECTORS: &str = "registry.selectors.v1.jsonl";
 /// Most selectors in one dataset.
 pub const SELECTORS_MAX: usize = 1000;
 
-/// What kind of bag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BagType {
-    /// Summaries that have one tag.
+    /// Summaries that share a tag.
     Tagbag,
-    /// Summaries that have two tags which occur together.
+    /// Summaries that have two tags which often occur together.
     Pairbag,
-    /// Summaries that share a window and perhaps a project, a field or a set of tags.
+    /// Summaries of one window, perhaps of one project, field value or set of tags.
     Cohort,
 }
 
 impl BagType {
-    /// Every type.
     pub const ALL: [BagType; 3] = [BagType::Cohort, BagType::Pairbag, BagType::Tagbag];
 
-    /// As records and folders spell it.
     pub fn as_str(self) -> &'static str {
         match self {
             BagType::Tagbag => "tagbag",
@@ -56,45 +51,39 @@ impl BagType {
     }
 }
 
-/// Whether a selector is in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SelectorStatus {
-    /// It makes bags.
     #[default]
     Active,
-    /// It makes none, and the ones it made retire.
+    /// It makes no bags, and its existing bags retire.
     Disabled,
 }
 
-/// The windows of a selector.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct WindowRule {
-    /// How long they are.
     #[serde(rename = "type")]
     pub kind: WindowType,
-    /// The zone their days begin in; the home's own when absent.
+    /// The time zone of their days. Without it the home's zone applies.
     #[serde(default)]
     pub tz: Option<String>,
 }
 
-/// What a selector wants to know of the publish flag.
+/// How a selector treats the publish flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PublishRule {
     /// Leave out what is marked `publish: false`.
     #[default]
     Public,
-    /// Do not look.
+    /// Ignore the flag.
     Any,
     /// Only what is marked `publish: false`.
     Private,
 }
 
-/// Which summaries match.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs, reason = "the fields are those of the schema, which explains them")]
 pub struct MatchRule {
     pub streams: Vec<Stream>,
     pub tags_all: Vec<String>,
@@ -107,10 +96,9 @@ pub struct MatchRule {
     pub publish: PublishRule,
 }
 
-/// By what summaries are grouped.
+/// The property that summaries are grouped by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs, reason = "the words of the schema")]
 pub enum GroupBy {
     None,
     Tag,
@@ -122,7 +110,6 @@ pub enum GroupBy {
 }
 
 impl GroupBy {
-    /// As records spell it.
     pub fn as_str(self) -> &'static str {
         match self {
             GroupBy::None => "none",
@@ -136,9 +123,8 @@ impl GroupBy {
     }
 }
 
-/// How the summaries of a window become bags.
+/// How the matching summaries of a window become bags.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[allow(missing_docs, reason = "the fields are those of the schema, which explains them")]
 pub struct GroupRule {
     pub by: GroupBy,
     #[serde(default)]
@@ -165,10 +151,8 @@ fn fifty() -> usize {
     50
 }
 
-/// Which pairs count.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs, reason = "the fields are those of the schema, which explains them")]
 pub struct PairRule {
     pub vocabulary: usize,
     pub min_count: u64,
@@ -181,9 +165,7 @@ impl Default for PairRule {
     }
 }
 
-/// How many at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[allow(missing_docs, reason = "the fields are those of the schema, which explains them")]
 pub struct Caps {
     pub total: usize,
     #[serde(default)]
@@ -192,9 +174,8 @@ pub struct Caps {
     pub per_project: Option<usize>,
 }
 
-/// By what the summaries of a bag are ordered.
+/// The order of the summaries in a bag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[allow(missing_docs, reason = "the words of the schema")]
 pub enum OrderKey {
     #[serde(rename = "time")]
     Time,
@@ -218,14 +199,12 @@ pub enum Channel {
     Digest,
     /// Pending tasks, oldest first.
     Tasks,
-    /// What was finished.
     Achievements,
     /// One line for each summary, newest first.
     Portfolio,
 }
 
 impl Channel {
-    /// As records spell it.
     pub fn as_str(self) -> &'static str {
         match self {
             Channel::Digest => "digest",
@@ -236,10 +215,8 @@ impl Channel {
     }
 }
 
-/// Which memos are written.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs, reason = "the fields are those of the schema, which explains them")]
 pub struct MemoRule {
     pub channels: Vec<Channel>,
     pub max_items: usize,
@@ -254,7 +231,6 @@ impl Default for MemoRule {
 
 /// A file under `data/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[allow(missing_docs, reason = "the words of the schema")]
 pub enum Export {
     #[serde(rename = "items.jsonl")]
     ItemsJsonl,
@@ -262,9 +238,7 @@ pub enum Export {
     ItemsCsv,
 }
 
-/// A selector.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[allow(missing_docs, reason = "the fields are those of the schema, which explains them")]
 pub struct Selector {
     pub selector_id: String,
     pub selector_version: String,
@@ -289,13 +263,13 @@ pub struct Selector {
     pub memo: MemoRule,
     #[serde(default)]
     pub exports: Vec<Export>,
-    /// The record as it is written.
+    /// The record as written, unknown members included.
     #[serde(skip)]
     pub record: Value,
 }
 
 impl Selector {
-    /// The hash of the record without its own hash.
+    /// The hash of the record without its member `selector_hash`.
     pub fn hash(&self) -> Digest {
         let mut record = self.record.clone();
         if let Value::Object(members) = &mut record {
@@ -304,7 +278,6 @@ impl Selector {
         jcs_hash(&record)
     }
 
-    /// How its summaries become bags.
     pub fn group(&self) -> GroupRule {
         self.group.clone().unwrap_or(GroupRule {
             by: match self.bag_type {
@@ -320,22 +293,20 @@ impl Selector {
         })
     }
 
-    /// The zone its days begin in.
     pub fn zone(&self, home: Tz) -> Result<Tz, String> {
         match &self.window.tz {
             None => Ok(home),
-            Some(name) => name.parse().map_err(|_| format!("{name} is no IANA time zone")),
+            Some(name) => name.parse().map_err(|_| format!("{name} is not an IANA time zone")),
         }
     }
 
-    /// The title of a bag for people.
     pub fn title_of(&self, group: Option<&str>, window: &str) -> String {
         let pattern = self.title.as_deref().unwrap_or("{group}, {window}");
         let group = group.unwrap_or("All");
         pattern.replace("{group}", group).replace("{window}", window)
     }
 
-    /// What is wrong with it, and what is probably not meant.
+    /// Errors in the record, and members that probably do not mean what their author expects.
     pub fn lint(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         let mut say = |severity, place: &str, message: String| {
@@ -361,10 +332,14 @@ impl Selector {
             say(error, "group.by", format!("a {kind} is not grouped by {by}"));
         }
         if (group.by == GroupBy::Meta) != group.field.is_some() {
-            say(error, "group.field", "grouping by meta names a field, nothing else does".into());
+            say(
+                error,
+                "group.field",
+                "a field is required when grouping by meta and not allowed otherwise".into(),
+            );
         }
         if !group.keys.is_empty() && group.by != GroupBy::Tag {
-            say(error, "group.keys", "only grouping by tag has keys".into());
+            say(error, "group.keys", "keys are allowed only when grouping by tag".into());
         }
         let rule = &self.matching;
         let tags = |list: &[String]| -> BTreeSet<String> {
@@ -372,11 +347,15 @@ impl Selector {
         };
         let none = tags(&rule.tags_none);
         if let Some(tag) = tags(&rule.tags_all).intersection(&none).next() {
-            say(error, "match.tags_none", format!("{tag} is wanted and refused: nothing matches"));
+            say(
+                error,
+                "match.tags_none",
+                format!("{tag} is both required and excluded: nothing matches"),
+            );
         }
         let any = tags(&rule.tags_any);
         if !any.is_empty() && any.is_subset(&none) {
-            say(error, "match.tags_any", "every tag is refused too: nothing matches".into());
+            say(error, "match.tags_any", "every tag is also excluded: nothing matches".into());
         }
         let spelled = [
             ("match.tags_all", &rule.tags_all),
@@ -393,7 +372,11 @@ impl Selector {
             }
         }
         if group.min_items > self.caps.total {
-            say(error, "group.min_items", "no bag may be that large (caps.total)".into());
+            say(
+                error,
+                "group.min_items",
+                "it is larger than caps.total: no bag can be that large".into(),
+            );
         }
         for (place, cap) in
             [("caps.per_tag", self.caps.per_tag), ("caps.per_project", self.caps.per_project)]
@@ -413,49 +396,39 @@ impl Selector {
     }
 }
 
-/// Members the schema does not know, which a reader would think have an effect.
+/// Reports members that the schema does not know, because an author would expect them to have an
+/// effect.
 fn unknown_members(record: &Value, say: &mut impl FnMut(Severity, &str, String)) {
     let text = schema::text(SELECTOR_VERSION).unwrap_or("{}");
     let known: Value = serde_json::from_str(text).unwrap_or_default();
     let properties = &known["properties"];
     for (name, value) in record.as_object().into_iter().flatten() {
         let Some(declared) = properties.get(name) else {
-            say(Severity::Warning, name, "is not known here and has no effect".into());
+            say(Severity::Warning, name, "is unknown and has no effect".into());
             continue;
         };
         let Some(inner) = declared["properties"].as_object() else { continue };
         for member in value.as_object().into_iter().flatten().map(|(member, _)| member) {
             if !inner.contains_key(member) {
                 let place = format!("{name}.{member}");
-                say(Severity::Warning, &place, "is not known here and has no effect".into());
+                say(Severity::Warning, &place, "is unknown and has no effect".into());
             }
         }
     }
 }
 
-/// A dataset that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SelectorsError {
-    /// It could not be read.
     #[error("read {}", path.display())]
     Read {
-        /// The dataset.
         path: PathBuf,
-        /// What the system said.
         #[source]
         source: io::Error,
     },
-    /// A line is no selector.
     #[error("read line {line} of the selectors: {reason}")]
-    Line {
-        /// 1-based line.
-        line: usize,
-        /// What is wrong.
-        reason: String,
-    },
+    Line { line: usize, reason: String },
 }
 
-/// The selectors in force.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Selectors {
     selectors: Vec<Selector>,
@@ -463,13 +436,12 @@ pub struct Selectors {
 }
 
 impl Selectors {
-    /// Those built into the binary.
     pub fn embedded() -> Result<Selectors, SelectorsError> {
         let found = schema::REGISTRY.iter().find(|(path, _)| *path == SELECTORS);
         Selectors::parse(found.map_or(&[][..], |(_, bytes)| bytes))
     }
 
-    /// Those of a home: its own dataset, else the embedded one.
+    /// The selectors of a home: its own dataset, else the embedded one.
     pub fn of_home(disk: &dyn Disk, home: &Path) -> Result<Selectors, SelectorsError> {
         let path = home.join(HOME_FOLDER).join(SELECTORS);
         match disk.read_if_present(&path) {
@@ -488,7 +460,7 @@ impl Selectors {
             }
             let bad = |reason: String| SelectorsError::Line { line: index + 1, reason };
             if selectors.len() == SELECTORS_MAX {
-                return Err(bad(format!("there are more than {SELECTORS_MAX}")));
+                return Err(bad(format!("a dataset has at most {SELECTORS_MAX} selectors")));
             }
             let record: Value =
                 serde_json::from_slice(line).map_err(|error| bad(error.to_string()))?;
@@ -499,7 +471,7 @@ impl Selectors {
                 serde_json::from_value(record.clone()).map_err(|error| bad(error.to_string()))?;
             selector.record = record;
             if selectors.iter().any(|known| known.selector_id == selector.selector_id) {
-                return Err(bad(format!("{} is there twice", selector.selector_id)));
+                return Err(bad(format!("{} appears twice", selector.selector_id)));
             }
             let findings = selector.lint();
             if let Some(first) = findings.iter().find(|one| one.severity == Severity::Error) {
@@ -511,35 +483,32 @@ impl Selectors {
         Ok(Selectors { selectors, hash: sha256(bytes) })
     }
 
-    /// All of them, by id.
+    /// All selectors, by id.
     pub fn all(&self) -> &[Selector] {
         &self.selectors
     }
 
-    /// Those that make bags.
     pub fn active(&self) -> impl Iterator<Item = &Selector> {
         self.selectors.iter().filter(|selector| selector.status == SelectorStatus::Active)
     }
 
-    /// One of them.
     pub fn find(&self, selector_id: &str) -> Option<&Selector> {
         self.selectors.iter().find(|selector| selector.selector_id == selector_id)
     }
 
-    /// What is said of a name that is none of the active ones, with those that are.
+    /// The message for a name that is not an active selector.
     pub fn none_is(&self, wanted: &str) -> String {
         let names: Vec<&str> = self.active().map(|one| one.selector_id.as_str()).collect();
-        format!("there is no active selector {wanted}, but {}", names.join(", "))
+        format!("there is no active selector {wanted}; active selectors are {}", names.join(", "))
     }
 
-    /// The fields of `meta` they look at.
+    /// The fields of `meta` that the selectors use.
     pub fn fields(&self) -> BTreeSet<String> {
         let matched = self.selectors.iter().flat_map(|one| one.matching.meta.keys().cloned());
         let grouped = self.selectors.iter().filter_map(|one| one.group().field);
         matched.chain(grouped).collect()
     }
 
-    /// The hash of the dataset.
     pub fn hash(&self) -> Digest {
         self.hash
     }
@@ -566,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn the_embedded_selectors_are_sound() {
+    fn the_embedded_selectors_have_no_findings() {
         let selectors = Selectors::embedded().unwrap();
         assert!(selectors.all().len() >= 9);
         for selector in selectors.all() {
@@ -578,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_is_of_the_record_whatever_its_order() {
+    fn the_hash_ignores_the_order_of_members() {
         let plain = parse(&record(|_| {})).unwrap();
         let hash = plain.all()[0].hash();
         let text = r#"{"window":{"type":"day"},"selector_version":"1","selector_id":"s","schema_version":"selector.v1","memo":{"max_items":10},"caps":{"total":10},"bag_type":"cohort"}"#;
@@ -592,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_found() {
+    fn invalid_selectors_are_refused() {
         for (change, place) in [
             (json!({"window": {"type": "day", "tz": "Mars/Base"}}), "window.tz"),
             (json!({"bag_type": "tagbag", "group": {"by": "project"}}), "group.by"),
@@ -616,11 +585,11 @@ mod tests {
         assert!(error.to_string().contains("/window/type"), "{error}");
         let twice = format!("{0}\n{0}\n", record(|_| {}));
         let error = Selectors::parse(twice.as_bytes()).unwrap_err();
-        assert_eq!(error.to_string(), "read line 2 of the selectors: s is there twice");
+        assert_eq!(error.to_string(), "read line 2 of the selectors: s appears twice");
     }
 
     #[test]
-    fn what_has_no_effect_is_pointed_out() {
+    fn members_without_effect_are_reported() {
         let loose = record(|r| {
             r["typo"] = 1.into();
             r["match"] = json!({"tag_any": ["x"], "tags_any": ["Topics: AI"]});

@@ -1,19 +1,20 @@
-//! Tags in one spelling: `namespace:value`, folded so that the same word written twice is one tag.
+//! Canonical tags, `namespace:value`, folded so that two spellings of a word give one tag.
 //!
-//! Contract. A value is decomposed, kept to ASCII, trimmed and lowered; space, `-` and `/` become
-//! `_`. Where the fold would lose more than accents and case (other scripts, emoji, control
-//! characters, endless text) a checksum of the original is appended, so two different tags never
-//! become one in silence. A blank tag is `unknown`; one without namespace is `free`.
+//! Contract. A value is decomposed, reduced to ASCII, trimmed and lower-cased; space, `-` and `/`
+//! become `_`. Where that loses more than accents and case (other scripts, emoji, control
+//! characters, very long text) a checksum of the original is appended, so two different tags never
+//! silently become one. A blank tag is `unknown`. A tag without a namespace is `free`.
 
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
 
 use crate::contract::hash::sha256;
 
-/// Longest folded value; the rest of a longer one is told by a checksum.
+/// Longest folded value. A longer one is cut and gets a checksum.
 const VALUE_CHARS_MAX: usize = 80;
 
-/// Namespaces in the order in which they win when one record spells a value several ways.
+/// Namespaces by rank. When one record spells a value with several namespaces, the first of these
+/// wins.
 const RANKS: &[&str] = &[
     "topic",
     "category",
@@ -42,7 +43,6 @@ const ALIASES: &[(&str, &str)] = &[
     ("topics", "topic"),
 ];
 
-/// The folded form of one value.
 pub fn slug(text: &str) -> String {
     let text = text.trim();
     let mut folded = String::with_capacity(text.len().min(2 * VALUE_CHARS_MAX));
@@ -70,7 +70,6 @@ pub fn slug(text: &str) -> String {
     if folded.is_empty() { "unknown".to_owned() } else { folded }
 }
 
-/// The canonical tag.
 pub fn canonical(raw: &str) -> String {
     let (namespace, value) = match raw.split_once(':') {
         Some((namespace, value)) if !namespace.trim().is_empty() => (slug(namespace), value),
@@ -87,13 +86,14 @@ pub fn lexeme(tag: &str) -> &str {
     tag.split_once(':').map_or(tag, |(_, value)| value)
 }
 
-/// Where a canonical tag stands among those of its value; less wins. Unknown namespaces stand last.
+/// The rank of a canonical tag among tags with the same value; less wins. Unknown namespaces come
+/// last.
 fn rank(tag: &str) -> usize {
     let namespace = tag.split_once(':').map_or("free", |(namespace, _)| namespace);
     RANKS.iter().position(|known| *known == namespace).unwrap_or(RANKS.len())
 }
 
-/// The tags of one record: canonical, each value once, in the order of the best namespace first.
+/// The canonical tags of one record: each value once, best namespace first.
 pub fn of_record<'a>(raw: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut tags: Vec<String> = raw.into_iter().map(canonical).collect();
     tags.sort_by(|a, b| (lexeme(a), rank(a), a.len(), a).cmp(&(lexeme(b), rank(b), b.len(), b)));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_fold_loses_is_told_by_a_checksum() {
+    fn a_checksum_keeps_lossy_tags_apart() {
         let long = "x".repeat(10_000);
         let longer = "x".repeat(10_001);
         let hostile = ["🚀", "🎉", "日本", "日本 AI", "AI", "a\u{0}i", &long, &longer, ".."];

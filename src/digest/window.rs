@@ -1,7 +1,8 @@
-//! Windows of time: local days in a zone, half-open as instants, inclusive as days.
+//! Windows of time: local days in a zone. A window includes its last day; as instants it is
+//! half-open.
 //!
-//! A summary belongs to the window that holds the local day of its source time, so the boundary is
-//! local midnight also on the days that have 23 or 25 hours.
+//! A summary belongs to the window that contains the local day of its source time. The boundary is
+//! local midnight, also on days of 23 or 25 hours.
 
 use chrono::{Datelike as _, Days, NaiveDate, NaiveTime, TimeZone as _};
 use chrono_tz::Tz;
@@ -13,20 +14,16 @@ use crate::contract::time::{Day, Timestamp};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WindowType {
-    /// A local day.
     Day,
-    /// Monday to Sunday.
     IsoWeek,
     /// An odd ISO week and the even one after it; week 53 stands alone.
     Fortnight,
-    /// A calendar month.
     Month,
     /// Everything.
     All,
 }
 
 impl WindowType {
-    /// As records spell it.
     pub fn as_str(self) -> &'static str {
         match self {
             WindowType::Day => "day",
@@ -38,19 +35,17 @@ impl WindowType {
     }
 }
 
-/// One window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Window {
-    /// How long it is.
     pub kind: WindowType,
-    /// First local day; none for everything.
+    /// First local day; `None` for the window of everything.
     pub start: Option<Day>,
-    /// Last local day, included; none for everything.
+    /// Last local day, inclusive; `None` for the window of everything.
     pub end: Option<Day>,
 }
 
 impl Window {
-    /// The window of this length that holds a day.
+    /// The window of this type that contains a day.
     pub fn of(kind: WindowType, day: Day) -> Window {
         let day = day.0;
         let monday =
@@ -96,7 +91,7 @@ impl Window {
         })
     }
 
-    /// Its name, the same for every reader.
+    /// The name in records and file names.
     pub fn label(&self) -> String {
         let (Some(start), Some(end)) = (self.start, self.end) else { return "all".to_owned() };
         let week = start.0.iso_week();
@@ -115,7 +110,6 @@ impl Window {
         }
     }
 
-    /// Its name for people.
     pub fn title(&self) -> String {
         let (Some(start), Some(end)) = (self.start, self.end) else {
             return "everything so far".to_owned();
@@ -136,17 +130,16 @@ impl Window {
         }
     }
 
-    /// The instants it spans in a zone: from the first, up to but without the last.
+    /// The half-open range of instants in a zone.
     pub fn instants(&self, zone: Tz) -> (Option<Timestamp>, Option<Timestamp>) {
         let end = self.end.and_then(|end| end.0.succ_opt());
         (self.start.map(|start| midnight(start.0, zone)), end.map(|end| midnight(end, zone)))
     }
 }
 
-/// The first instant of a local day.
 fn midnight(day: NaiveDate, zone: Tz) -> Timestamp {
     let mut local = day.and_time(NaiveTime::MIN);
-    // Where the clocks skip midnight the day begins after the gap, which is at most a few hours.
+    // Where clocks skip midnight, the day begins after the gap, which is at most a few hours.
     for _ in 0..96 {
         if let Some(instant) = zone.from_local_datetime(&local).earliest() {
             return Timestamp(instant.timestamp_millis());

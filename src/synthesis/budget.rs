@@ -22,9 +22,7 @@ const OMITTED: &str = "\n## Omitted\n";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("fit a summary: it needs {needed} bytes and may have {limit}")]
 pub struct DoesNotFit {
-    /// The smallest size possible.
     pub needed: u64,
-    /// The limit.
     pub limit: u64,
 }
 
@@ -211,7 +209,6 @@ impl FittedSummary {
             + omitted.iter().map(|line| line.len() as u64).sum::<u64>()
     }
 
-    /// The file.
     pub fn markdown(&self) -> String {
         let mut out = String::from(FINDINGS);
         self.claims().for_each(|claim| push_claim(claim, &mut out));

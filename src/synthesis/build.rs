@@ -37,9 +37,7 @@ pub const PROVIDER: &str = "provider.v1";
 /// What a model is given to summarize.
 #[derive(Debug, Clone, Copy)]
 pub struct SummarizeInput<'a> {
-    /// Its title.
     pub title: &'a str,
-    /// The whole source.
     pub markdown: &'a str,
     /// The citation ids the answer may use: those the source cites itself.
     pub citation_cids: &'a [String],
@@ -50,7 +48,6 @@ pub struct SummarizeInput<'a> {
 /// Writes a summary with `## Findings`, one bullet a claim, each with its `[@cid]` marks.
 pub type Summarize<'a> = &'a dyn Fn(SummarizeInput<'_>) -> Result<String, String>;
 
-/// How to build.
 pub struct BuildOptions<'a> {
     /// The agent types that exist.
     pub agent_types: &'a [String],
@@ -77,9 +74,7 @@ pub struct PackBuild {
 /// A pack that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrittenPack {
-    /// The file.
     pub pack: RelPath,
-    /// Its sidecar.
     pub meta: RelPath,
     /// Summaries in it.
     pub summaries: usize,
@@ -87,9 +82,7 @@ pub struct WrittenPack {
     pub claims: usize,
     /// Bytes of them.
     pub bytes: u64,
-    /// What went in.
     pub inputs_digest: String,
-    /// What came out.
     pub outputs_digest: String,
 }
 

@@ -48,18 +48,15 @@ pub enum DraftError {
     NoAgents,
 }
 
-/// What to draft.
 #[derive(Debug, Clone, Copy)]
 pub struct DraftInput<'a> {
     /// What shall be found out.
     pub objective: &'a str,
-    /// How many perspectives.
     pub count: usize,
     /// The agent types that exist, in the order in which they take turns.
     pub agent_types: &'a [String],
     /// The run; derived from the objective and the day when absent.
     pub run_id: Option<&'a str>,
-    /// When.
     pub created_at: Timestamp,
 }
 

@@ -27,7 +27,6 @@ const CONFIDENCE_PAYWALLED: u8 = 50;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ConfidenceBasis {
-    /// The claim says it.
     Stated,
     /// Counted from its citations.
     Derived,
@@ -49,9 +48,7 @@ pub struct CitedClaim {
     pub text: String,
     /// Its distinct usable citations, in order.
     pub cited: Vec<Cited>,
-    /// 0 to 100.
     pub confidence: u8,
-    /// Where that comes from.
     pub basis: ConfidenceBasis,
 }
 

@@ -118,12 +118,9 @@ pub enum Code {
     ManifestMismatch,
 }
 
-/// One finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Error or warning.
     pub severity: Severity,
-    /// What kind.
     pub code: Code,
     /// The file, relative to the run directory.
     pub file: String,

@@ -29,7 +29,6 @@ use crate::contract::json::jcs_hash;
 /// The share of perspectives that must be summarized.
 pub const COUNT_RATIO_MIN: f64 = 0.9;
 
-/// How to check.
 pub struct CheckOptions<'a> {
     /// The agent types that exist.
     pub agent_types: &'a [String],
@@ -43,7 +42,6 @@ pub struct CheckOptions<'a> {
 pub struct GateCheck {
     /// Everything found.
     pub findings: Findings,
-    /// The report.
     pub report: Option<GateReport>,
     /// For the log of the home.
     pub receipt: Receipt,

@@ -11,7 +11,6 @@ use super::pack::PackLimits;
 use super::receipt::Verdict;
 use super::run_dir::{RelPath, RunDir, RunDirError};
 
-/// Where the report goes.
 pub const REPORT: &str = "reports/gate-d.json";
 
 /// One summary as the report lists it.
@@ -19,11 +18,8 @@ pub const REPORT: &str = "reports/gate-d.json";
 pub struct CheckedFile {
     /// The perspective the pack names for it.
     pub perspective_id: String,
-    /// The file.
     pub summary_md: String,
-    /// Its size.
     pub bytes: u64,
-    /// Its hash.
     pub sha256: String,
 }
 
@@ -32,15 +28,12 @@ pub struct CheckedFile {
 pub struct GateReport {
     /// `gate_d_report.v1`.
     pub schema_version: &'static str,
-    /// The run.
     pub run_id: String,
     /// `D`.
     pub gate_id: &'static str,
     /// `strict` or `compat`.
     pub profile: &'static str,
-    /// The verdict.
     pub status: Verdict,
-    /// The metrics by name.
     pub metrics: Map<String, Value>,
     /// The limits they are held against.
     pub limits: PackLimits,

@@ -23,7 +23,6 @@ const GONE: char = '\0';
 /// Something that cites.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CitationMark {
-    /// A citation id.
     Cid(String),
     /// An absolute web address as written.
     Url(String),
@@ -34,11 +33,8 @@ pub enum CitationMark {
 /// The plain text of a claim and what it carried.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plain {
-    /// One line of text.
     pub text: String,
-    /// Its citations in order.
     pub marks: Vec<CitationMark>,
-    /// The confidence it states.
     pub confidence: Option<u8>,
 }
 

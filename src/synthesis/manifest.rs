@@ -7,7 +7,6 @@ use super::finding::{Code, Findings};
 use super::run_dir::RelPath;
 use crate::contract::time::{Timestamp, parse_instant};
 
-/// Where the manifest is.
 pub const FILE: &str = "manifest.json";
 
 /// A size limit in KB (1024 bytes), kept as the number that was written; fractions are legal.
@@ -31,12 +30,10 @@ impl Kilobytes {
         (self.kb() * 1024.0).floor() as u64
     }
 
-    /// The limit in KB.
     pub fn kb(&self) -> f64 {
         self.0.as_f64().unwrap_or_default()
     }
 
-    /// The number as written.
     pub fn number(&self) -> &Number {
         &self.0
     }
@@ -45,9 +42,7 @@ impl Kilobytes {
 /// What we take from a manifest.
 #[derive(Debug, Clone)]
 pub struct RunManifest {
-    /// The run.
     pub run_id: String,
-    /// Its revision.
     pub revision: u64,
     /// When it last changed: the default time of a pack.
     pub updated_at: Timestamp,
@@ -59,7 +54,6 @@ pub struct RunManifest {
     pub max_agents: [f64; 2],
     /// The root the run believes it has.
     pub root: String,
-    /// Where things are.
     pub paths: Paths,
 }
 

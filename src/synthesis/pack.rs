@@ -13,24 +13,18 @@ use crate::contract::json::jcs;
 /// A claim as the pack lists it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KeyClaim {
-    /// One line of text.
     pub claim: String,
-    /// What it rests on.
     pub citation_cids: Vec<String>,
-    /// 0 to 100.
     pub confidence: Number,
 }
 
 /// One perspective in the pack.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PackEntry {
-    /// The perspective.
     pub perspective_id: String,
     /// The file that was summarized.
     pub source_artifact: String,
-    /// The summary.
     pub summary_md: String,
-    /// The claims in it.
     pub key_claims: Vec<KeyClaim>,
 }
 
@@ -68,11 +62,9 @@ impl PackLimits {
 pub struct Pack<Entries = Vec<PackEntry>> {
     /// `summary_pack.v1`.
     pub schema_version: String,
-    /// The run.
     pub run_id: String,
     /// When, as the caller or the manifest says.
     pub generated_at: String,
-    /// The limits it keeps.
     pub limits: PackLimits,
     /// One entry for each perspective, by id.
     pub summaries: Entries,
@@ -98,23 +90,16 @@ pub enum SourceKind {
 /// One perspective in the sidecar.
 #[derive(Debug, Clone, Serialize)]
 pub struct MetaEntry {
-    /// The perspective.
     pub perspective_id: String,
     /// The file that was summarized.
     pub source_artifact: String,
-    /// What kind of file.
     pub source_kind: SourceKind,
-    /// Its hash.
     pub source_sha256: String,
-    /// The summary.
     pub summary_md: String,
-    /// Its hash.
     pub summary_sha256: String,
-    /// Its size.
     pub summary_bytes: u64,
     /// Where the confidence of each claim comes from.
     pub confidence_basis: Vec<ConfidenceBasis>,
-    /// What was left out.
     pub dropped: DroppedCounts,
 }
 
@@ -127,11 +112,9 @@ pub struct PackMeta<Entries> {
     pub mode: &'static str,
     /// As in the pack.
     pub generated_at: String,
-    /// What went in.
     pub inputs_digest: String,
     /// The summaries that came out.
     pub outputs_digest: String,
-    /// The pack file itself.
     pub pack_sha256: String,
     /// The rules they were made by.
     pub algo: &'static str,
@@ -150,11 +133,8 @@ pub fn meta_path(pack: &RelPath) -> Option<RelPath> {
 /// A source as the inputs digest names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackSource {
-    /// The perspective.
     pub id: String,
-    /// The file.
     pub artifact: String,
-    /// Its hash.
     pub sha256: Digest,
 }
 

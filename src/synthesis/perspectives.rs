@@ -25,7 +25,6 @@ pub const AGENT_TYPES: &[&str] = &[
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Track {
-    /// The established view.
     Standard,
     /// Without leaning on the established view.
     Independent,
@@ -46,12 +45,10 @@ pub struct PromptContract {
     pub must_include_sections: Vec<String>,
 }
 
-/// One perspective.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Perspective {
     /// Its id: names files, so letters, digits, `_` and `-` only.
     pub id: String,
-    /// A short label.
     pub title: String,
     /// The side it looks from.
     pub track: Track,
@@ -59,7 +56,6 @@ pub struct Perspective {
     pub agent_type: String,
     /// What its output must keep to.
     pub prompt_contract: PromptContract,
-    /// Where coverage is wanted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expected_platforms: Vec<String>,
     /// The output to summarize when it is not the usual one.
@@ -67,16 +63,13 @@ pub struct Perspective {
     pub source_artifact: Option<String>,
 }
 
-/// A checked perspectives document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Perspectives {
     /// `perspectives.v1`.
     pub schema_version: String,
     /// The run it belongs to.
     pub run_id: String,
-    /// When it was made.
     pub created_at: String,
-    /// The perspectives, as listed.
     pub perspectives: Vec<Perspective>,
 }
 

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-/// What was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReceiptKind {
@@ -12,13 +11,11 @@ pub enum ReceiptKind {
     PerspectivesWritten,
     /// The wave outputs were checked.
     WavesChecked,
-    /// A pack was built.
     PackBuilt,
     /// A pack was held against Gate D.
     PackChecked,
 }
 
-/// How it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -40,11 +37,9 @@ impl Verdict {
 pub struct Receipt {
     /// `synthesis_receipt.v1`.
     pub schema_version: &'static str,
-    /// What was done.
     pub kind: ReceiptKind,
     /// The run it was done to.
     pub run_id: String,
-    /// How it ended.
     pub verdict: Verdict,
     /// Digest of what went in, where one is defined.
     pub inputs_digest: Option<String>,
@@ -57,7 +52,6 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// A receipt without digests.
     pub fn new(kind: ReceiptKind, run_id: &str, findings: &super::finding::Findings) -> Receipt {
         Receipt {
             schema_version: "synthesis_receipt.v1",

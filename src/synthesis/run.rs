@@ -13,18 +13,15 @@ const WAVE2_PERSPECTIVES: &str = "wave2-perspectives.json";
 /// A perspective with its place in the run.
 #[derive(Debug, Clone)]
 pub struct Assigned {
-    /// The perspective.
     pub perspective: Perspective,
     /// 1 or 2.
     pub wave: u8,
-    /// Its wave output.
     pub output: RelPath,
 }
 
 /// A run that can be worked with.
 #[derive(Debug, Clone)]
 pub struct ResearchRun {
-    /// Its manifest.
     pub manifest: RunManifest,
     /// The perspectives of both waves, by id in byte order; empty when they cannot be read.
     pub perspectives: Vec<Assigned>,

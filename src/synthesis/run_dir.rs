@@ -30,18 +30,10 @@ pub(super) const FILE_MODE: u32 = 0o640;
 pub enum RunDirError {
     /// Neither a directory nor the id of a run.
     #[error("find the run {name}: no such directory, and no such run under {root}")]
-    NoRun {
-        /// What was asked for.
-        name: String,
-        /// Where runs are kept.
-        root: String,
-    },
+    NoRun { name: String, root: String },
     /// The name can be neither.
     #[error("find the run {name:?}: neither a directory nor a run id")]
-    BadName {
-        /// What was asked for.
-        name: String,
-    },
+    BadName { name: String },
     /// A path leads out of the run directory.
     #[error("use {path}: it leads out of the run directory")]
     Escapes {
@@ -53,9 +45,7 @@ pub enum RunDirError {
     TooLarge {
         /// The path, relative to the run directory.
         path: String,
-        /// Its size.
         bytes: u64,
-        /// The bound.
         limit: u64,
     },
     /// A line is longer than any record may be.
@@ -63,7 +53,6 @@ pub enum RunDirError {
     LineTooLong {
         /// The path, relative to the run directory.
         path: String,
-        /// The line, from 1.
         line: u64,
     },
     /// Reading failed.
@@ -71,7 +60,6 @@ pub enum RunDirError {
     Read {
         /// The path, relative to the run directory.
         path: String,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -80,7 +68,6 @@ pub enum RunDirError {
     Write {
         /// The path, relative to the run directory.
         path: String,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -149,7 +136,6 @@ impl std::fmt::Display for RelPath {
     }
 }
 
-/// An existing run directory.
 pub struct RunDir<'a> {
     disk: &'a dyn Disk,
     root: PathBuf,
@@ -203,7 +189,6 @@ impl<'a> RunDir<'a> {
         })
     }
 
-    /// The directory, links followed.
     pub fn root(&self) -> &Path {
         &self.root
     }

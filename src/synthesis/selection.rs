@@ -52,7 +52,6 @@ pub enum SelectionError {
 /// A selection manifest that may be believed.
 #[derive(Debug, Clone)]
 pub struct PackSelection {
-    /// The run it becomes.
     pub run_id: String,
     created_at: String,
     notes: String,

@@ -21,7 +21,6 @@ pub struct SpilledSummaries<'a> {
     path: RelPath,
     place: PathBuf,
     file: Arc<dyn DiskFile>,
-    /// Where each ends.
     ends: Vec<u64>,
     /// True when the folder was made for it.
     made: bool,
@@ -54,12 +53,10 @@ impl<'a> SpilledSummaries<'a> {
         Ok(())
     }
 
-    /// How many there are.
     pub fn count(&self) -> usize {
         self.ends.len()
     }
 
-    /// One of them.
     pub fn get(&self, index: usize) -> Result<FittedSummary, RunDirError> {
         let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
         let get = || -> io::Result<Extract> {

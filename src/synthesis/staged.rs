@@ -21,9 +21,7 @@ const BUFFER_BYTES: usize = 1 << 16;
 pub struct StagedFile {
     temporary: PathBuf,
     place: PathBuf,
-    /// Its size.
     pub bytes: u64,
-    /// Its digest.
     pub sha256: Digest,
 }
 

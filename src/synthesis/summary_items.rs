@@ -7,16 +7,11 @@ use std::path::Path;
 use crate::bus::{BusError, SummaryBus};
 use crate::contract::vocabulary::Stream;
 
-/// A summary item.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BusSummary {
-    /// Its id.
     pub summary_id: String,
-    /// Its stream.
     pub stream: String,
-    /// Its day.
     pub day: String,
-    /// Its text.
     pub text: String,
 }
 

@@ -22,23 +22,15 @@ use crate::contract::hash::sha256;
 /// One output as the report lists it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CheckedOutput {
-    /// The perspective.
     pub perspective_id: String,
     /// 1 or 2.
     pub wave: u8,
-    /// The file.
     pub path: String,
-    /// Its verdict.
     pub status: Verdict,
-    /// Its size.
     pub bytes: Option<u64>,
-    /// Its hash.
     pub sha256: Option<String>,
-    /// Its words.
     pub words: Option<usize>,
-    /// Its sources.
     pub sources: Option<usize>,
-    /// Its gaps.
     pub gaps: Option<usize>,
 }
 
@@ -47,9 +39,7 @@ pub struct CheckedOutput {
 pub struct WaveReport {
     /// `wave_report.v1`.
     pub schema_version: &'static str,
-    /// The run.
     pub run_id: String,
-    /// The verdict.
     pub status: Verdict,
     /// One entry for each perspective, by id.
     pub outputs: Vec<CheckedOutput>,

@@ -105,7 +105,7 @@ fn a_build_that_was_cut_short_gets_its_record() {
     // The log takes the start and the bags, and not the note that makes them count.
     world.log.refuse_after = Some(2);
     let error = world.build().unwrap_err();
-    assert!(error.to_string().contains("note it in the log"), "{error}");
+    assert!(error.to_string().contains("commit the build to the log"), "{error}");
     assert_eq!(world.log.notes, ["digest.started", "digest.bag", "digest.bag", "digest.bag"]);
     let before = bag_ids(&world);
     world.log.refuse_after = None;

@@ -328,7 +328,10 @@ fn orders_can_be_narrow() {
     order.selector = Some("nobody".to_owned());
     let error = world.build_order(&order).unwrap_err();
     let error = error.to_string();
-    assert!(error.starts_with("there is no active selector nobody, but "), "{error}");
+    assert!(
+        error.starts_with("there is no active selector nobody; active selectors are "),
+        "{error}"
+    );
     let report = world.build().unwrap();
     assert!(report.published > 40 && report.retired == 0, "the rest was never considered");
 }

@@ -6,7 +6,7 @@ use summarizer::contract::schema;
 use summarizer::contract::time::Timestamp;
 use summarizer::synthesis::perspectives::known_agent_types;
 use summarizer::synthesis::run_dir::RelPath;
-use summarizer::synthesis::{audit, gate, gate_report, wave};
+use summarizer::synthesis::{audit, gate_report, wave};
 
 use crate::home::{Home, gates, golden, manifest};
 

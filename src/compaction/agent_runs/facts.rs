@@ -29,11 +29,8 @@ pub const COMPACTION_FAILED: &str = "compaction_failed";
 /// Run events became part of the home's log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventsAppended {
-    /// The run.
     pub run_id: String,
-    /// Its first event here.
     pub first_seq: u64,
-    /// Its last event here.
     pub last_seq: u64,
     /// The record of the batch before, 0 for the first.
     pub previous: u64,
@@ -62,11 +59,9 @@ pub struct FileMark {
 /// A snapshot came into force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotTaken {
-    /// The run.
     pub run_id: String,
     /// Its place in the run.
     pub sequence: u64,
-    /// Its id.
     pub snapshot_id: String,
     /// The last run event it covers.
     pub to_seq: u64,
@@ -88,7 +83,6 @@ pub struct SnapshotTaken {
 /// A run was stopped because its snapshot failed its checks twice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompactionFailed {
-    /// The run.
     pub run_id: String,
     /// The place the snapshot would have had.
     pub sequence: u64,
@@ -107,7 +101,6 @@ pub struct CompactionFailed {
 /// Everything that is kept of a snapshot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SnapshotBody {
-    /// Its file form.
     pub snapshot: String,
     /// The narrative of exactly these bytes.
     pub narrative: String,
@@ -117,21 +110,17 @@ pub struct SnapshotBody {
     pub sidecar: Option<Sidecar>,
 }
 
-/// A coverage artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoverageFile {
     /// Its file name beside the snapshot.
     pub name: String,
-    /// Its file form.
     pub text: String,
 }
 
 /// A fact of a run that is ready to be noted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// What kind of fact.
     pub kind: &'static str,
-    /// The fact, as JSON.
     pub facts: String,
     /// The bytes beside it; empty for none.
     pub body: Vec<u8>,
@@ -206,7 +195,6 @@ impl RunFact {
         })
     }
 
-    /// The run.
     pub fn run_id(&self) -> &str {
         match self {
             RunFact::Appended(fact) => &fact.run_id,
@@ -229,7 +217,6 @@ pub fn fact_of(entry: &Entry<'_>) -> Result<Option<RunFact>, ReadError> {
 /// Where a run stands in the log.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RunHead {
-    /// Its last event.
     pub last_seq: u64,
     /// The record of its last batch of events, 0 when there is none.
     pub batch: u64,
@@ -289,7 +276,6 @@ pub struct Overview {
     pub snapshots: u64,
     /// Runs and segments stopped by the gate.
     pub failed: u64,
-    /// The newest of those.
     pub last_failure: Option<RunFailure>,
     /// The last segment of the service's own run that ended.
     pub closed: Option<ClosedSegment>,
@@ -300,7 +286,6 @@ pub struct Overview {
 pub struct ClosedSegment {
     /// The run, without the segment's number.
     pub run_id: String,
-    /// The segment's number.
     pub segment: u64,
     /// The last event of the log that belongs to it.
     pub covers: u64,
@@ -324,25 +309,19 @@ impl ClosedSegment {
     }
 }
 
-/// Which snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotPointer {
-    /// The run.
     pub run_id: String,
     /// Its place in the run.
     pub sequence: u64,
-    /// Its id.
     pub snapshot_id: String,
     /// The record that holds it.
     pub seq: u64,
 }
 
-/// Which run was stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunFailure {
-    /// The run.
     pub run_id: String,
-    /// Why.
     pub message: String,
     /// The record that says so.
     pub seq: u64,

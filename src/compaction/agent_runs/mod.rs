@@ -1,19 +1,18 @@
-//! The runs of a home: their events and snapshots in the home's own log.
+//! The agent runs of a home: their events and snapshots in the home's own log.
 //!
-//! A run is an aggregate of its own: its events are dense from 1, appending one twice is appending
-//! it once, and its snapshots are facts beside them. Lines go in through [`AgentRunWriter::append`], are
-//! validated and folded one by one, and the snapshots that are due on the way are taken there; all
-//! of it becomes durable in commits that hold a batch of events and the snapshots due in it.
+//! The events of a run are dense from 1. Appending an event twice equals appending it once.
+//! [`AgentRunWriter::append`] validates and folds lines one by one and takes the snapshots that
+//! become due. A commit holds a batch of events and the snapshots due in it.
 //!
-//! Contract. What is in force is what the log says: killed at any point, a run has its old snapshot
-//! or the new one, and the next append takes what was due and not taken. A snapshot that fails its
-//! checks is built once more after everything was read again from the log; if it fails again the
-//! run is stopped for good, its events end with COMPACTION_FAILED and RUN_STOPPED, and the snapshot
-//! before stays in force. Memory is bounded: a few runs are kept ready, any other is restored from
-//! its snapshot and the events after it.
+//! Contract. The log decides which snapshot is in force. After a crash at any point a run has its
+//! old snapshot or the new one, and the next append takes the snapshots that were due. A snapshot
+//! that fails its checks is built a second time after everything was read again from the log. If it
+//! fails again the run is stopped for good: its events end with COMPACTION_FAILED and RUN_STOPPED,
+//! and the snapshot before stays in force. Memory is bounded: a few runs stay in memory, and the
+//! others are restored from their snapshot and the events after it.
 //!
-//! It writes nothing itself: a [`Notary`] commits its notes. It does not watch files, and it does
-//! not write the snapshot files, which are a projection.
+//! This module commits nothing itself; a [`Notary`] does. It does not watch files and does not
+//! write snapshot files, which are a projection.
 
 pub mod facts;
 mod run;
@@ -38,85 +37,56 @@ use super::trigger::Thresholds;
 use crate::contract::ids::Seq;
 use crate::log::{ReadError, Reader};
 
-/// Runs kept ready to go on.
+/// Runs kept in memory.
 const RUNS_READY_MAX: usize = 32;
-/// Lines in one batch at most.
+/// Most lines in one batch.
 const BATCH_LINES_MAX: u64 = 4096;
-/// Bytes of lines and snapshots after which a commit is made.
+/// A commit is made when lines and snapshots reach this size.
 const COMMIT_BYTES: usize = 4 << 20;
 
-/// Makes notes out of the position the first of them will get.
+/// Makes the notes of a commit, given the position of the first one.
 pub type MakeNotes = Box<dyn FnOnce(Seq) -> Vec<Note> + Send>;
 
-/// Commits notes, all of them in one step, and says which record the first one is.
+/// Commits notes in one commit and returns the position of the first one.
 pub trait Notary {
-    /// Returns once they are durable.
     fn note(&mut self, make: MakeNotes) -> Result<Seq, String>;
 }
 
 /// Why lines cannot be appended to a run.
 #[derive(Debug, thiserror::Error)]
 pub enum AppendEventsError {
-    /// A line is no run event.
+    /// A line is not a run event.
     #[error("line {line}: {source}")]
     Line {
-        /// 1-based, as counted by the caller.
+        /// 1-based, counted by the caller.
         line: u64,
-        /// What is wrong with it.
         source: EventError,
     },
-    /// An event makes no sense where it stands.
+    /// The run cannot accept the event.
     #[error("line {line}: {event}: {source}")]
-    Input {
-        /// 1-based.
-        line: u64,
-        /// The event.
-        event: String,
-        /// Why.
-        source: InputError,
-    },
-    /// The place of an event is taken by another one.
+    Input { line: u64, event: String, source: InputError },
+    /// The log holds another event with this `seq`.
     #[error("line {line}: seq {seq} of run {run_id} is another event in the log")]
-    Differs {
-        /// 1-based.
-        line: u64,
-        /// The run.
-        run_id: String,
-        /// The place.
-        seq: u64,
-    },
-    /// An event id names two different events.
+    Differs { line: u64, run_id: String, seq: u64 },
+    /// The event id belongs to another event.
     #[error("line {line}: event_id {id} was used for another event")]
-    IdReused {
-        /// 1-based.
-        line: u64,
-        /// The id.
-        id: String,
-    },
+    IdReused { line: u64, id: String },
     /// The gate stopped the run.
     #[error("run {run_id} was stopped by its gate: {why}")]
-    Stopped {
-        /// The run.
-        run_id: String,
-        /// Which checks failed.
-        why: String,
-    },
-    /// The run is the service's own.
+    Stopped { run_id: String, why: String },
+    /// The run is derived from the service's own session.
     #[error("run {run_id} is a run of the service itself")]
-    Derived {
-        /// The run.
-        run_id: String,
-    },
-    /// The log does not hold what it should.
+    Derived { run_id: String },
+    /// The log could not be read.
     #[error(transparent)]
     Fact(#[from] ReadError),
-    /// The notes could not be committed.
+    /// The commit failed.
     #[error("commit: {0}")]
     Commit(String),
 }
 
 impl AppendEventsError {
-    /// Whether the lines are at fault, not the storage.
+    /// True when the lines are wrong, false when the storage failed.
     pub fn is_input(&self) -> bool {
         !matches!(self, AppendEventsError::Fact(_) | AppendEventsError::Commit(_))
     }
@@ -125,49 +95,42 @@ impl AppendEventsError {
 /// Why a run cannot be verified.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
-    /// The log.
     #[error(transparent)]
     Fact(#[from] ReadError),
-    /// The files.
     #[error(transparent)]
     Files(#[from] StoreError),
 }
 
-/// What an append did.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct AppendReport {
-    /// The run.
     pub run_id: String,
-    /// Events that became part of the log.
+    /// Events that are new in the log.
     pub appended: u64,
-    /// Events that were there already.
+    /// Events that the log already held.
     pub repeated: u64,
-    /// The run's last event.
     pub last_seq: u64,
-    /// Snapshots in force before.
     pub before: u64,
-    /// Snapshots taken.
     pub snapshots: Vec<TakenSnapshot>,
-    /// Set when the gate stopped the run here: the failed snapshot and the events that say so.
+    /// Set when the checks stopped the run: the failed snapshot and the two events that record it.
     pub failed: Option<serde_json::Value>,
-    /// What a person should know.
+    /// Warnings for people.
     pub warnings: Vec<String>,
-    /// The record that holds the newest of those snapshots; 0 when there is none.
+    /// Position of the newest snapshot; 0 without one.
     pub noted: u64,
 }
 
 /// Lines to append.
 #[derive(Debug, Clone, Copy)]
 pub struct EventLines<'a> {
-    /// The lines, each with or without its end; blank ones are passed over.
+    /// The lines. Blank ones are skipped.
     pub text: &'a str,
-    /// The number of the first one, for messages.
+    /// Number of the first line, for messages.
     pub first_line: u64,
-    /// The watched file they come from, as of their end.
+    /// The watched file that the lines come from, as of their end.
     pub source: Option<&'a FileMark>,
 }
 
-/// The runs of one home.
+/// Appends to the agent runs of one home and takes their snapshots.
 pub struct AgentRunWriter {
     log: Reader,
     thresholds: Thresholds,
@@ -175,23 +138,21 @@ pub struct AgentRunWriter {
 }
 
 impl AgentRunWriter {
-    /// The runs in a log; `thresholds` are those of the configuration.
+    /// `thresholds` are those of the configuration.
     pub fn new(log: &Reader, thresholds: Thresholds) -> AgentRunWriter {
         AgentRunWriter { log: log.clone(), thresholds, ready: VecDeque::new() }
     }
 
-    /// The log.
     pub fn log(&self) -> &Reader {
         &self.log
     }
 
-    /// Puts other thresholds in force, from the next event on.
     pub fn retune(&mut self, thresholds: Thresholds) {
         self.thresholds = thresholds;
     }
 
-    /// Appends lines of one run and takes the snapshots due on the way. On a bad line everything
-    /// before it is kept, and what was done is told beside the error.
+    /// Appends lines of one run and takes the snapshots that become due. On a bad line everything
+    /// before it is kept; the report says what was done.
     pub fn append(
         &mut self,
         notary: &mut dyn Notary,
@@ -222,14 +183,14 @@ impl AgentRunWriter {
         let appended = run.append(notary, lines, done);
         done.last_seq = run.head().last_seq;
         run.warnings(&mut done.warnings);
-        // After a failed commit memory may be ahead of the log: such a run is forgotten.
+        // After a failed commit memory may be ahead of the log, so the run is dropped from memory.
         if appended.as_ref().err().is_none_or(AppendEventsError::is_input) {
             self.keep(run);
         }
         appended
     }
 
-    /// Takes a snapshot of a run now, due or not, if anything happened since the last one.
+    /// Takes a snapshot now, due or not, if anything happened since the last one.
     pub fn snapshot_now(
         &mut self,
         notary: &mut dyn Notary,
@@ -244,9 +205,8 @@ impl AgentRunWriter {
         Ok(done)
     }
 
-    /// Rebuilds every snapshot of a run from its events and compares bytes. Returns how many were
-    /// compared and everything that differs.
-    /// The files are compared with what the log holds as well.
+    /// Rebuilds every snapshot of a run from its events, compares the bytes, and compares the files
+    /// with the log. Returns the number of snapshots and the differences.
     pub fn verify(
         &self,
         run_id: &str,

@@ -1,4 +1,4 @@
-//! One run of the book: its compactor as of its last event, and what is staged for the next commit.
+//! One agent run in memory: its compactor as of its last event, and what the next commit will hold.
 
 use serde_json::Value;
 
@@ -14,17 +14,16 @@ use super::facts::{EVENTS_APPENDED, EventsAppended, RunHead, SnapshotTaken, comp
 use super::*;
 use crate::contract::hash::{Digest, sha256};
 
-/// A run that is ready to go on.
 pub(super) struct AgentRun {
     log: Reader,
     run_id: SharedText,
     head: RunHead,
     compactor: Compactor,
-    /// Ids that producers gave, read from the log when the first one shows up.
+    /// Event ids that producers gave. Read from the log when the first such id appears.
     repeats: Option<Repeats>,
-    /// The records of its batches with the first event of each, in order, when they were needed.
+    /// Its batches: first event and position of each, in order. Read when first needed.
     batches: Option<Vec<(u64, Seq)>>,
-    /// The batch looked at last, by its first event.
+    /// The batch that was compared last, by its first event.
     looked_at: Option<(u64, Vec<String>)>,
     /// True once the events after the snapshot in force are folded.
     caught_up: bool,
@@ -61,7 +60,7 @@ impl PendingCommit {
         self.count == 0 && self.snapshots.is_empty() && self.failed.is_none()
     }
 
-    /// The facts and the bytes beside them. `previous` of each is still to be filled in.
+    /// The facts and their bodies. `previous` is filled in once positions are known.
     fn into_parts(self, run_id: &str) -> (Vec<RunFact>, Vec<Vec<u8>>) {
         let (mut facts, mut bodies) = (Vec::new(), Vec::new());
         if self.count > 0 {
@@ -87,7 +86,7 @@ impl PendingCommit {
     }
 }
 
-/// Fills in which record came before each, once the position of the first is known.
+/// Fills in the position of the previous batch or snapshot of each fact.
 fn chained(mut facts: Vec<RunFact>, head: &RunHead, first: Seq) -> Vec<RunFact> {
     let mut snapshot = head.snapshot;
     for (at, fact) in (first.0..).zip(&mut facts) {
@@ -109,7 +108,7 @@ fn note((fact, body): (RunFact, Vec<u8>)) -> Note {
 }
 
 impl AgentRun {
-    /// Restores a run from its snapshot in force. What came after it is folded by the first append.
+    /// Restores a run from its snapshot in force. The first append folds the events after it.
     pub fn open(
         log: &Reader,
         run_id: &str,
@@ -147,7 +146,6 @@ impl AgentRun {
         self.compactor.retune(thresholds);
     }
 
-    /// What a person should know about the run so far.
     pub fn warnings(&self, warnings: &mut Vec<String>) {
         let notices = &self.compactor.fold_state().notices;
         let repeats = self.repeats.as_ref().map_or(0, |repeats| repeats.count);
@@ -173,7 +171,7 @@ impl AgentRun {
         for line in lines::parse(text.text.as_bytes(), text.first_line) {
             let written = &text.text[line.place.clone()];
             if let Err(error) = self.step(notary, &mut staged, line, written, done) {
-                // What came before a bad line is kept; after a failed commit nothing is.
+                // Lines before a bad line are kept. After a failed commit no line is kept.
                 if error.is_input() {
                     self.commit(notary, &mut staged, done)?;
                 }
@@ -244,8 +242,8 @@ impl AgentRun {
         }
     }
 
-    /// Folds the events after the snapshot in force and takes what was due among them: a crash may
-    /// have come between an event and its snapshot, and thresholds may have changed since.
+    /// Folds the events after the snapshot in force and takes the snapshots due among them. A crash
+    /// may have come between an event and its snapshot, and the thresholds may have changed.
     fn catch_up(
         &mut self,
         notary: &mut dyn Notary,
@@ -281,7 +279,7 @@ impl AgentRun {
         Ok(())
     }
 
-    /// Recognizes an event that repeats an earlier one by the id its producer gave it.
+    /// Recognizes a repeated event by the id that its producer gave it.
     fn admit(
         &mut self,
         line: u64,
@@ -310,7 +308,7 @@ impl AgentRun {
             .map_err(|_| AppendEventsError::IdReused { line, id: id.to_string() })
     }
 
-    /// An event that is there already must be the same event.
+    /// Checks that an event with a known `seq` equals the stored one.
     fn compare(
         &mut self,
         line: u64,
@@ -339,7 +337,7 @@ impl AgentRun {
         if let Some(why) = &self.head.stopped
             && seq + 1 >= self.head.last_seq
         {
-            // The producer went on where the gate had ended the run.
+            // The producer continued after the event at which the checks stopped the run.
             let (run_id, why) = (self.run_id.to_string(), why.clone());
             return Err(AppendEventsError::Stopped { run_id, why });
         }
@@ -349,7 +347,7 @@ impl AgentRun {
         if same { Ok(()) } else { Err(differs()) }
     }
 
-    /// Takes a snapshot of this moment; false when the gate stopped the run instead.
+    /// Takes a snapshot. False when the checks stopped the run instead.
     fn take(
         &mut self,
         notary: &mut dyn Notary,
@@ -393,7 +391,7 @@ impl AgentRun {
         Ok(true)
     }
 
-    /// The run again from the log: every event, and every snapshot in force.
+    /// Folds the run again from the log, with every snapshot in force.
     fn reread(&self) -> Result<Compactor, ReadError> {
         let thresholds = self.compactor.thresholds();
         let until = self.compactor.fold_state().seq;
@@ -484,7 +482,8 @@ fn stored_snapshot(
     Ok((snapshot.map_err(|error| ReadError::unexpected(at, error))?, fact, body))
 }
 
-/// The chunk ids of a chain of coverage artifacts, which lie with earlier snapshots of the run.
+/// The chunk ids of a chain of coverage artifacts. The artifacts are stored with earlier snapshots
+/// of the run.
 fn spilled_chunks(
     log: &Reader,
     fact: &SnapshotTaken,
@@ -520,7 +519,7 @@ fn spilled_chunks(
     Ok(chunks)
 }
 
-/// The batches that hold events after a position, in order: first event and record.
+/// The batches with events after `seq`, in order: first event and position.
 fn batches_after(log: &Reader, head: &RunHead, seq: u64) -> Result<Vec<(u64, Seq)>, ReadError> {
     let mut found = Vec::new();
     let (mut at, mut last) = (head.batch, head.last_seq);
@@ -535,7 +534,6 @@ fn batches_after(log: &Reader, head: &RunHead, seq: u64) -> Result<Vec<(u64, Seq
     Ok(found)
 }
 
-/// The snapshots in force, in order.
 fn snapshots_of(log: &Reader, head: &RunHead) -> Result<Vec<(Seq, SnapshotTaken)>, ReadError> {
     let mut found = Vec::new();
     let mut at = head.snapshot;
@@ -557,7 +555,7 @@ fn lines_of(log: &Reader, record: Seq) -> Result<Vec<String>, ReadError> {
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// The events of a batch, each with its digest where its producer gave it an id.
+/// The events of a batch. An event with a producer's id has a digest.
 fn events_of(log: &Reader, record: Seq) -> Result<Vec<(RunEvent, Option<Digest>)>, ReadError> {
     let (_, body) = batch_at(log, record)?;
     let event = |line: ParsedLine| match line.event {
@@ -571,8 +569,8 @@ fn parse_stored(record: Seq, text: &str) -> Result<RunEvent, ReadError> {
     RunEvent::parse(text.as_bytes()).map_err(|error| ReadError::unexpected(record, error))
 }
 
-/// Folds a run's events again from the first one on. `at` is asked before each event and at the
-/// end; it says whether to go on.
+/// Folds a run's events from the first one. `at` is called before each event and at the end; it
+/// returns whether to continue.
 fn refold(
     log: &Reader,
     head: &RunHead,
@@ -594,8 +592,8 @@ fn refold(
     at(compactor).map(|_| ())
 }
 
-/// Rebuilds every snapshot of a run from its events and compares bytes: what is built again, what
-/// the log holds, and the files.
+/// Rebuilds every snapshot of a run from its events and compares it with the log and with the
+/// files.
 pub(super) fn verify(
     log: &Reader,
     head: &RunHead,

@@ -1,12 +1,11 @@
-//! Choosing a setting: the Pareto front of bytes written against tail to re-read, and on it the
-//! point nearest to the best of both, each on a logarithmic scale. Only settings whose fallback
-//! stays a fallback are chosen: whole steps must reach the event threshold first. Times are
-//! reported but choose nothing, so that equal logs give an equal choice on every machine.
+//! Chooses a setting: on the Pareto front of bytes written against tail to re-read, the point
+//! nearest to the best of both, each on a logarithmic scale. Only settings whose step fallback
+//! remains a fallback are chosen: whole steps must reach the event threshold first. Times are
+//! reported but do not influence the choice, so equal logs give the same choice on every machine.
 
 use super::super::trigger::Thresholds;
 use super::sweep::SweepRow;
 
-/// The choice and how it came about.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThresholdChoice {
     /// Index of the chosen row.
@@ -17,7 +16,7 @@ pub struct ThresholdChoice {
     pub front: Vec<usize>,
     /// Distance of every row from the best of both; 0 is best.
     pub distances: Vec<f64>,
-    /// Why, in a sentence or two.
+    /// A reason for people.
     pub reason: String,
 }
 

@@ -1,6 +1,6 @@
-//! The other half of the sweep: how often the log takes a checkpoint, and how many events it
-//! commits at once. Only a real log can measure that, so it is measured behind a trait; this module
-//! knows the grid and the rows.
+//! Sweeps two thresholds of the log: events between checkpoints and events in one commit. Only a
+//! real log can measure them, so a trait measures; this module holds the grid, the rows and the
+//! choice.
 
 use serde::Serialize;
 
@@ -25,7 +25,6 @@ pub struct LogSetting {
 /// What one setting of the log costs, measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LogRow {
-    /// The setting.
     pub setting: LogSetting,
     /// Events committed per second, durable.
     pub events_per_second: f64,
@@ -39,16 +38,14 @@ pub struct LogRow {
     pub open_ms: f64,
 }
 
-/// Something that has a log to measure.
+/// Measures a real log.
 pub trait MeasureLog {
-    /// What can go wrong.
     type Error;
 
     /// Runs the same workload under one setting, from an empty log.
     fn measure(&mut self, setting: LogSetting) -> Result<LogRow, Self::Error>;
 }
 
-/// Every combination, intervals outermost.
 pub fn grid(intervals: &[u64], batches: &[u64]) -> Vec<LogSetting> {
     intervals
         .iter()

@@ -1,15 +1,15 @@
-//! Tuning the two thresholds of the trigger by measurement: replay run logs, recorded or
-//! generated, under every setting of a grid ([`sweep`]), find the settings that are not beaten on
-//! both what they write and what they leave to re-read, and choose among those ([`choose`]).
+//! Tunes the two thresholds of the trigger by measurement. Run logs, recorded or generated, are
+//! replayed under every setting of a grid ([`sweep`]). Among the settings that no other setting
+//! beats on both bytes written and events to re-read, one is chosen ([`choose`]).
 //!
-//! What a replay measures depends on where snapshots fall and nothing else: how many there are,
-//! their bytes and times, the tail a resume has to read, the events a crash leaves uncovered. What
-//! it cannot measure is whether an agent that worked from those snapshots would have looped,
-//! forgotten a constraint or stalled: the log was recorded under one setting and says the same
-//! under all of them. Those figures are reported once, as facts of the logs ([`metrics`]).
+//! A replay measures what depends on where snapshots fall: their number, bytes and times, the tail
+//! that a resume reads, and the events that a crash leaves uncovered. A replay cannot measure
+//! whether an agent working from those snapshots would have looped, forgotten a constraint or
+//! stalled, because the log was recorded under one setting. Those figures are reported once, as
+//! facts of the logs ([`metrics`]).
 //!
-//! The log's own thresholds (checkpoint interval, commit batch) are swept through a trait by
-//! whoever has a log to measure ([`log_sweep`]).
+//! The thresholds of the log itself (checkpoint interval, commit batch) are swept through a trait,
+//! by code that has a log to measure ([`log_sweep`]).
 
 pub mod choose;
 pub mod log_sweep;

@@ -1,4 +1,4 @@
-//! Plots as standalone SVG: lines, a scatter with a front, a heat map. Written by hand because the
+//! Plots as standalone SVG: lines, a scatter with a front, a heat map. Hand-written, because the
 //! result must be small, deterministic and readable in any viewer without scripts or fonts.
 
 use std::fmt::Write as _;
@@ -16,9 +16,7 @@ const PLACES_MAX: usize = 12;
 const INK: &str = "#1f2933";
 const FAINT: &str = "#7b8794";
 const GRID: &str = "#e4e7eb";
-/// The chosen point.
 const CHOSEN: &str = "#d64545";
-/// The default setting.
 const DEFAULT: &str = "#f0a202";
 /// Light to dark, for ordered series.
 const RAMP: [&str; 6] = ["#9ad1d4", "#62b6b7", "#3d91a6", "#2c6e94", "#234e7a", "#1b2f57"];
@@ -34,30 +32,23 @@ pub enum AxisScale {
     LogBytes,
 }
 
-/// One axis.
 #[derive(Debug, Clone)]
 pub struct Axis {
-    /// What it shows.
     pub label: String,
-    /// How.
     pub scale: AxisScale,
 }
 
-/// One line.
 #[derive(Debug, Clone)]
 pub struct Series {
-    /// Its name.
     pub name: String,
     /// Its points, by growing x.
     pub points: Vec<(f64, f64)>,
 }
 
-/// A point worth pointing out.
+/// A highlighted point.
 #[derive(Debug, Clone)]
 pub struct PlotMark {
-    /// Where.
     pub at: (f64, f64),
-    /// What it is.
     pub name: String,
     /// True for the choice, false for the default.
     pub chosen: bool,
@@ -73,7 +64,7 @@ pub fn lines(
     marks: &[PlotMark],
 ) -> String {
     let points = || series.iter().flat_map(|series| series.points.iter().copied());
-    // Marked where something was measured, as long as the names have room beside each other.
+    // Ticks stand at measured places, as long as their names have room.
     let mut measured: Vec<f64> = points().map(|point| point.0).collect();
     measured.sort_by(f64::total_cmp);
     measured.dedup();

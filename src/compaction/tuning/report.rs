@@ -42,7 +42,7 @@ pub const LOG_COLUMNS: [&str; 8] = [
     "mark",
 ];
 
-/// What a replay cannot tell, in words that go wherever the figures go.
+/// The limits of a replay, shown wherever its figures are shown.
 pub const NOT_MEASURABLE: &str = "A replay cannot measure loop rate, forgotten constraints, \
 NO_EVIDENCE stalls, or cost and latency per verified claim under another threshold: the log was \
 recorded under one setting and says the same under all of them. They are shown once, as facts of \
@@ -52,9 +52,7 @@ these logs; whether an agent behaves differently needs live runs.";
 pub struct TuningReport<'a> {
     /// What was replayed, in words.
     pub runs: String,
-    /// The figures.
     pub sweep: &'a ThresholdSweep,
-    /// The choice.
     pub choice: &'a ThresholdChoice,
     /// The log's own sweep, when it was measured.
     pub log_rows: &'a [LogRow],
@@ -72,7 +70,6 @@ impl TuningReport<'_> {
         .collect()
     }
 
-    /// The table as CSV.
     pub fn csv(&self) -> String {
         let mut text = COLUMNS.join(",");
         for row in self.table() {
@@ -237,7 +234,6 @@ impl TuningReport<'_> {
         ]
     }
 
-    /// One page with everything.
     pub fn html(&self) -> String {
         let chosen = &self.sweep.rows[self.choice.chosen].thresholds;
         let mut page = String::from(HEAD);

@@ -1,5 +1,5 @@
-//! Seeded run logs with the shapes real runs have: short and healthy, long, stalled, crashing.
-//! The same seed gives the same events for ever.
+//! Seeded run logs in four shapes of real runs: short and healthy, long, stalled, crashing. The
+//! same seed always gives the same events.
 
 use serde_json::json;
 
@@ -12,7 +12,6 @@ use crate::contract::time::Timestamp;
 const NAMESPACE: &str = "idx:generated-v1";
 const FIRST_MS: i64 = 1_767_225_600_000;
 
-/// How a run goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RunShape {
     /// Short; every step completes and most find something.
@@ -26,7 +25,6 @@ pub enum RunShape {
 }
 
 impl RunShape {
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             RunShape::Healthy => "healthy",

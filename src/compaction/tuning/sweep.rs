@@ -1,5 +1,5 @@
-//! Every run under every setting. Settings that cut a run at the same places are the same
-//! experiment and are compacted once; everything reported comes from real compactions.
+//! Replays every run under every setting. Settings that cut a run at the same places give the same
+//! result and are compacted once. All reported figures come from real compactions.
 
 use std::collections::HashMap;
 use std::num::NonZero;
@@ -19,7 +19,6 @@ pub const EVENT_THRESHOLDS: [u64; 10] = [3, 6, 9, 12, 15, 18, 24, 30, 36, 48];
 /// Step fallbacks tried unless told otherwise.
 pub const STEP_FALLBACKS: [u64; 6] = [2, 4, 6, 8, 12, 16];
 
-/// Every combination, thresholds outermost.
 pub fn grid(event_thresholds: &[u64], step_fallbacks: &[u64]) -> Vec<Thresholds> {
     event_thresholds
         .iter()
@@ -34,7 +33,6 @@ pub fn grid(event_thresholds: &[u64], step_fallbacks: &[u64]) -> Vec<Thresholds>
 /// What one setting costs over all runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SweepRow {
-    /// The setting.
     pub thresholds: Thresholds,
     /// Snapshots taken.
     pub snapshots: u64,
@@ -67,14 +65,14 @@ impl Tails {
         self.0[events] += 1;
     }
 
-    /// The mean; 0 of nothing.
+    /// The mean, or 0 without values.
     pub fn mean(&self) -> f64 {
         let count: u64 = self.0.iter().sum();
         let sum: u64 = self.0.iter().zip(0u64..).map(|(count, events)| count * events).sum();
         if count == 0 { 0.0 } else { sum as f64 / count as f64 }
     }
 
-    /// The smallest value that 95 of 100 do not pass.
+    /// The 95th percentile.
     pub fn p95(&self) -> u64 {
         let count: u64 = self.0.iter().sum();
         let mut below = 0;
@@ -87,7 +85,6 @@ impl Tails {
         0
     }
 
-    /// The largest.
     pub fn max(&self) -> u64 {
         self.0.len().saturating_sub(1) as u64
     }
@@ -131,16 +128,13 @@ impl SweepRow {
 
 /// Where the runs come from: the n-th of them, made or read when it is needed.
 pub trait RunSource: Sync {
-    /// How many there are.
     fn count(&self) -> usize;
-    /// The n-th.
     fn get(&self, index: usize) -> Vec<RunEvent>;
 }
 
 /// Rows in the order of the settings, and what the runs themselves say.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThresholdSweep {
-    /// One row a setting.
     pub rows: Vec<SweepRow>,
     /// Figures no setting changes.
     pub metrics: RunMetrics,
@@ -254,7 +248,7 @@ fn replay(
             stopped = !take(&mut compactor, &mut row, index, &mut taken);
             begun = Instant::now();
         }
-        // A recorded log was read up to its first event that makes no sense; see `Runs`.
+        // A recorded log is read only up to its first event that does not fold.
         if compactor.fold(event).is_err() {
             break;
         }
@@ -317,7 +311,6 @@ fn elapsed(begun: Instant) -> u64 {
 pub struct Generated {
     /// Seed of all runs.
     pub seed: u64,
-    /// How many.
     pub runs: usize,
     /// Mean events of a run.
     pub events: usize,
