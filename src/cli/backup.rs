@@ -12,9 +12,11 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::causes::log_failed;
+use super::causes::not_published;
 use super::failure::{Exit, Failure};
-use super::serve::not_published;
-use super::session::{Session, load_config, log_failed};
+use super::session::Session;
+use super::settings::load_config;
 use super::{Context, ui};
 use crate::contract::hash::{Digest, Hasher};
 use crate::contract::ids::Seq;

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::Context;
 use super::failure::{Exit, Failure};
-use super::session::{Session, load_config, open_or_make};
+use super::session::{Session, open_or_make};
+use super::settings::load_config;
 use super::ui::{green, red, yellow};
 use crate::compaction::agent_runs::AppendReport;
 use crate::compaction::build::SnapshotForm;

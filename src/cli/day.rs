@@ -6,9 +6,13 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::Context;
+use super::causes::engine_failed;
+use super::causes::not_published;
 use super::failure::{Exit, Failure};
-use super::serve::not_published;
-use super::session::{Held, Session, engine_failed, load_config, run_start};
+use super::held::Held;
+use super::identity::run_start;
+use super::session::Session;
+use super::settings::load_config;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::ReasonCode;
 use crate::control::question::Question;

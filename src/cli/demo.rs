@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 
 use super::failure::{Exit, Failure};
 use super::serve::run_service;
-use super::session::{Session, load_config};
+use super::session::Session;
+use super::settings::load_config;
 use super::{Context, ui};
 use crate::bus::SummaryBus;
 use crate::contract::hash::sha256;

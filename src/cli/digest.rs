@@ -4,7 +4,8 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::failure::{Exit, Failure};
-use super::session::{Session, run_id};
+use super::identity::run_id;
+use super::session::Session;
 use super::{Context, ui};
 use crate::control::question::Question;
 use crate::digest::window::Window;

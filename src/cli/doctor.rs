@@ -16,8 +16,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::failure::{Exit, Failure, Trouble};
+use super::held::Held;
+use super::lost_log::lost_log;
 use super::queue::rewritten;
-use super::session::{Held, load_config, load_registry, lost_log};
+use super::settings::{load_config, load_registry};
 use super::{Context, ui};
 use crate::contract::ids::Seq;
 use crate::control::question::{Answer, Question};

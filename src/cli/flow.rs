@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::Context;
 use super::failure::{Exit, Failure};
-use super::session::load_config;
+use super::settings::load_config;
 use super::ui::{bold, dim};
 use crate::flow::{
     self, FlowError, FlowErrorClass, FlowOutcome, LoadedPack, PythonSettings, RunOptions, scaffold,

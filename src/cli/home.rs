@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::failure::{Exit, Failure};
-use super::session::{default_config, load_config};
+use super::settings::{default_config, load_config};
 use super::{Context, ui};
 use crate::config::Config;
 use crate::home::Home;

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::Context;
 use super::failure::{Exit, Failure};
-use super::session::load_config;
+use super::settings::load_config;
 use crate::import::{self, ImportError, Report, Target, documents, fields, mail};
 
 const REJECTED_SHOWN: usize = 10;

@@ -3,8 +3,10 @@
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
+use super::causes::{held_by_another, log_failed};
 use super::failure::{Exit, Failure};
-use super::session::{Held, Session, held_by_another, log_failed};
+use super::held::Held;
+use super::session::Session;
 use super::{Context, ui};
 use crate::config::parse_duration_ms;
 use crate::contract::ids::Seq;

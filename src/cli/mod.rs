@@ -4,6 +4,7 @@
 //! here, a variant of `Command` and an arm of `dispatch`.
 
 pub mod backup;
+mod causes;
 pub mod compact;
 pub mod day;
 pub mod demo;
@@ -12,10 +13,13 @@ pub mod doctor;
 pub mod explain;
 pub mod failure;
 pub mod flow;
+mod held;
 pub mod home;
+mod identity;
 pub mod import;
 pub mod inspect;
 pub mod log;
+mod lost_log;
 pub mod operate;
 pub mod pack;
 pub mod perspectives;
@@ -30,6 +34,7 @@ pub mod select;
 pub mod serve;
 pub mod service;
 pub mod session;
+mod settings;
 pub mod shell;
 pub mod submit;
 pub mod supervise;
@@ -167,7 +172,7 @@ pub fn run() -> ExitCode {
         machine: machine(),
     };
     // A configuration that does not read is reported by the command that needs it.
-    let json = session::load_config(&context).is_ok_and(|config| config.log_json);
+    let json = settings::load_config(&context).is_ok_and(|config| config.log_json);
     start_logging(cli.verbose, cli.quiet, json);
     match dispatch(&cli.command, &context) {
         Ok(exit) => ExitCode::from(exit as u8),

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::Context;
 use super::failure::{Exit, Failure};
 use super::perspectives::instant;
-use super::session::load_config;
+use super::settings::load_config;
 use super::synthesis_common::{RunOptions, failure, keep, show, verdict};
 use crate::config::Config;
 use crate::model::builtin::Builtin;

@@ -7,7 +7,8 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::failure::{Exit, Failure};
-use super::session::{Session, load_config};
+use super::session::Session;
+use super::settings::load_config;
 use super::submit::append_failed;
 use super::{Context, ui};
 use crate::contract::request::Request;

@@ -7,8 +7,9 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 
 use super::Context;
+use super::causes::{engine_failed, held_by_another, log_failed};
 use super::failure::{Exit, Failure};
-use super::session::{Held, engine_failed, held_by_another, log_failed};
+use super::held::Held;
 use crate::seam::position::{
     AdoptAt, ConsumedBatch, adopt_position, describe_change, verify_prefix,
 };

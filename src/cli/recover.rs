@@ -9,13 +9,14 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 
+use super::causes::not_published;
+use super::causes::{engine_failed, held_by_another, log_failed};
 use super::compact::Pages;
 use super::failure::{Exit, Failure, is_damage};
-use super::serve::not_published;
-use super::session::{
-    Held, engine_failed, held_by_another, load_config, load_registry, log_failed, other_log,
-    random_bytes, run_start, shared_flows,
-};
+use super::held::Held;
+use super::identity::{random_bytes, run_start};
+use super::lost_log::other_log;
+use super::settings::{load_config, load_registry, shared_flows};
 use super::{Context, ui};
 use crate::compaction::agent_runs::facts::head_of;
 use crate::compaction::files::sequence_of;

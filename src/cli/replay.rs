@@ -6,9 +6,12 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
+use super::causes::{held_by_another, log_failed, not_published};
 use super::failure::{Exit, Failure};
-use super::serve::{moment, not_published};
-use super::session::{Held, held_by_another, load_config, log_failed, refuse_lost_log};
+use super::held::Held;
+use super::lost_log::refuse_lost_log;
+use super::serve::moment;
+use super::settings::load_config;
 use super::{Context, ui};
 use crate::contract::ids::Seq;
 use crate::contract::time::Day;

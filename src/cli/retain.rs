@@ -4,8 +4,9 @@
 use clap::Args;
 use serde_json::Value;
 
+use super::causes::held_by_another;
 use super::failure::{Exit, Failure};
-use super::session::{Held, held_by_another};
+use super::held::Held;
 use super::{Context, ui};
 use crate::upkeep::retention::{self, Policy, RetainError};
 

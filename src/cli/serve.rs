@@ -8,11 +8,11 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 
+use super::causes::{engine_failed, held_by_another, not_published, service_failed};
 use super::failure::{Exit, Failure};
-use super::session::{
-    Held, digest_setup, held_by_another, load_config, load_registry, run_id, run_start,
-    service_failed,
-};
+use super::held::Held;
+use super::identity::{digest_setup, run_id, run_start};
+use super::settings::{load_config, load_registry};
 use super::{Context, ui};
 use crate::compaction::files::SnapshotStore;
 use crate::config::Config;
@@ -24,7 +24,7 @@ use crate::model::ProviderError;
 use crate::os::notify::Notifier;
 use crate::projections::digester::DigestThread;
 use crate::projections::runs::{AgentRuns, Orders};
-use crate::projections::summaries::{Pace, Summaries, SummariesError, SummariesThread};
+use crate::projections::summaries::{Pace, Summaries, SummariesThread};
 use crate::registry::FlowDirectory;
 use crate::service::{
     NextSession, Reload, Reloaded, Service, SessionCounts, StopSignal, Until, Watch,
@@ -165,7 +165,7 @@ pub fn run_service(
     let (report, engine) = ran.map_err(|error| service_failed(&error))?;
     published.map_err(|error| not_published(&error))?;
     drop(control);
-    engine.close().map_err(|error| super::session::engine_failed(&error))?;
+    engine.close().map_err(|error| engine_failed(&error))?;
     drop(lock);
     Ok((report, desk.all_set_aside()))
 }
@@ -253,14 +253,6 @@ fn reloader(
         *flows.write() = fresh;
         Ok(Reloaded { config, accepted })
     })
-}
-
-/// The Summary Bus could not be brought up to the log.
-pub fn not_published(error: &SummariesError) -> Failure {
-    let exit = if error.is_violation() { Exit::Input } else { Exit::Storage };
-    Failure::new(exit, "the summaries are not published")
-        .because(error)
-        .hint("nothing that was accepted is lost; the next start publishes what is missing")
 }
 
 fn no_provider(error: &ProviderError) -> Failure {

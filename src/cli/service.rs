@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::Context;
 use super::failure::{Exit, Failure};
-use super::session::load_config;
+use super::settings::load_config;
 use crate::config::Config;
 use crate::home::Home;
 

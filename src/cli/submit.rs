@@ -10,8 +10,10 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::failure::{Exit, Failure};
+use super::held::make_home;
+use super::identity::random_bytes;
 use super::serve::moment;
-use super::session::{load_config, load_registry, make_home, random_bytes};
+use super::settings::{load_config, load_registry};
 use super::{Context, ui};
 use crate::contract::request::{Input, Request, RequestedBy};
 use crate::contract::vocabulary::{Bus, SummaryKind, Urgency};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::Context;
 use super::failure::{Exit, Failure};
-use super::session::load_config;
+use super::settings::load_config;
 use crate::control::question::{Answer, Question};
 use crate::control::socket::ControlClient;
 use crate::home::Home;

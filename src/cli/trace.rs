@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::Context;
 use super::failure::{Exit, Failure};
-use super::session::load_config;
+use super::settings::load_config;
 use crate::bus::digests::{BagEntry, DigestBus};
 use crate::bus::{BusError, SummaryBus};
 use crate::contract::time::Day;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::failure::{Exit, Failure};
-use super::session::load_config;
+use super::settings::load_config;
 use super::{Context, ui};
 use crate::verify::{Options, Report, Violation, rules, verify_tree};
 

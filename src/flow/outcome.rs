@@ -1,19 +1,18 @@
-//! What running a flow gives: an outcome with its provenance, or an error with its class.
+//! The result of a flow: an outcome with its provenance, or an error with its class.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::hierarchy::{Coverage, Hierarchy};
 use super::project::SummaryOutputs;
-use super::tree::{Coverage, Hierarchy};
 use crate::contract::schema::Violation;
 use crate::model::{ErrorClass, Message, ModelError, ModelIdentity, ModelReply, StopReason, Usage};
 
-/// One try of one question.
+/// One call to the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CallRecord {
-    /// The node that asked.
     pub node: String,
     /// 0 for the question itself, then one for each repair or raised limit.
     pub turn: u32,
@@ -23,11 +22,9 @@ pub struct CallRecord {
     pub rendered_sha256: String,
     /// True when the answer came from the reply cache and cost nothing.
     pub reused: bool,
-    /// Tokens of this try.
     pub usage: Usage,
-    /// Why the model stopped.
     pub stop: StopReason,
-    /// Who answered.
+    /// The model that answered.
     pub identity: ModelIdentity,
     /// The answer as received.
     pub text: String,
@@ -36,16 +33,14 @@ pub struct CallRecord {
     pub messages: Vec<Message>,
 }
 
-/// A place in a source that says what the output says.
+/// A passage of a source that a statement of the output quotes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EvidenceRef {
     /// JSON pointer into the structured output.
     pub pointer: String,
-    /// The quoted text.
     pub quote: String,
-    /// Whether the quote stands verbatim in a source.
+    /// Whether a source holds the quote verbatim.
     pub located: bool,
-    /// The source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_id: Option<String>,
     /// First byte in the normalized text of the source.
@@ -56,62 +51,57 @@ pub struct EvidenceRef {
     pub end: Option<usize>,
 }
 
-/// How sound the output is.
+/// What was checked, and what had to be corrected.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Quality {
-    /// Checks that were made and held.
+    /// The checks that the output passed.
     pub checks: Vec<String>,
-    /// Whether the model had to be shown its errors.
+    /// Whether the model was asked to correct its answer.
     pub repaired: bool,
-    /// Whether the model ran into its limit and the text is cut off.
+    /// Whether the token limit cut the text off.
     pub truncated: bool,
 }
 
-/// What a flow gave.
+/// The result of a flow that succeeded.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FlowOutcome {
     /// The outputs the flow declares.
     pub outputs: Map<String, Value>,
     /// The fields of a summary.
     pub summary: SummaryOutputs,
-    /// The structured output.
     pub structured: Value,
-    /// Name of its schema.
+    /// Id of the schema of `structured`.
     pub schema_id: Option<String>,
     /// The synthesis tree, when one was built.
     pub hierarchy: Option<Hierarchy>,
     /// Which sources were used, and why others were not.
     pub coverage: Coverage,
-    /// Where the output's statements come from.
     pub evidence: Vec<EvidenceRef>,
-    /// How sound it is.
     pub quality: Quality,
-    /// Who answered last.
+    /// The model of the last call.
     pub model: ModelIdentity,
     /// False when every word was taken from the sources by a deterministic provider.
     pub model_generated: bool,
-    /// Identity of the prompt.
+    /// Hash of the pack's prompts and the parameters.
     pub prompt_hash: String,
-    /// Hash of what was rendered.
+    /// Hash of the rendered prompts.
     pub rendered_prompt_sha256: String,
     /// Name of the template engine.
     pub engine: &'static str,
-    /// Its version.
     pub engine_version: &'static str,
-    /// Tokens over every try that was paid now.
+    /// Tokens of all calls that were not answered from the reply cache.
     pub usage: Usage,
     /// Warnings: `unknown_param` and others.
     pub warnings: Vec<String>,
-    /// Every try.
     pub calls: Vec<CallRecord>,
     /// Metrics logged by aggregation nodes.
     pub metrics: Map<String, Value>,
-    /// What aggregation nodes want from this line, by reference.
+    /// The values of this line that aggregation nodes read, by reference.
     #[serde(skip)]
     pub(crate) for_aggregation: Map<String, Value>,
 }
 
-/// What went wrong, in the words of the flow.
+/// Why a flow failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum FlowProblem {
     /// An input or parameter cannot be used.
@@ -120,28 +110,23 @@ pub enum FlowProblem {
     /// A template failed on these values.
     #[error(transparent)]
     Template(#[from] super::render::TemplateError),
-    /// A rendered prompt is no conversation.
+    /// A rendered prompt is not a conversation.
     #[error("node {node}: {source}")]
     Roles {
-        /// The node.
         node: String,
-        /// What is missing.
         #[source]
         source: super::roles::NoConversation,
     },
     /// The model gave no answer.
     #[error("node {node}: {source}")]
     Model {
-        /// The node.
         node: String,
-        /// What happened.
         #[source]
         source: ModelError,
     },
     /// The answer does not fit the schema, and repair did not help.
     #[error("node {node}: the answer does not fit the output schema: {}", first(errors))]
     Schema {
-        /// The node.
         node: String,
         /// Every violation.
         errors: Vec<Violation>,
@@ -154,41 +139,26 @@ pub enum FlowProblem {
          with max_tokens and context_tokens of the provider, or ask for less"
     )]
     CutOff {
-        /// The node.
         node: String,
         /// The answer as received.
         raw: String,
     },
     /// A Python node failed.
     #[error("node {node}: {reason}")]
-    Python {
-        /// The node.
-        node: String,
-        /// What happened.
-        reason: String,
-        /// True when it took too long.
-        timed_out: bool,
-    },
+    Python { node: String, reason: String, timed_out: bool },
     /// A node cannot run here.
     #[error("node {node} cannot run here: {reason}")]
-    Unsupported {
-        /// The node.
-        node: String,
-        /// Why.
-        reason: String,
-    },
-    /// A reference led nowhere.
+    Unsupported { node: String, reason: String },
+    /// A reference names a value that does not exist.
     #[error("{0}")]
     Reference(String),
-    /// Somebody asked to stop.
     #[error("stopped")]
     Cancelled,
 }
 
 impl FlowProblem {
-    /// Whether a shorter input may help: the answer stayed cut off, or the prompt was too
-    /// long for the model or for any.
-    pub(super) fn is_for_want_of_room(&self) -> bool {
+    /// Whether a shorter input may help: the answer stayed cut off, or the prompt was too long.
+    pub(super) fn needs_shorter_input(&self) -> bool {
         match self {
             FlowProblem::CutOff { .. } => true,
             FlowProblem::Model { source, .. } => source.class() == ErrorClass::OverLimit,
@@ -208,16 +178,14 @@ fn first(errors: &[Violation]) -> String {
     }
 }
 
-/// A flow that gave nothing. What it cost and what was said is kept.
+/// A flow that failed, with the calls it made and their cost.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{problem}")]
 pub struct FlowError {
-    /// What went wrong.
     #[source]
     pub problem: Box<FlowProblem>,
-    /// Tokens that were paid all the same.
+    /// Tokens that were paid before the failure.
     pub usage: Usage,
-    /// Every try.
     pub calls: Vec<CallRecord>,
 }
 
@@ -239,7 +207,6 @@ pub enum FlowErrorClass {
 }
 
 impl FlowError {
-    /// What to do about it.
     pub fn class(&self) -> FlowErrorClass {
         match &*self.problem {
             FlowProblem::Input(_) => FlowErrorClass::InvalidParams,
@@ -283,11 +250,9 @@ impl FlowError {
     }
 }
 
-/// Answers that were received before. A reply is put here before anything is made of it, so
-/// that a crash afterwards costs nothing.
+/// Answers that were received before. A reply is stored here before it is used, so that a crash
+/// afterwards does not pay for it again.
 pub trait ReplyCache: Send + Sync {
-    /// The reply to a request with this hash.
     fn get(&self, request_hash: &str) -> Option<ModelReply>;
-    /// Keeps a reply.
     fn put(&self, request_hash: &str, reply: &ModelReply);
 }

@@ -1,16 +1,16 @@
 //! Hierarchical synthesis, `tree.v1`: an input that is too long for one prompt is read in leaves, and the
 //! leaves are merged level by level to a root.
 //!
-//! Contract: every byte of every non-empty source is in exactly one leaf, so no tail is lost; what is
-//! not used is in the ledger with its reason. Every prompt is bounded. Leaves and merges are a pure function of
-//! the sources and settings, so after a crash the reply cache answers what was asked before.
-//! The same code serves every provider. Nodes are listed by level, then position.
+//! Contract: every byte of every non-empty source is in exactly one leaf, so the end of a long text is
+//! not lost. Every prompt is bounded. Leaves and merges are a pure function of the sources and
+//! settings, so after a crash the reply cache answers the questions that were asked before. The same
+//! code serves every provider. Nodes are listed by level, then position.
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::ask::{Asker, Question};
 use super::extract;
+use super::hierarchy::{Hierarchy, TreeNode, first_sentence, floor};
 use super::outcome::FlowProblem;
 use super::pack::LoadedPack;
 use super::render::{TemplateError, Templates, Undefined, members};
@@ -18,8 +18,6 @@ use super::roles;
 use crate::contract::hash::sha256;
 use crate::model::{CallSettings, Message, Role, SourceText};
 
-/// The version of the tree.
-pub const HIERARCHY_VERSION: &str = "tree.v1";
 /// Characters of sources in one leaf, unless the pack says otherwise.
 const LEAF_CHARS: usize = 6_000;
 /// Children of one node, unless the pack says otherwise.
@@ -33,133 +31,8 @@ const TITLE_CHARS: usize = 100;
 
 const LEAF_PROMPT: &str = include_str!("leaf.jinja2");
 const MERGE_PROMPT: &str = include_str!("merge.jinja2");
-/// The name of either among templates.
-const OURS: &str = "synthesis";
-
-/// One node of the tree.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TreeNode {
-    /// `n<level>_<position>`.
-    pub node_id: String,
-    /// 0 for leaves.
-    pub level: usize,
-    /// Heading of its sources, else the beginning of its text.
-    pub title: String,
-    /// What it says.
-    pub text: String,
-    /// The nodes it was merged from.
-    pub children: Vec<String>,
-    /// The sources below it, in order.
-    pub source_ids: Vec<String>,
-    /// How many characters of sources are below it.
-    pub chars_covered: usize,
-    /// Its first sentence.
-    pub rendered_short: String,
-}
-
-/// The tree.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hierarchy {
-    /// Id of the root.
-    pub root: String,
-    /// All nodes by level, then position.
-    pub nodes: Vec<TreeNode>,
-}
-
-impl Hierarchy {
-    /// How many leaves it has.
-    pub fn leaf_count(&self) -> usize {
-        self.nodes.iter().filter(|node| node.level == 0).count()
-    }
-
-    /// The nodes of one level.
-    pub fn level(&self, level: usize) -> impl Iterator<Item = &TreeNode> {
-        self.nodes.iter().filter(move |node| node.level == level)
-    }
-
-    /// As JSON, made of the same strings: every level names every source.
-    pub fn into_value(self) -> Value {
-        let nodes = self.nodes.into_iter().map(|node| {
-            Value::from_iter([
-                ("node_id", Value::from(node.node_id)),
-                ("level", node.level.into()),
-                ("title", node.title.into()),
-                ("text", node.text.into()),
-                ("children", node.children.into()),
-                ("source_ids", node.source_ids.into()),
-                ("chars_covered", node.chars_covered.into()),
-                ("rendered_short", node.rendered_short.into()),
-            ])
-        });
-        Value::from_iter([("root", Value::from(self.root)), ("nodes", nodes.collect())])
-    }
-
-    fn top(&self) -> usize {
-        self.nodes.last().map_or(0, |node| node.level)
-    }
-
-    /// The most detailed level that fits into so many bytes, as sources for the final prompt; the
-    /// root, cut, if none does.
-    pub fn condensed(&self, bytes_max: usize) -> Vec<SourceText> {
-        let of = |level: usize| -> Vec<SourceText> {
-            let nodes = self.level(level);
-            nodes.map(|n| SourceText { id: n.node_id.clone(), text: n.text.clone() }).collect()
-        };
-        let size = |texts: &[SourceText]| texts.iter().map(|t| t.text.len() + 32).sum::<usize>();
-        let fitting = (0..=self.top()).map(of).find(|texts| size(texts) <= bytes_max);
-        fitting.unwrap_or_else(|| {
-            let mut root = of(self.top());
-            for text in &mut root {
-                text.text.truncate(floor(&text.text, bytes_max));
-            }
-            root
-        })
-    }
-}
-
-/// A source that was not used.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SkippedSource {
-    /// The source.
-    pub id: String,
-    /// Why.
-    pub reason: String,
-}
-
-/// Which sources were used: every selected one is counted exactly once.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Coverage {
-    /// How many were selected.
-    pub sources_total: usize,
-    /// How many were used.
-    pub sources_used: usize,
-    /// Their characters.
-    pub chars_total: usize,
-    /// The characters that were read.
-    pub chars_covered: usize,
-    /// The rest.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub skipped: Vec<SkippedSource>,
-}
-
-impl Coverage {
-    /// The ledger of a run that reads every source that has a text.
-    pub fn of(sources: &[SourceText]) -> Coverage {
-        let mut coverage = Coverage { sources_total: sources.len(), ..Coverage::default() };
-        for source in sources {
-            let chars = source.text.chars().count();
-            coverage.chars_total += chars;
-            coverage.chars_covered += chars;
-            if source.text.trim().is_empty() {
-                let reason = "empty_content".to_owned();
-                coverage.skipped.push(SkippedSource { id: source.id.clone(), reason });
-            } else {
-                coverage.sources_used += 1;
-            }
-        }
-        coverage
-    }
-}
+/// The template name of both embedded prompts.
+const EMBEDDED: &str = "synthesis";
 
 /// A stretch of one source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -196,7 +69,8 @@ fn leaves(sources: &[SourceText], headings: &[String], chars: usize) -> Vec<Vec<
     leaves
 }
 
-/// Byte ranges that cover a text without gap, each at most `max` bytes, cut where it hurts least.
+/// Byte ranges that cover a text without gap, each at most `max` bytes. The cut is after a paragraph,
+/// a line, a sentence or a word, in that order of preference.
 fn windows(text: &str, max: usize) -> Vec<(usize, usize)> {
     let mut ranges = Vec::new();
     let mut start = 0;
@@ -216,15 +90,6 @@ fn windows(text: &str, max: usize) -> Vec<(usize, usize)> {
     ranges
 }
 
-/// The largest character boundary not above `at`; at least one character.
-fn floor(text: &str, at: usize) -> usize {
-    let mut at = at.min(text.len());
-    while at > 0 && !text.is_char_boundary(at) {
-        at -= 1;
-    }
-    if at == 0 { text.chars().next().map_or(0, char::len_utf8) } else { at }
-}
-
 /// Everything a tree is built from.
 pub(super) struct TreeJob<'a> {
     pub pack: &'a LoadedPack,
@@ -237,22 +102,25 @@ pub(super) struct TreeJob<'a> {
     pub concurrency: usize,
 }
 
-/// What a level of the tree is asked with.
-enum Prompt<'a> {
+/// The prompt of one level of the tree.
+enum LevelPrompt<'a> {
     /// A template of the pack.
     OfPack(&'a Templates, &'a str),
-    /// One of ours.
-    Ours(Box<Templates>),
+    Embedded(Box<Templates>),
 }
 
-impl Prompt<'_> {
+impl LevelPrompt<'_> {
     fn render<'v>(
         &self,
         values: impl Iterator<Item = (&'v str, &'v Value)>,
     ) -> Result<String, TemplateError> {
         match self {
-            Prompt::OfPack(templates, name) => templates.render(name, values, &Default::default()),
-            Prompt::Ours(templates) => templates.render(OURS, values, &Default::default()),
+            LevelPrompt::OfPack(templates, name) => {
+                templates.render(name, values, &Default::default())
+            }
+            LevelPrompt::Embedded(templates) => {
+                templates.render(EMBEDDED, values, &Default::default())
+            }
         }
     }
 }
@@ -268,7 +136,7 @@ struct Draft {
 }
 
 impl TreeJob<'_> {
-    /// Builds the tree; `None` when there is nothing to read.
+    /// Builds the tree; `None` when no source has a text.
     pub fn build(&self) -> Result<Option<Hierarchy>, FlowProblem> {
         let settings = self.pack.projection.hierarchy();
         let chars =
@@ -318,23 +186,27 @@ impl TreeJob<'_> {
         Draft { node_id, title, texts, children: Vec::new(), source_ids, chars_covered }
     }
 
-    /// The prompt of a level: the pack's or ours.
-    fn prompt<'p>(&'p self, own: Option<&'p str>, ours: &str) -> Result<Prompt<'p>, FlowProblem> {
+    /// The prompt of a level: the pack's own, else the embedded one.
+    fn prompt<'p>(
+        &'p self,
+        own: Option<&'p str>,
+        ours: &str,
+    ) -> Result<LevelPrompt<'p>, FlowProblem> {
         if let Some(name) = own {
-            return Ok(Prompt::OfPack(&self.pack.templates, name));
+            return Ok(LevelPrompt::OfPack(&self.pack.templates, name));
         }
         let mut templates = Templates::new(Undefined::Strict);
-        templates.add(OURS, ours)?;
-        Ok(Prompt::Ours(Box::new(templates)))
+        templates.add(EMBEDDED, ours)?;
+        Ok(LevelPrompt::Embedded(Box::new(templates)))
     }
 
-    /// Asks in the order of the drafts, each of which is made when its turn comes: together they
-    /// hold all the text there is.
+    /// Asks in the order of the drafts. Each draft is made just before it is asked, because together
+    /// they hold all the text of the request.
     fn ask_all(
         &self,
         level: usize,
         mut drafts: impl Iterator<Item = Draft>,
-        prompt: &Prompt<'_>,
+        prompt: &LevelPrompt<'_>,
     ) -> Result<Vec<TreeNode>, FlowProblem> {
         let mut nodes = Vec::with_capacity(drafts.size_hint().0);
         loop {
@@ -357,7 +229,7 @@ impl TreeJob<'_> {
         }
     }
 
-    fn ask(&self, draft: &Draft, prompt: &Prompt<'_>) -> Result<String, FlowProblem> {
+    fn ask(&self, draft: &Draft, prompt: &LevelPrompt<'_>) -> Result<String, FlowProblem> {
         let name = format!("#{}", draft.node_id);
         let text = super::inputs::main_value(None, &draft.texts);
         let title = Value::from(draft.title.as_str());
@@ -440,14 +312,6 @@ fn node(level: usize, draft: Draft, text: String) -> TreeNode {
     }
 }
 
-/// The first sentence of a text, roughly: up to a full stop before white space, or the first line.
-pub(super) fn first_sentence(text: &str) -> &str {
-    let line = text.trim().lines().next().unwrap_or_default().trim();
-    let line = line.trim_start_matches(['#', '-', '*', ' ']);
-    let end = [". ", "! ", "? "].iter().filter_map(|sign| line.find(sign)).min();
-    end.map_or(line, |at| &line[..=at])
-}
-
 fn clip(text: &str, chars: usize) -> String {
     match text.char_indices().nth(chars) {
         Some((end, _)) => format!("{}…", text[..end].trim_end()),
@@ -464,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_cover_everything_and_never_split_a_character() {
+    fn windows_cover_the_text_and_never_split_a_character() {
         for text in [
             "",
             "a",
@@ -517,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_the_json_it_says() {
+    fn the_json_of_a_tree_is_its_serialization() {
         let one = TreeNode {
             source_ids: vec!["a".into(), "b".into()],
             ..node(0, merge(0, 0, &[]), "T. U.".into())
@@ -525,12 +389,5 @@ mod tests {
         let top = node(1, merge(1, 0, std::slice::from_ref(&one)), "Top".into());
         let tree = Hierarchy { root: "n1_0".into(), nodes: vec![one, top] };
         assert_eq!(tree.clone().into_value(), serde_json::json!(tree));
-    }
-
-    #[test]
-    fn the_ledger_names_what_was_not_used() {
-        let coverage = Coverage::of(&[source(0, "abc".into()), source(1, " \n".into())]);
-        assert_eq!((coverage.sources_total, coverage.sources_used), (2, 1));
-        assert_eq!(coverage.skipped[0].reason, "empty_content");
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use super::{Mutation, Registry, Resolution};
+use super::dataset::{Mutation, Registry, Resolution};
 use crate::state::decide::FlowStanding;
 use crate::state::flows::Flows;
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::http::{Request, Response};
+use super::http::{HttpFailure, Request, Response};
 use super::{Shown, reading};
 use crate::bus::SummaryBus;
 use crate::contract::time::Day;
@@ -34,9 +34,6 @@ const MANIFEST_BYTES_MAX: u64 = 16 << 20;
 /// Characters of a quarantined line in a list, and errors of it.
 const RAW_CHARS: usize = 2000;
 const ERRORS_MAX: usize = 8;
-
-/// An answer that is not there, and why.
-pub(super) type Failed = (u16, String);
 
 /// Answers `/api/NAME`.
 pub(super) fn answer(name: &str, request: &Request, shown: &Shown) -> Response {
@@ -67,7 +64,7 @@ pub(super) fn answer(name: &str, request: &Request, shown: &Shown) -> Response {
     }
 }
 
-fn ask(shown: &Shown, question: Question) -> Result<Value, Failed> {
+fn ask(shown: &Shown, question: Question) -> Result<Value, HttpFailure> {
     match shown.asker.ask(question) {
         Answer::Ok(value) => Ok(value),
         Answer::NotFound(what) => Err((404, what)),
@@ -80,12 +77,12 @@ fn ask_one(
     request: &Request,
     shown: &Shown,
     question: impl FnOnce(String) -> Question,
-) -> Result<Value, Failed> {
+) -> Result<Value, HttpFailure> {
     let id = request.parameter("id").ok_or((400, "an id is wanted".to_owned()))?;
     ask(shown, question(id.to_owned()))
 }
 
-fn status(shown: &Shown) -> Result<Value, Failed> {
+fn status(shown: &Shown) -> Result<Value, HttpFailure> {
     let mut status = ask(shown, Question::Status)?;
     let counts = shown.tally.counts();
     let providers: Vec<Value> = counts
@@ -117,7 +114,7 @@ fn status(shown: &Shown) -> Result<Value, Failed> {
 }
 
 /// What the latest days cost, beside what one may.
-fn spend(shown: &Shown) -> Result<Value, Failed> {
+fn spend(shown: &Shown) -> Result<Value, HttpFailure> {
     let status = ask(shown, Question::Status)?;
     let mut spend = shown.tally.spend().to_json();
     spend["today"] = status["today"].clone();
@@ -127,7 +124,7 @@ fn spend(shown: &Shown) -> Result<Value, Failed> {
 
 /// A page of requests; with `q`, of those whose id, flow, repo or reason contain it. It may hold
 /// fewer than were asked for, none even, while there are more: `next` says from where to go on.
-fn requests(request: &Request, shown: &Shown) -> Result<Value, Failed> {
+fn requests(request: &Request, shown: &Shown) -> Result<Value, HttpFailure> {
     let wanted = request.number("limit").unwrap_or(ROWS).clamp(1, ROWS_MAX) as usize;
     let search = request.parameter("q").map(str::to_lowercase);
     let until = Instant::now() + SEARCH_FOR;
@@ -170,7 +167,7 @@ fn matches(row: &Value, search: &str) -> bool {
 }
 
 /// Quarantined lines, newest first, as much of each as a list has room for.
-fn quarantine(request: &Request, shown: &Shown) -> Result<Value, Failed> {
+fn quarantine(request: &Request, shown: &Shown) -> Result<Value, HttpFailure> {
     let limit = request.number("limit").unwrap_or(ROWS).clamp(1, ROWS_MAX) as usize;
     let before = request.number("before");
     let mut page = ask(shown, Question::QuarantineBack { before, limit: Some(limit) })?;
@@ -191,7 +188,7 @@ fn quarantine(request: &Request, shown: &Shown) -> Result<Value, Failed> {
 }
 
 /// Days of each stream with their counts, newest first; `before` a day, those that came before it.
-fn days(request: &Request, shown: &Shown) -> Result<Value, Failed> {
+fn days(request: &Request, shown: &Shown) -> Result<Value, HttpFailure> {
     let none = || json!({"days": [], "next": null});
     let before: Option<Day> = request.parameter("before").and_then(|day| day.parse().ok());
     let Ok(bus) = SummaryBus::open(&shown.buses) else { return Ok(none()) };
@@ -228,7 +225,7 @@ fn manifest(summaries: &DirHandle, key: PartitionKey) -> Option<Value> {
 
 /// A page of a day's summaries. Only that page is read: a day may have more than fits into memory.
 /// What a page goes on from is a place in one version of the file, named by its hash.
-fn summaries(request: &Request, shown: &Shown) -> Result<Value, Failed> {
+fn summaries(request: &Request, shown: &Shown) -> Result<Value, HttpFailure> {
     let bad = || (400, "a stream and a day are wanted".to_owned());
     let stream = request.parameter("stream").and_then(Stream::parse).ok_or_else(bad)?;
     let day: Day = request.parameter("day").and_then(|day| day.parse().ok()).ok_or_else(bad)?;

@@ -164,6 +164,9 @@ fn decode(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok().filter(|text| !text.chars().any(char::is_control))
 }
 
+/// The status and the message of a request that failed.
+pub(super) type HttpFailure = (u16, String);
+
 /// An answer.
 #[derive(Debug)]
 pub(super) struct Response {

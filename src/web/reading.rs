@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::Shown;
-use super::api::Failed;
-use super::http::Request;
+use super::http::{HttpFailure, Request};
 
 /// Rows of a page.
 const ROWS_MAX: u64 = 100;
@@ -28,12 +27,12 @@ fn is_plain(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && name.chars().all(known)
 }
 
-fn missing() -> Failed {
+fn missing() -> HttpFailure {
     (404, "there is no such document".to_owned())
 }
 
 /// The bytes of a file below a folder. A link inside must not lead out either.
-fn read(root: &Path, path: &str, bytes_max: u64) -> Result<Vec<u8>, Failed> {
+fn read(root: &Path, path: &str, bytes_max: u64) -> Result<Vec<u8>, HttpFailure> {
     if !path.split('/').all(is_plain) {
         return Err(missing());
     }
@@ -49,12 +48,12 @@ fn read(root: &Path, path: &str, bytes_max: u64) -> Result<Vec<u8>, Failed> {
     fs::read(&real).map_err(|_| missing())
 }
 
-fn read_json(root: &Path, path: &str) -> Result<Value, Failed> {
+fn read_json(root: &Path, path: &str) -> Result<Value, HttpFailure> {
     let bytes = read(root, path, DOCUMENT_BYTES_MAX)?;
     serde_json::from_slice(&bytes).map_err(|_| (503, format!("{path} does not read as JSON")))
 }
 
-fn read_text(root: &Path, path: &str) -> Result<String, Failed> {
+fn read_text(root: &Path, path: &str) -> Result<String, HttpFailure> {
     Ok(String::from_utf8_lossy(&read(root, path, DOCUMENT_BYTES_MAX)?).into_owned())
 }
 
@@ -65,7 +64,7 @@ fn page(request: &Request) -> (usize, usize) {
 }
 
 /// The registry of digests; none before the first build.
-fn registry(buses: &Path) -> Result<Option<Value>, Failed> {
+fn registry(buses: &Path) -> Result<Option<Value>, HttpFailure> {
     match read(&buses.join("index"), "digest_registry.json", REGISTRY_BYTES_MAX) {
         Ok(bytes) => serde_json::from_slice(&bytes)
             .map(Some)
@@ -80,7 +79,7 @@ fn text<'a>(value: &'a Value, name: &str) -> &'a str {
 }
 
 /// A page of bags, the newest window first.
-pub(super) fn bags(request: &Request, shown: &Shown) -> Result<Value, Failed> {
+pub(super) fn bags(request: &Request, shown: &Shown) -> Result<Value, HttpFailure> {
     let (offset, limit) = page(request);
     let Some(mut registry) = registry(&shown.buses)? else {
         return Ok(json!({"bags": [], "total": 0, "all": 0, "types": {}}));
@@ -140,7 +139,7 @@ fn row(buses: &Path, entry: &Value) -> Value {
 }
 
 /// One bag: what it is, what is in it, and one of its memos.
-pub(super) fn bag(request: &Request, shown: &Shown) -> Result<Value, Failed> {
+pub(super) fn bag(request: &Request, shown: &Shown) -> Result<Value, HttpFailure> {
     let id = request.parameter("id").ok_or((400, "an id is wanted".to_owned()))?;
     let registry = registry(&shown.buses)?.unwrap_or_default();
     let entries = registry["entries"].as_array();
@@ -179,7 +178,7 @@ pub(super) fn bag(request: &Request, shown: &Shown) -> Result<Value, Failed> {
 }
 
 /// A page of runs with snapshots, the one that was written to last first.
-pub(super) fn runs(request: &Request, shown: &Shown) -> Result<Value, Failed> {
+pub(super) fn runs(request: &Request, shown: &Shown) -> Result<Value, HttpFailure> {
     let (offset, limit) = page(request);
     let mut found: Vec<(u64, String)> = Vec::new();
     for entry in fs::read_dir(&shown.snapshots).into_iter().flatten().flatten().take(RUNS_MAX) {
@@ -230,7 +229,7 @@ fn sequences(dir: &Path) -> Vec<u64> {
 }
 
 /// One snapshot of a run: its figures and its narrative.
-pub(super) fn snapshot(request: &Request, shown: &Shown) -> Result<Value, Failed> {
+pub(super) fn snapshot(request: &Request, shown: &Shown) -> Result<Value, HttpFailure> {
     let run_id = request.parameter("run").ok_or((400, "a run is wanted".to_owned()))?;
     if !is_plain(run_id) {
         return Err(missing());

@@ -1,0 +1,87 @@
+//! What a command reports, with which exit code and advice, when a part below it fails.
+
+use super::Context;
+use super::failure::{Exit, Failure, Trouble};
+use crate::digest::build::BuildError;
+use crate::log::checkpoint::RestoreError;
+use crate::log::{LogError, ReadError};
+use crate::projections::projector::ProjectorError;
+use crate::projections::summaries::SummariesError;
+use crate::sequencer::engine::EngineError;
+use crate::service::ServiceError;
+
+/// The Summary Bus could not be brought up to the log.
+pub fn not_published(error: &SummariesError) -> Failure {
+    let exit = if error.is_violation() { Exit::Input } else { Exit::Storage };
+    Failure::new(exit, "the summaries are not published")
+        .because(error)
+        .hint("nothing that was accepted is lost; the next start publishes what is missing")
+}
+
+pub fn digests_failed(error: &BuildError) -> Failure {
+    Failure::new(Exit::Storage, "the digests cannot be brought up to the log").because(error)
+}
+
+/// Another process holds the home and does not answer.
+pub fn busy(error: &std::io::Error) -> Failure {
+    Failure::new(Exit::Busy, "another process holds this home and does not answer")
+        .because(error)
+        .hint("wait for it to end; its process id is in run/summarizer.lock")
+}
+
+/// Another process holds the home.
+pub fn held_by_another(context: &Context) -> Failure {
+    let path = context.home.join("run/summarizer.lock");
+    let pid = context.machine.disk.read(&path).unwrap_or_default();
+    let pid = String::from_utf8_lossy(&pid).trim().to_owned();
+    Failure::new(Exit::Busy, format!("another process holds this home (pid {pid})"))
+        .hint("`summarizer status` talks to it; stop it before starting another")
+}
+
+/// A failed log, with what to do about it.
+pub fn log_failed(error: &LogError) -> Failure {
+    let failure = Failure::new(Exit::Storage, "the log failed").because(error);
+    match error {
+        LogError::Busy => Failure::new(Exit::Busy, "another process has the log open"),
+        LogError::Newer { release, .. } => failure.hint(format!(
+            "nothing was changed; install summarizer {release} or newer to go on with this home"
+        )),
+        // What lies beneath says what to do.
+        _ if failure.trouble().is_some() => failure,
+        _ => failure.hint("start again: recovery is the normal start"),
+    }
+}
+
+/// A failed engine.
+pub fn engine_failed(error: &EngineError) -> Failure {
+    match error {
+        EngineError::Log(error)
+        | EngineError::Past(ReadError::Log(error))
+        | EngineError::Restore(RestoreError::Log(error)) => log_failed(error),
+        EngineError::Writer(error) => {
+            Failure::new(Exit::Storage, "the log cannot be written").because(error)
+        }
+        error => Failure::new(Exit::Storage, "the log does not make sense")
+            .because(error)
+            .hint(Trouble::Damage.hint()),
+    }
+}
+
+/// Failed projections.
+pub fn projector_failed(error: &ProjectorError) -> Failure {
+    Failure::new(Exit::Storage, "cannot bring run/ack.jsonl and run/quarantine.jsonl up to date")
+        .because(error)
+        .hint("see that both files are writable; they may be deleted, the log writes them again")
+}
+
+/// A failed service.
+pub fn service_failed(error: &ServiceError) -> Failure {
+    match error {
+        ServiceError::Engine(error) => engine_failed(error),
+        ServiceError::Projector(error) => projector_failed(error),
+        ServiceError::Queue(error) => Failure::new(Exit::Input, "the queue cannot be read on")
+            .because(error)
+            .hint("`summarizer queue adopt` shows what changed and goes on"),
+        error => Failure::new(Exit::Storage, "the service stopped").because(error),
+    }
+}

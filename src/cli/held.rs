@@ -1,0 +1,322 @@
+//! A home that this process holds: taken under the lock, recovered, and asked in process.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use indicatif::ProgressBar;
+use serde_json::Value;
+
+use super::causes::{digests_failed, engine_failed, log_failed, projector_failed};
+use super::failure::{Exit, Failure};
+use super::identity::{digest_setup, random_bytes};
+use super::lost_log::{refuse_lost_log, refuse_other_log};
+use super::settings::{load_config, load_registry, shared_flows};
+use super::{Context, ui};
+use crate::compaction::agent_runs::{AgentRunWriter, MakeNotes, Notary};
+use crate::compaction::files::SnapshotStore;
+use crate::config::Config;
+use crate::contract::ids::Seq;
+use crate::contract::time::Timestamp;
+use crate::control::answers::{Reply, Surroundings, answer};
+use crate::control::question::{Answer, Question};
+use crate::control::socket::{ControlClient, ControlServer, Progress};
+use crate::home::{Home, HomeLock};
+use crate::log::{Options, Store};
+use crate::projections::digester::{DigestOrder, Digester, NotaryJournal};
+use crate::projections::projector::{Projections, Projector};
+use crate::projections::runs::{self, RunQuestion, described};
+use crate::projections::snapshot_files::SnapshotFiles;
+use crate::projections::summaries::{Summaries, SummariesError};
+use crate::registry::SharedFlows;
+use crate::sequencer::engine::{CheckpointWhen, Engine, EngineOptions};
+use crate::upstream::{IndexStore, index_of_home};
+
+/// How long a command waits for a command that holds the home only for one answer.
+pub const BRIEF_HOLDER: Duration = Duration::from_secs(30);
+
+/// A home that this process holds.
+pub struct Held {
+    /// Settings.
+    pub config: Config,
+    /// Where things lie.
+    pub home: Home,
+    /// Where upstream ids are looked up.
+    pub index: Arc<dyn IndexStore>,
+    /// Flows as registered.
+    pub flows: SharedFlows,
+    /// The engine, brought up to the end of the log.
+    pub engine: Engine,
+    /// The append-only projections, repaired.
+    pub projector: Projector,
+    /// The socket, for a command that stays.
+    pub control: Option<ControlServer>,
+    /// The home is held as long as this lives.
+    pub lock: HomeLock,
+    /// The runs of the home, once something was asked about them.
+    runs: Option<AgentRunWriter>,
+    progress: Progress,
+}
+
+impl Held {
+    /// Takes a home, making it when it is missing, and recovers it. `None` when somebody holds it.
+    pub fn take(context: &Context, answers: bool) -> Result<Option<Held>, Failure> {
+        let config = load_config(context)?;
+        let home = Home::new(&context.home, &config);
+        let disk = &context.machine.disk;
+        make_home(context, &home)?;
+        // A command that stays waits for one that only looks; one that looks asks who stays.
+        let patience = if answers { BRIEF_HOLDER } else { Duration::ZERO };
+        let Some(lock) = take_lock(context, &home, patience)? else { return Ok(None) };
+        refuse_lost_log(context, &home)?;
+        let progress = Progress::starting();
+        let control = match answers {
+            false => None,
+            true => {
+                Some(ControlServer::start(&home.socket(), progress.clone()).map_err(|error| {
+                    Failure::new(Exit::Storage, "cannot open the control socket").because(&error)
+                })?)
+            }
+        };
+        let registry = load_registry(context)?;
+        let flows = shared_flows(registry);
+        let (engine, projections, snapshots) = recover(context, &config, &home, &progress)?;
+        let projector = Projector::start(projections, snapshots);
+        let projector = projector.map_err(|error| projector_failed(&error))?;
+        let runs = None;
+        let index = index_of_home(disk, &home.upstream_index());
+        Ok(Some(Held {
+            config,
+            home,
+            index,
+            flows,
+            engine,
+            projector,
+            control,
+            runs,
+            progress,
+            lock,
+        }))
+    }
+
+    /// The service is up: questions go to the sequencer from now on.
+    pub fn is_up(&self) {
+        self.progress.done();
+    }
+
+    /// Answers one question in process and makes its effects durable.
+    pub fn ask(&mut self, context: &Context, question: Question) -> Result<Answer, Failure> {
+        let question = match question {
+            Question::Run(question) => return Ok(self.ask_runs(context, question)),
+            Question::Digest { order } => return self.ask_digests(context, order),
+            question => question,
+        };
+        let asks_status = question == Question::Status;
+        let disk = &context.machine.disk;
+        let now = context.machine.clock.now();
+        let queue = disk.stat(&self.home.queue).ok().flatten();
+        let around = Surroundings {
+            now,
+            machine: &context.machine,
+            home: &self.home,
+            config: &self.config,
+            index: &self.index,
+            flows: &self.flows,
+            queue_bytes: queue.map_or(0, |stat| stat.len),
+            free_bytes: disk.free_bytes(&self.home.root).ok(),
+        };
+        let reply = answer(&mut self.engine, &around, question).map_err(|e| engine_failed(&e))?;
+        self.commit(now)?;
+        let mut answer = match reply {
+            Reply::Now(answer) => answer,
+            Reply::Later(work) => work(),
+        };
+        if asks_status && let Answer::Ok(status) = &mut answer {
+            status["digests"] = self.digest_overview(context)?;
+        }
+        Ok(answer)
+    }
+
+    fn ask_runs(&mut self, context: &Context, question: RunQuestion) -> Answer {
+        let book = self.runs.take();
+        let thresholds = runs::thresholds(&self.config);
+        let mut book = book.unwrap_or_else(|| AgentRunWriter::new(self.engine.log(), thresholds));
+        let store = SnapshotStore::new(Arc::clone(&context.machine.disk), self.home.snapshots());
+        let mut notary = InProcess { held: self, context };
+        let (answer, _) = runs::answer(&mut book, &mut notary, &store, question);
+        self.runs = Some(book);
+        answer.into()
+    }
+
+    fn ask_digests(&mut self, context: &Context, order: DigestOrder) -> Result<Answer, Failure> {
+        let failed = |error: SummariesError| super::causes::not_published(&error);
+        let disk = &context.machine.disk;
+        let setup = digest_setup(context, &self.home, &self.config, self.engine.log());
+        let log = setup.log.clone();
+        let bar = Arc::new(context.ui.progress("digests", 1));
+        let shown = Arc::clone(&bar);
+        let mut digester = Digester::new(setup)
+            .watched(Arc::new(move |what, done, of| show(&shown, what, done, of)));
+        let mut summaries = None;
+        if matches!(order, DigestOrder::Build { .. }) {
+            let remember = self.home.publisher_index();
+            let opened = Summaries::open(disk, &self.home.buses, &log, Some(&remember));
+            // Bags name the manifests of their summaries, so those come first.
+            let opened = summaries.insert(opened.map_err(failed)?);
+            opened.publish(None).map_err(failed)?;
+        }
+        let notary = InProcess { held: self, context };
+        let mut journal = NotaryJournal::new(notary, &log, &context.machine);
+        digester.recover(&mut journal).map_err(|error| digests_failed(&error))?;
+        let answer = digester.answer(order, &mut journal);
+        if let Some(mut summaries) = summaries {
+            // The row of a build stands among those of all runs.
+            summaries.publish(None).map_err(failed)?;
+            summaries.close().map_err(failed)?;
+        }
+        bar.finish_and_clear();
+        Ok(answer.into())
+    }
+
+    /// What there is to tell of the digests of the home.
+    pub fn digest_overview(&self, context: &Context) -> Result<Value, Failure> {
+        let setup = digest_setup(context, &self.home, &self.config, self.engine.log());
+        Digester::new(setup).overview().map_err(|error| digests_failed(&error))
+    }
+
+    /// Commits what a command put into the batch.
+    pub fn commit(&mut self, now: Timestamp) -> Result<(), Failure> {
+        while self.engine.state().has_unsettled() {
+            self.engine.settle(now).map_err(|error| engine_failed(&error))?;
+        }
+        let committed = self
+            .engine
+            .commit(None, CheckpointWhen::Due, &self.projector.cursors(), now)
+            .map_err(|error| engine_failed(&error))?;
+        self.projector
+            .take(&committed)
+            .map_err(|error| Failure::new(Exit::Storage, "cannot write the acks").because(&error))
+    }
+
+    /// Brings the tables up to the end of the log.
+    pub fn checkpoint(&mut self, now: Timestamp) -> Result<(), Failure> {
+        let cursors = self.projector.cursors();
+        let committed = self.engine.commit(None, CheckpointWhen::Changed, &cursors, now);
+        let committed = committed.map_err(|error| engine_failed(&error))?;
+        self.projector
+            .take(&committed)
+            .map_err(|error| Failure::new(Exit::Storage, "cannot write the acks").because(&error))
+    }
+
+    /// Leaves the home in order.
+    pub fn close(self) -> Result<(), Failure> {
+        let Held { engine, projector, lock, control, .. } = self;
+        drop(control);
+        projector.finish().map_err(|error| {
+            Failure::new(Exit::Storage, "cannot write the acks").because(&error)
+        })?;
+        engine.close().map_err(|error| engine_failed(&error))?;
+        drop(lock);
+        Ok(())
+    }
+}
+
+/// Makes the directories of a home. That there was none before is said: a path may be mistyped.
+pub fn make_home(context: &Context, home: &Home) -> Result<(), Failure> {
+    let disk = context.machine.disk.as_ref();
+    let is_new = matches!(disk.stat(&home.run()), Ok(None));
+    home.create(disk).map_err(|error| {
+        let what = format!("cannot make the home {}", context.home.display());
+        Failure::new(Exit::Storage, what).because(&error)
+    })?;
+    if is_new {
+        let named = std::path::absolute(&home.root).unwrap_or_else(|_| home.root.clone());
+        context.ui.talk(ui::dim(&format!("there was no home yet: made {}", named.display())));
+    }
+    Ok(())
+}
+
+/// Shows how far something is that says it in two numbers.
+pub fn show(bar: &ProgressBar, what: &'static str, done: u64, of: u64) {
+    bar.set_message(what);
+    bar.set_length(of);
+    bar.set_position(done);
+}
+
+/// Commits notes right here.
+struct InProcess<'a> {
+    held: &'a mut Held,
+    context: &'a Context,
+}
+
+impl Notary for InProcess<'_> {
+    fn note(&mut self, make: MakeNotes) -> Result<Seq, String> {
+        let now = self.context.machine.clock.now();
+        let first = self.held.engine.note_all(make, now).map_err(|error| described(&error))?;
+        self.held.commit(now).map_err(|failure| failure.to_json().to_string())?;
+        Ok(first)
+    }
+}
+
+fn take_lock(
+    context: &Context,
+    home: &Home,
+    patience: Duration,
+) -> Result<Option<HomeLock>, Failure> {
+    let deadline = Instant::now() + patience;
+    loop {
+        let lock = HomeLock::try_take(context.machine.disk.as_ref(), home, std::process::id());
+        let lock = lock.map_err(|error| {
+            let what = format!("cannot lock the home {}", context.home.display());
+            Failure::new(Exit::Storage, what).because(&error)
+        })?;
+        // Who opened the socket stays; who only looks is gone in a moment.
+        let stays = || ControlClient::connect(&home.socket()).is_ok();
+        if lock.is_some() || Instant::now() >= deadline || stays() {
+            return Ok(lock);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn recover(
+    context: &Context,
+    config: &Config,
+    home: &Home,
+    progress: &Progress,
+) -> Result<(Engine, Projections, SnapshotFiles), Failure> {
+    let disk = &context.machine.disk;
+    let path = home.store();
+    let fresh_id = random_bytes()
+        .map_err(|error| Failure::new(Exit::Storage, "cannot get random bytes").because(&error))?;
+    let bar = context.ui.progress("recovering", 100);
+    let report = |what: &str, part: f64| {
+        progress.report(what, part);
+        bar.set_position((part * 100.0) as u64);
+    };
+    let options = Options::beside(&path);
+    let store = Store::open(Arc::clone(disk), &path, options, fresh_id, &mut |part| {
+        report("repairing the log", part);
+    });
+    let store = store.map_err(|error| log_failed(&error))?;
+    let now = context.machine.clock.now();
+    let engine_options = EngineOptions::of(config);
+    let engine = Engine::open(store, engine_options, now, &mut |part| {
+        report("replaying the log", part);
+    });
+    let engine = engine.map_err(|error| engine_failed(&error))?;
+    refuse_other_log(context, home, engine.log())?;
+    progress.report("repairing the acks", 1.0);
+    let projections = Projections::open(disk, home, engine.log());
+    let (projections, repairs) = projections.map_err(|error| projector_failed(&error))?;
+    let snapshots = SnapshotFiles::of_home(disk, home, engine.log());
+    let snapshots = snapshots.map_err(|error| {
+        Failure::new(Exit::Storage, "cannot bring run/snapshots up to date").because(&error)
+    })?;
+    bar.finish_and_clear();
+    for (name, repair) in ["ack.jsonl", "quarantine.jsonl"].iter().zip(repairs) {
+        if repair.cut > 0 {
+            tracing::warn!(file = name, bytes = repair.cut, "cut bytes that the log does not hold");
+        }
+    }
+    Ok((engine, projections, snapshots))
+}

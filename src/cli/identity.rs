@@ -1,0 +1,83 @@
+//! How a session of the service and a build of digests identify themselves.
+
+use serde_json::json;
+
+use super::Context;
+use super::failure::{Exit, Failure};
+use crate::config::Config;
+use crate::contract::hash::push_hex;
+use crate::contract::time::Timestamp;
+use crate::export::run_record::Environment;
+use crate::home::Home;
+use crate::projections::digester::DigestSetup;
+use crate::sequencer::engine::RunStart;
+
+/// A fresh id for a run that begins now.
+pub fn run_id(now: Timestamp) -> Result<String, Failure> {
+    if let Ok(fixed) = std::env::var("SUMMARIZER_TEST_RUN_ID") {
+        return Ok(fixed);
+    }
+    let random = random_bytes()
+        .map_err(|error| Failure::new(Exit::Storage, "cannot get random bytes").because(&error))?;
+    let stamp: String = now.to_string().chars().filter(|c| !matches!(c, '-' | ':')).collect();
+    let stamp = stamp.split('.').next().unwrap_or_default();
+    let mut suffix = String::new();
+    push_hex(&mut suffix, &random[..4]);
+    Ok(format!("run_{stamp}Z_{suffix}"))
+}
+
+/// How this run names itself.
+pub fn run_start(context: &Context, config: &Config, command: &str) -> Result<RunStart, Failure> {
+    let run_id = run_id(context.machine.clock.now())?;
+    let environment = json!({
+        "os": std::env::consts::OS, "arch": std::env::consts::ARCH,
+        "hostname": hostname(), "timezone": config.timezone.name(),
+        "pid": std::process::id(),
+    });
+    Ok(RunStart {
+        run_id,
+        command: command.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        config: config.fingerprint(),
+        environment: environment.to_string(),
+    })
+}
+
+fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Sixteen random bytes from the system.
+pub fn random_bytes() -> std::io::Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        filled +=
+            rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
+    }
+    Ok(bytes)
+}
+
+/// What the digests of a home depend on.
+pub fn digest_setup(
+    context: &Context,
+    home: &Home,
+    config: &Config,
+    log: &crate::log::Reader,
+) -> DigestSetup {
+    DigestSetup {
+        machine: context.machine.clone(),
+        home: home.root.clone(),
+        buses: home.buses.clone(),
+        log: log.clone(),
+        kept: home.digest_index(),
+        config: config.clone(),
+        environment: Environment {
+            hostname: Some(hostname()),
+            os: std::env::consts::OS.to_owned(),
+            arch: std::env::consts::ARCH.to_owned(),
+            config_fingerprint: config.fingerprint().hex(),
+            timezone: config.timezone.name().to_owned(),
+        },
+    }
+}

@@ -1,0 +1,74 @@
+//! The settings and the flow registry of a home.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+use super::Context;
+use super::failure::{Exit, Failure};
+use crate::config::{Config, ConfigError, Origin};
+use crate::registry::{FlowDirectory, Registry, SharedFlows};
+
+/// Reads the configuration that is in force for a home.
+pub fn load_config(context: &Context) -> Result<Config, Failure> {
+    let named = context.config_file.clone();
+    let path = named.clone().unwrap_or_else(|| context.home.join("summarizer.toml"));
+    let bytes = context.machine.disk.read_if_present(&path).map_err(|error| {
+        Failure::new(Exit::Config, format!("cannot read {}", path.display())).because(&error)
+    })?;
+    if bytes.is_none() && named.is_some() {
+        let what = format!("there is no configuration file {}", path.display());
+        return Err(Failure::new(Exit::Config, what));
+    }
+    let text = match bytes.map(String::from_utf8).transpose() {
+        Ok(text) => text,
+        Err(error) => {
+            let what = format!("{} is not UTF-8", path.display());
+            return Err(Failure::new(Exit::Config, what).because(&error));
+        }
+    };
+    parse_config(text.as_deref()).map_err(|error| {
+        let what = match &error {
+            // The error names the variable; the file may not even exist.
+            ConfigError::BadValue { origin: Origin::Environment(_), .. } => {
+                "the configuration is invalid".to_owned()
+            }
+            _ => format!("the configuration {} is invalid", path.display()),
+        };
+        Failure::new(Exit::Config, what)
+            .because(&error)
+            .hint("correct it; `summarizer config --defaults` lists every key with its default")
+    })
+}
+
+/// The settings of a home that says nothing.
+pub fn default_config() -> Result<Config, Failure> {
+    Config::load(None, &BTreeMap::new(), cores())
+        .map_err(|error| Failure::new(Exit::Bug, "the defaults are invalid").because(&error))
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn parse_config(text: Option<&str>) -> Result<Config, ConfigError> {
+    let environment: BTreeMap<String, String> =
+        std::env::vars().filter(|(name, _)| name.starts_with("SUMMARIZER_")).collect();
+    Config::load(text, &environment, cores())
+}
+
+/// The registry of a home, or the embedded one.
+pub fn load_registry(context: &Context) -> Result<Registry, Failure> {
+    Registry::of_home(context.machine.disk.as_ref(), &context.home).map_err(|error| {
+        Failure::new(Exit::Config, "the flow registry is invalid")
+            .because(&error)
+            .hint("`summarizer registry check` lists everything wrong with it")
+    })
+}
+
+/// The flows of a registry, replaceable by a reload.
+pub fn shared_flows(registry: Registry) -> SharedFlows {
+    let flows: Arc<dyn FlowDirectory> = Arc::new(registry);
+    Arc::new(RwLock::new(flows))
+}

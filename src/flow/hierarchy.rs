@@ -1,0 +1,158 @@
+//! A synthesis tree and the account of which sources were read: data without the code that asks.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::model::SourceText;
+
+pub const HIERARCHY_VERSION: &str = "tree.v1";
+/// One node of the tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TreeNode {
+    /// `n<level>_<position>`.
+    pub node_id: String,
+    /// 0 for leaves.
+    pub level: usize,
+    /// Heading of its sources, else the beginning of its text.
+    pub title: String,
+    pub text: String,
+    /// The nodes it was merged from.
+    pub children: Vec<String>,
+    /// The sources below it, in order.
+    pub source_ids: Vec<String>,
+    /// How many characters of sources are below it.
+    pub chars_covered: usize,
+    /// The first sentence of `text`.
+    pub rendered_short: String,
+}
+
+/// A synthesis tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hierarchy {
+    /// `node_id` of the root.
+    pub root: String,
+    /// All nodes by level, then position.
+    pub nodes: Vec<TreeNode>,
+}
+
+impl Hierarchy {
+    pub fn leaf_count(&self) -> usize {
+        self.nodes.iter().filter(|node| node.level == 0).count()
+    }
+
+    pub fn level(&self, level: usize) -> impl Iterator<Item = &TreeNode> {
+        self.nodes.iter().filter(move |node| node.level == level)
+    }
+
+    /// The tree as JSON. Moves the strings instead of copying them: every level names every source.
+    pub fn into_value(self) -> Value {
+        let nodes = self.nodes.into_iter().map(|node| {
+            Value::from_iter([
+                ("node_id", Value::from(node.node_id)),
+                ("level", node.level.into()),
+                ("title", node.title.into()),
+                ("text", node.text.into()),
+                ("children", node.children.into()),
+                ("source_ids", node.source_ids.into()),
+                ("chars_covered", node.chars_covered.into()),
+                ("rendered_short", node.rendered_short.into()),
+            ])
+        });
+        Value::from_iter([("root", Value::from(self.root)), ("nodes", nodes.collect())])
+    }
+
+    fn top(&self) -> usize {
+        self.nodes.last().map_or(0, |node| node.level)
+    }
+
+    /// The most detailed level that fits into `bytes_max`, as sources for the final prompt. Where no
+    /// level fits, the root is cut to that length.
+    pub fn condensed(&self, bytes_max: usize) -> Vec<SourceText> {
+        let of = |level: usize| -> Vec<SourceText> {
+            let nodes = self.level(level);
+            nodes.map(|n| SourceText { id: n.node_id.clone(), text: n.text.clone() }).collect()
+        };
+        let size = |texts: &[SourceText]| texts.iter().map(|t| t.text.len() + 32).sum::<usize>();
+        let fitting = (0..=self.top()).map(of).find(|texts| size(texts) <= bytes_max);
+        fitting.unwrap_or_else(|| {
+            let mut root = of(self.top());
+            for text in &mut root {
+                text.text.truncate(floor(&text.text, bytes_max));
+            }
+            root
+        })
+    }
+}
+
+/// A source that was not used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkippedSource {
+    pub id: String,
+    pub reason: String,
+}
+
+/// Which sources were used. Every selected source is counted exactly once.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Coverage {
+    /// Selected sources.
+    pub sources_total: usize,
+    pub sources_used: usize,
+    /// Characters of all selected sources.
+    pub chars_total: usize,
+    /// Characters that were read.
+    pub chars_covered: usize,
+    /// The sources that were not used, each with its reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<SkippedSource>,
+}
+
+impl Coverage {
+    /// The coverage of a run that reads every source with a text.
+    pub fn of(sources: &[SourceText]) -> Coverage {
+        let mut coverage = Coverage { sources_total: sources.len(), ..Coverage::default() };
+        for source in sources {
+            let chars = source.text.chars().count();
+            coverage.chars_total += chars;
+            coverage.chars_covered += chars;
+            if source.text.trim().is_empty() {
+                let reason = "empty_content".to_owned();
+                coverage.skipped.push(SkippedSource { id: source.id.clone(), reason });
+            } else {
+                coverage.sources_used += 1;
+            }
+        }
+        coverage
+    }
+}
+
+/// The largest character boundary that is at most `at`, but never less than one character.
+pub(super) fn floor(text: &str, at: usize) -> usize {
+    let mut at = at.min(text.len());
+    while at > 0 && !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    if at == 0 { text.chars().next().map_or(0, char::len_utf8) } else { at }
+}
+
+/// An approximate first sentence: up to a full stop before white space, or the first line.
+pub(super) fn first_sentence(text: &str) -> &str {
+    let line = text.trim().lines().next().unwrap_or_default().trim();
+    let line = line.trim_start_matches(['#', '-', '*', ' ']);
+    let end = [". ", "! ", "? "].iter().filter_map(|sign| line.find(sign)).min();
+    end.map_or(line, |at| &line[..=at])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_without_text_are_listed_as_skipped() {
+        let coverage = Coverage::of(&[
+            SourceText { id: "a".into(), text: "abc".into() },
+            SourceText { id: "b".into(), text: " \n".into() },
+        ]);
+        assert_eq!((coverage.sources_total, coverage.sources_used), (2, 1));
+        assert_eq!(coverage.skipped[0].reason, "empty_content");
+    }
+}

@@ -1,0 +1,345 @@
+//! One run of a flow: inputs bound, condensed where they are too long, and given to the nodes.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::ask::{self, Asker, Ledger};
+use super::exec::{self, Executor};
+use super::finish::Ran;
+use super::hierarchy::Hierarchy;
+use super::outcome::{FlowError, FlowOutcome, FlowProblem, ReplyCache};
+use super::pack::LoadedPack;
+use super::project::{self, Form};
+use super::python::PythonSettings;
+use super::render::RENDERED_BYTES_MAX;
+use super::tree::TreeJob;
+use super::{extract, inputs, pyvalue};
+use crate::contract::schema;
+use crate::model::{Bill, CallSettings, ModelError, Provider, SourceText};
+/// Bytes of a token when a prompt is measured: a cautious number for most languages.
+const BYTES_PER_TOKEN: usize = 3;
+/// Tokens kept free for the answer when no limit is set for it.
+const ANSWER_TOKENS: usize = 1_500;
+/// How often a flow is repeated with a smaller input: for an answer that stays cut off, and for a
+/// prompt that the server finds too long.
+const SPLITS_MAX: usize = 2;
+/// An input is not split into smaller parts than this.
+const SPLIT_BYTES_MIN: usize = 1_500;
+/// The warning of an outcome whose input was split.
+const SPLIT: &str = "input_split_for_want_of_room";
+/// How a flow is run.
+pub struct RunOptions<'a> {
+    pub params: Map<String, Value>,
+    /// Headings of the sources, in their order, for grouping; may be empty.
+    pub headings: &'a [String],
+    /// Most time for one model call.
+    pub timeout: Duration,
+    /// How often the model may correct an answer that does not fit its schema.
+    pub repair_turns: u32,
+    /// Answers that were received before.
+    pub replies: Option<&'a dyn ReplyCache>,
+    /// Receives the cost of each call.
+    pub bill: Option<&'a dyn Bill>,
+    /// How Python nodes run; `None` forbids them.
+    pub python: Option<PythonSettings>,
+    /// Whether call records keep the conversations.
+    pub keep_prompts: bool,
+    /// Nodes, and leaves of a tree, that run at the same time.
+    pub concurrency: usize,
+}
+
+impl Default for RunOptions<'_> {
+    fn default() -> Self {
+        RunOptions {
+            params: Map::new(),
+            headings: &[],
+            timeout: Duration::from_secs(120),
+            repair_turns: 2,
+            replies: None,
+            bill: None,
+            python: None,
+            keep_prompts: false,
+            concurrency: 4,
+        }
+    }
+}
+
+/// Runs a flow once.
+pub fn run(
+    pack: &LoadedPack,
+    inputs: Map<String, Value>,
+    sources: &[SourceText],
+    provider: &dyn Provider,
+    options: &RunOptions<'_>,
+) -> Result<FlowOutcome, FlowError> {
+    let asker = Asker {
+        flow_id: &pack.record.flow_id,
+        variant: pack.record.variant.as_deref(),
+        provider,
+        hints: pack.hints.as_ref(),
+        replies: options.replies,
+        bill: options.bill,
+        timeout: options.timeout,
+        repair_turns: options.repair_turns,
+        keep_prompts: options.keep_prompts,
+        ledger: Default::default(),
+    };
+    let ran = run_with(pack, inputs, sources, &asker, options);
+    let ledger = ordered(pack, asker.ledger.into_inner());
+    match ran {
+        Ok(ran) => Ok(ran.outcome(pack, &options.params, provider, ledger)),
+        Err(problem) => {
+            Err(FlowError { problem: Box::new(problem), usage: ledger.usage, calls: ledger.calls })
+        }
+    }
+}
+
+/// Runs the aggregation nodes of a flow over the outcomes of all lines; returns their metrics.
+pub fn aggregate(
+    pack: &LoadedPack,
+    lines: &[FlowOutcome],
+    provider: &dyn Provider,
+    options: &RunOptions<'_>,
+) -> Result<Map<String, Value>, FlowProblem> {
+    if pack.plan.aggregation.is_empty() || lines.is_empty() {
+        return Ok(Map::new());
+    }
+    let mut columns: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for line in lines {
+        for (reference, value) in &line.for_aggregation {
+            columns.entry(reference.clone()).or_default().push(value.clone());
+        }
+    }
+    let asker = Asker {
+        flow_id: &pack.record.flow_id,
+        variant: pack.record.variant.as_deref(),
+        provider,
+        hints: pack.hints.as_ref(),
+        replies: options.replies,
+        bill: options.bill,
+        timeout: options.timeout,
+        repair_turns: options.repair_turns,
+        keep_prompts: false,
+        ledger: Default::default(),
+    };
+    let overrides = CallSettings::default();
+    let executor = Executor {
+        pack,
+        asker: &asker,
+        inputs: &Map::new(),
+        sources: &[],
+        python: options.python.as_ref(),
+        overrides: &overrides,
+        concurrency: options.concurrency,
+    };
+    Ok(executor.aggregate(&columns)?.metrics)
+}
+
+fn run_with<'a>(
+    pack: &LoadedPack,
+    inputs: Map<String, Value>,
+    sources: &'a [SourceText],
+    asker: &Asker<'_>,
+    options: &RunOptions<'_>,
+) -> Result<Ran<'a>, FlowProblem> {
+    let params = common_params(&options.params);
+    let overrides = ask::settings(|key| params.get(key)).map_err(FlowProblem::Input)?;
+    let mut bound = inputs::bind(pack, inputs, &options.params, sources)?;
+    let mut room = usize::MAX;
+    let mut splits = 0;
+    let mut tree = None;
+    let ran = loop {
+        tree = condense(pack, &mut bound, asker, &overrides, options, room, tree)?;
+        let problem = match run_bound(pack, &bound, asker, &overrides, options) {
+            Ok(ran) => break ran,
+            Err(problem) if problem.needs_shorter_input() && splits < SPLITS_MAX => problem,
+            Err(problem) => return Err(problem),
+        };
+        // Try half of the input, unless that is too little to be worth a question.
+        room = main_bytes(pack, &bound) / 2;
+        if let FlowProblem::Template(_) = problem {
+            room = room.min(RENDERED_BYTES_MAX / 2);
+        }
+        if room < SPLIT_BYTES_MIN {
+            return Err(problem);
+        }
+        splits += 1;
+    };
+    let mut warnings = bound.warnings;
+    warnings.extend(pack.warnings().iter().cloned());
+    if splits > 0 {
+        warnings.push(SPLIT.to_owned());
+    }
+    let hierarchy = tree.map(|(_, tree)| tree);
+    Ok(Ran { hierarchy, sources: bound.sources, warnings, ..ran })
+}
+
+/// Runs the nodes over inputs that are ready.
+fn run_bound<'a>(
+    pack: &LoadedPack,
+    bound: &inputs::Bound<'_>,
+    asker: &Asker<'_>,
+    overrides: &CallSettings,
+    options: &RunOptions<'_>,
+) -> Result<Ran<'a>, FlowProblem> {
+    let executor = Executor {
+        pack,
+        asker,
+        inputs: &bound.inputs,
+        sources: &bound.sources,
+        python: options.python.as_ref(),
+        overrides,
+        concurrency: options.concurrency,
+    };
+    let finished = executor.run()?;
+    let mut outputs = Map::new();
+    for output in &pack.plan.outputs {
+        let value = executor.value(&output.reference, &finished.outputs)?;
+        outputs.insert(output.name.clone(), value);
+    }
+    let prompty = pack.plan.nodes.iter().find_map(|node| node.prompty.as_ref());
+    let first = if prompty.is_some_and(|call| call.all) {
+        // The output is the whole response; the summary is made of the answer's text only.
+        finished.structured.as_ref().map(|(_, reply)| reply.text.clone().into()).unwrap_or_default()
+    } else if prompty.is_some() {
+        spread(&mut outputs)
+    } else {
+        outputs.values().next().cloned().unwrap_or_default()
+    };
+    let structured = structured(pack, first)?;
+    let for_aggregation = exec::for_aggregation(&executor, &finished.outputs)?;
+    Ok(Ran {
+        finished,
+        outputs,
+        structured,
+        for_aggregation,
+        hierarchy: None,
+        sources: Cow::default(),
+        warnings: Vec::new(),
+    })
+}
+
+/// Parameters that limit model calls, by the names a node would use.
+fn common_params(params: &Map<String, Value>) -> Map<String, Value> {
+    let wanted = ["max_tokens", "temperature", "seed"];
+    let given = params.iter().filter(|(name, _)| wanted.contains(&name.as_str()));
+    given.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// Bytes of the value of the main input.
+fn main_bytes(pack: &LoadedPack, bound: &inputs::Bound<'_>) -> usize {
+    pack.main_input().and_then(|main| bound.inputs.get(main)).map_or(0, weight)
+}
+
+fn weight(value: &Value) -> usize {
+    value.as_str().map_or_else(|| value.to_string().len(), str::len)
+}
+
+/// Builds a tree when the pack always wants one, or when the input is larger than the model's room or
+/// `room_max`. Where the input does not fit, the condensed text becomes the main input. A tree that was
+/// `built` with prompts of the same size is reused.
+fn condense(
+    pack: &LoadedPack,
+    bound: &mut inputs::Bound<'_>,
+    asker: &Asker<'_>,
+    overrides: &CallSettings,
+    options: &RunOptions<'_>,
+    room_max: usize,
+    built: Option<(usize, Hierarchy)>,
+) -> Result<Option<(usize, Hierarchy)>, FlowProblem> {
+    let Some(main) = pack.main_input() else { return Ok(None) };
+    if let Some(value) = bound.uncondensed.take() {
+        bound.inputs.insert(main.to_owned(), value);
+    }
+    let main_bytes = main_bytes(pack, bound);
+    let other_bytes: usize =
+        bound.inputs.iter().filter(|(name, _)| *name != main).map(|(_, value)| weight(value)).sum();
+    let answer = overrides.max_tokens.map_or(ANSWER_TOKENS, |tokens| tokens as usize);
+    let room =
+        asker.provider.context_tokens().saturating_sub(answer).saturating_mul(BYTES_PER_TOKEN);
+    let room = room.saturating_sub(pack.template_bytes + other_bytes + 512);
+    // PromptFlow sends an input whole. So does this for an imported flow, unless the context of the
+    // model is configured.
+    let guessed = pack.is_imported() && !asker.provider.context_is_known();
+    let room = if guessed { room_max } else { room.min(room_max) };
+    let too_long = main_bytes > room;
+    if !too_long && !pack.projection.hierarchy().always {
+        return Ok(None);
+    }
+    if room < 1_000 {
+        let source = ModelError::OverLimit {
+            provider: asker.provider.identity().provider,
+            reason: "its context leaves no room for the input".to_owned(),
+        };
+        return Err(FlowProblem::Model { node: main.to_owned(), source });
+    }
+    let prompt_bytes = room.min(1 << 20) / 2;
+    let job = TreeJob {
+        pack,
+        asker,
+        inputs: &bound.inputs,
+        sources: &bound.sources,
+        headings: options.headings,
+        prompt_bytes,
+        concurrency: options.concurrency,
+    };
+    let tree = match built {
+        Some((bytes, tree)) if bytes == prompt_bytes => Some(tree),
+        _ => job.build()?,
+    };
+    if let (true, Some(tree)) = (too_long, &tree) {
+        let kind = pack.inputs().iter().find(|input| input.name == main).map(|input| input.kind);
+        let value = inputs::main_value(kind, &tree.condensed(room / 2));
+        bound.uncondensed = bound.inputs.insert(main.to_owned(), value);
+    }
+    Ok(tree.map(|tree| (prompt_bytes, tree)))
+}
+
+/// A prompty file that gives an object, as JSON or as the message that calls a tool, has its members as outputs.
+fn spread(outputs: &mut Map<String, Value>) -> Value {
+    match (outputs.len(), outputs.get("output")) {
+        (1, Some(Value::Object(members))) => *outputs = members.clone(),
+        (1, Some(value)) => return value.clone(),
+        _ => {}
+    }
+    Value::Object(outputs.clone())
+}
+
+/// The structured output: the value of the first output in the form that the pack declares. For a
+/// prompty file that gives JSON, an object of all outputs.
+fn structured(pack: &LoadedPack, first: Value) -> Result<Value, FlowProblem> {
+    let value = match (pack.form(), first) {
+        (Form::Markdown, value) => project::markdown(&pyvalue::to_str(&value)),
+        (Form::Text, Value::String(text)) => json!({"text": text.trim()}),
+        (Form::Json, Value::String(text)) => {
+            extract::json(&text).unwrap_or_else(|_| json!({"text": text.trim()}))
+        }
+        (_, value @ Value::Object(_)) => value,
+        (_, value) => json!({"value": value}),
+    };
+    let Some(schema) = &pack.schema else { return Ok(value) };
+    let errors = schema::violations(&schema.validator, &value);
+    if errors.is_empty() {
+        return Ok(value);
+    }
+    let node = pack.plan.outputs.first().map(|output| output.name.clone()).unwrap_or_default();
+    Err(FlowProblem::Schema { node, errors, raw: value.to_string() })
+}
+
+/// The ledger in an order that does not depend on which node ended first.
+fn ordered(pack: &LoadedPack, mut ledger: Ledger) -> Ledger {
+    let position = |node: &str| {
+        let planned = pack.plan.nodes.iter().position(|other| other.name == node);
+        let tree = node.strip_prefix("#n").and_then(|rest| {
+            let (level, at) = rest.split_once('_')?;
+            Some((level.parse::<usize>().ok()?, at.parse::<usize>().ok()?))
+        });
+        (planned.map_or(0, |at| at + 1), tree)
+    };
+    ledger.calls.sort_by_key(|call| (position(&call.node), call.turn));
+    ledger.rendered.sort_by_key(|(node, _)| position(node));
+    ledger
+}
