@@ -1,9 +1,9 @@
-//! The shape of the source tree, checked by reading it: which room may know which, who may print,
-//! write files or read the clock, and that every page points at something that exists.
+//! Checks the source tree by reading it: which room may use which, which rooms may print, write files
+//! or read the clock, that files do not use each other in a circle, and that links in pages work.
 //!
-//! It reads text, not syntax: comments and `#[cfg(test)]` blocks are left out, everything else
-//! counts by the names it holds. Exceptions are listed here with their reason; one that is no
-//! longer needed fails, so the lists only shrink by themselves.
+//! The rules for rooms and names read text without comments and `#[cfg(test)]` blocks; the rule for
+//! circles reads tokens (`tidy/imports.rs`). Exceptions are listed here with their reason. An
+//! exception that is not needed any more fails, so the lists can only shrink.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 mod tidy {
@@ -17,7 +17,7 @@ use std::process::Command;
 
 use tidy::imports;
 
-/// The layers, lowest first. A room may use its own layer and those below.
+/// The layers, lowest first. A room may use rooms of its own layer and of lower ones.
 const LAYERS: &[&[&str]] = &[
     &["contract", "limits", "error"],
     &["markup"],
@@ -36,7 +36,7 @@ const LAYERS: &[&[&str]] = &[
     &["main", "lib"],
 ];
 
-/// A room that must not name some things, and why.
+/// Names that a room must not use, and why.
 struct Ban {
     rooms: &'static [&'static str],
     names: &'static [&'static str],
@@ -59,7 +59,7 @@ const BANS: &[Ban] = &[
             "SystemTime",
             "Instant::now",
         ],
-        why: "the core is pure: time, ids and facts come in as data",
+        why: "the core is pure: it gets time, ids and facts as data",
     },
     Ban {
         rooms: &["contract", "limits", "config"],
@@ -69,11 +69,11 @@ const BANS: &[Ban] = &[
     Ban {
         rooms: &["replay"],
         names: &["crate::model", "crate::flow", "crate::upstream", "crate::seam", "crate::service"],
-        why: "replay applies what is logged; it cannot call out",
+        why: "replay applies events and calls no model",
     },
 ];
 
-/// Names that belong to one place, and where that is.
+/// Names that only some places may use, and why.
 struct Home {
     names: &'static [&'static str],
     places: &'static [&'static str],
@@ -84,19 +84,23 @@ const HOMES: &[Home] = &[
     Home {
         names: &["redb::", "use redb"],
         places: &["src/log/store/", "src/log/store.rs"],
-        why: "the engine shows nowhere else, so that another can take its place",
+        why: "only the store names its engine, so that the engine can be replaced",
     },
-    Home { names: &["bincode"], places: &["src/log/codec.rs"], why: "the codec is fenced in" },
+    Home {
+        names: &["bincode"],
+        places: &["src/log/codec.rs"],
+        why: "only the codec names its library",
+    },
     Home { names: &["ureq"], places: &["src/model/"], why: "only providers reach the network" },
     Home {
         names: &["println!", "eprintln!", "print!", "eprint!", "io::stdout"],
         places: &["src/cli/"],
-        why: "stdout is data and stderr is talk; only the command line speaks",
+        why: "only the command line prints",
     },
     Home {
         names: &["SystemTime::now", "Utc::now", "Local::now"],
         places: &["src/os/"],
-        why: "the wall clock is data everywhere else",
+        why: "other rooms get the time as data",
     },
     Home {
         names: &[
@@ -111,21 +115,21 @@ const HOMES: &[Home] = &[
             "OpenOptions",
         ],
         places: &["src/os/"],
-        why: "writes go through the disk trait, which makes them durable and testable",
+        why: "other rooms write through the disk trait, which is durable and testable",
     },
 ];
 
-/// Names in places where they do not belong, each with the reason why it may stay.
+/// Allowed uses of such names in other places, each with its reason.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
     (
         "src/control/socket.rs",
         "fs::remove_",
-        "a left-over socket is removed under the lock; a socket is no file to keep",
+        "a left-over socket is removed under the lock; it holds no data",
     ),
     (
         "src/control/socket.rs",
         "fs::set_permissions",
-        "a socket gets its mode after it is bound, by its name",
+        "a socket gets its mode by its name after it is bound",
     ),
 ];
 
@@ -183,7 +187,7 @@ const EMPTY_NAMES_LEFT: &[(&str, &str)] = &[
     ("src/work/flow_facts.rs", "Found"),
 ];
 
-/// Files without a module doc that are still to get one.
+/// Files that still lack a module doc.
 const UNDOCUMENTED: &[&str] = &[];
 
 fn root() -> PathBuf {
@@ -214,7 +218,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// What ships: numbered lines without comments and without test modules.
+/// The numbered lines of the shipped code: without comments and test modules.
 fn shipped(text: &str) -> Vec<(usize, String)> {
     let lines: Vec<&str> = text.lines().collect();
     let mut kept = Vec::new();
@@ -233,7 +237,7 @@ fn shipped(text: &str) -> Vec<(usize, String)> {
     kept
 }
 
-/// Where the test module ends that begins here, if one does: at the brace in the first column.
+/// The line after a test module that starts here: after the brace in the first column.
 fn test_module(lines: &[&str], start: usize) -> Option<usize> {
     if lines[start] != "#[cfg(test)]" {
         return None;
@@ -282,7 +286,7 @@ fn rooms_named(code: &str) -> Vec<String> {
     rooms
 }
 
-/// The parts between commas, not looking into inner braces.
+/// The parts between commas, outside inner braces.
 fn top_level(list: &str) -> Vec<&str> {
     let (mut depth, mut from, mut parts) = (0_i32, 0, Vec::new());
     for (at, c) in list.char_indices() {
@@ -304,7 +308,7 @@ fn top_level(list: &str) -> Vec<&str> {
     parts
 }
 
-/// Whether a name occurs as a name: `print!` is not in `eprint!`.
+/// Whether a name occurs as a whole word: `print!` does not occur in `eprint!`.
 fn names(code: &str, name: &str) -> bool {
     code.match_indices(name).any(|(at, _)| {
         let before = code[..at].chars().next_back();
@@ -317,7 +321,7 @@ fn report(wrong: &[String], what: &str) {
 }
 
 #[test]
-fn the_reading_itself_is_right() {
+fn the_reader_of_sources_finds_what_ships() {
     let text = "use crate::os;\n// use redb;\n#[cfg(test)]\n#[allow(x)]\nmod tests {\n    use redb;\n}\nfn f() {}";
     let code: Vec<(usize, String)> =
         shipped(text).into_iter().filter(|(_, code)| !code.is_empty()).collect();
@@ -329,7 +333,7 @@ fn the_reading_itself_is_right() {
 }
 
 #[test]
-fn every_file_says_what_it_is() {
+fn every_file_begins_with_a_module_doc() {
     let mut missing: BTreeSet<String> = BTreeSet::new();
     for path in files("src", ".rs").into_iter().chain(files("tests", ".rs")) {
         if !read(&path).starts_with("//!") {
@@ -340,11 +344,11 @@ fn every_file_says_what_it_is() {
     let new: Vec<String> = missing.difference(&known).cloned().collect();
     report(&new, "files that do not begin with a `//!` module doc");
     let stale: Vec<String> = known.difference(&missing).cloned().collect();
-    report(&stale, "documented by now; take them off the list");
+    report(&stale, "these files have a module doc now; take them off the list");
 }
 
 #[test]
-fn rooms_only_look_down() {
+fn rooms_use_only_their_own_layer_and_lower_ones() {
     let mut wrong = Vec::new();
     for path in files("src", ".rs") {
         let from = room(&path);
@@ -354,15 +358,17 @@ fn rooms_only_look_down() {
         };
         for (number, code) in shipped(&read(&path)) {
             for to in rooms_named(&code) {
-                // What is not a room is an item of the crate's root.
+                // Other names are items of the crate's root.
                 let Some(theirs) = layer(&to) else { continue };
                 if theirs > mine {
-                    wrong.push(format!("{path}:{number}: `{from}` looks up at `{to}`"));
+                    wrong.push(format!(
+                        "{path}:{number}: `{from}` uses `{to}`, which is in a higher layer"
+                    ));
                 }
             }
         }
     }
-    report(&wrong, "dependencies against the direction of the layers");
+    report(&wrong, "a room uses a room of a higher layer");
 }
 
 /// Compares circles with the known ones, and names what each member of a new one takes.
@@ -446,7 +452,7 @@ fn type_names_say_what_the_type_is() {
 }
 
 #[test]
-fn what_a_room_must_not_know() {
+fn rooms_do_not_name_what_is_banned_there() {
     let mut wrong = Vec::new();
     for path in files("src", ".rs").iter().filter(|path| !is_test_file(path)) {
         for ban in BANS.iter().filter(|ban| ban.rooms.contains(&room(path))) {
@@ -454,7 +460,7 @@ fn what_a_room_must_not_know() {
                 for name in ban.names.iter().filter(|name| names(&code, name)) {
                     wrong.push(format!("{path}:{number}: `{name}`: {}", ban.why));
                 }
-                // `use crate::{os, …}` does not spell `crate::os`.
+                // `use crate::{os, …}` does not contain the text `crate::os`.
                 for to in rooms_named(&code) {
                     let spelled = format!("crate::{to}");
                     let banned = ban.names.contains(&spelled.as_str());
@@ -469,7 +475,7 @@ fn what_a_room_must_not_know() {
 }
 
 #[test]
-fn what_belongs_to_one_place_stays_there() {
+fn names_of_one_place_stay_there() {
     let mut wrong = Vec::new();
     let mut used = BTreeSet::new();
     for path in files("src", ".rs").iter().filter(|path| !is_test_file(path)) {
@@ -526,7 +532,7 @@ fn the_binary_knows_every_schema() {
     }
 }
 
-/// Markdown pages that people read.
+/// The Markdown pages.
 fn pages() -> Vec<String> {
     let top = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(str::to_owned);
     top.into_iter().chain(files("docs", ".md")).collect()
@@ -554,7 +560,7 @@ fn links(page: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The anchor a heading gets where pages are shown.
+/// The anchor that a Markdown viewer gives a heading.
 fn anchor(heading: &str) -> String {
     heading
         .trim_start_matches('#')
@@ -567,7 +573,7 @@ fn anchor(heading: &str) -> String {
 }
 
 #[test]
-fn links_lead_somewhere() {
+fn links_lead_to_existing_targets() {
     let mut wrong = Vec::new();
     for page in pages() {
         let folder = Path::new(&page).parent().unwrap().to_owned();
@@ -592,7 +598,7 @@ fn links_lead_somewhere() {
             }
         }
     }
-    report(&wrong, "links that lead nowhere");
+    report(&wrong, "links without a target");
 }
 
 /// The pages of decisions in the order of their numbers, without the index.
@@ -636,8 +642,41 @@ fn the_index_lists_every_decision_once() {
 }
 
 #[test]
-fn nothing_is_left_over() {
-    // Put together here, so that this file does not contain what it looks for.
+fn every_decision_is_linked_from_code_or_from_another_page() {
+    let code = ["src", "tests", "benches"].into_iter().flat_map(|folder| files(folder, ".rs"));
+    let others = pages().into_iter().filter(|page| !page.starts_with("docs/adr/"));
+    let texts: Vec<String> = code.chain(others).map(|path| read(&path)).collect();
+    let unlinked: Vec<String> = decisions()
+        .into_iter()
+        .filter(|path| {
+            let name = path.trim_start_matches("docs/");
+            !texts.iter().any(|text| text.contains(name))
+        })
+        .collect();
+    report(&unlinked, "decisions that no code and no other page links to");
+}
+
+#[test]
+fn code_links_to_decisions_that_exist() {
+    let mut wrong = Vec::new();
+    for path in ["src", "tests", "benches"].into_iter().flat_map(|folder| files(folder, ".rs")) {
+        for (index, line) in read(&path).lines().enumerate() {
+            let comment = line.split_once("//").map_or("", |(_, comment)| comment);
+            for (at, prefix) in comment.match_indices("docs/adr/0") {
+                let rest = &comment[at..];
+                let end = rest.find(".md").map_or(prefix.len(), |end| end + 3);
+                if !root().join(&rest[..end]).exists() {
+                    wrong.push(format!("{path}:{}: {}", index + 1, &rest[..end]));
+                }
+            }
+        }
+    }
+    report(&wrong, "links from code to decisions that do not exist");
+}
+
+#[test]
+fn no_marks_of_unfinished_work_are_left() {
+    // Joined here, so that this file does not contain the marks itself.
     let marks: Vec<String> = [("TO", "DO"), ("FIX", "ME"), ("X", "XX"), ("HA", "CK")]
         .map(|(a, b)| a.to_owned() + b)
         .into();
@@ -647,16 +686,16 @@ fn nothing_is_left_over() {
     for path in rust.chain(pages()) {
         let text = read(&path);
         for (index, line) in text.lines().enumerate() {
-            // In Rust only what is said counts: a program may well look for these words in texts.
-            let said = match path.ends_with(".rs") {
+            // In Rust only comments count: a program may search texts for these words.
+            let prose = match path.ends_with(".rs") {
                 true => line.split_once("//").map_or("", |(_, comment)| comment),
                 false => line,
             };
-            let marked = marks.iter().any(|mark| names(said, mark));
+            let marked = marks.iter().any(|mark| names(prose, mark));
             if marked || conflicts.iter().any(|mark| line.starts_with(mark.as_str())) {
                 wrong.push(format!("{path}:{}: {}", index + 1, line.trim()));
             }
         }
     }
-    report(&wrong, "left-over marks");
+    report(&wrong, "marks of unfinished work");
 }
