@@ -1,5 +1,5 @@
-//! Embeds `schemas/` and `registry/` into the binary as two sorted tables of path and bytes.
-//! So a new schema or flow pack needs no Rust.
+//! Embeds folders of data into the binary as sorted tables of path and bytes.
+//! So a new schema, flow pack or language needs no Rust.
 
 #![allow(clippy::disallowed_methods, reason = "a build script may write to OUT_DIR")]
 
@@ -9,8 +9,13 @@ use std::{env, fs};
 
 fn main() {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    embed(&root, "embedded.rs", &[("SCHEMAS", "schemas"), ("REGISTRY", "registry")]);
+    embed(&root, "languages.rs", &[("LANGUAGES", "src/model/builtin/languages")]);
+}
+
+fn embed(root: &Path, target: &str, tables: &[(&str, &str)]) {
     let mut out = String::new();
-    for (name, folder) in [("SCHEMAS", "schemas"), ("REGISTRY", "registry")] {
+    for (name, folder) in tables {
         println!("cargo:rerun-if-changed={folder}");
         let base = root.join(folder);
         let mut files = Vec::new();
@@ -25,7 +30,7 @@ fn main() {
         }
         writeln!(out, "];").expect("writing to a string");
     }
-    let target = PathBuf::from(env::var("OUT_DIR").expect("cargo sets it")).join("embedded.rs");
+    let target = PathBuf::from(env::var("OUT_DIR").expect("cargo sets it")).join(target);
     fs::write(target, out).expect("OUT_DIR is writable");
 }
 

@@ -317,6 +317,132 @@ fn several_threads_give_the_same_bytes() {
     assert!(together.iter().all(|other| *other == alone));
 }
 
+/// Runs the program in a home, with nothing of ours in its environment.
+fn program(home: &std::path::Path, args: &[&str]) -> std::process::Output {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_summarizer"));
+    command.env_clear().env("SUMMARIZER_HOME", home).args(args).output().expect("it starts")
+}
+
+#[test]
+fn a_new_pack_folder_is_served_offline_by_its_hints() {
+    let home = tempfile::tempdir().expect("a folder");
+    let folder = home.path().join("garden.diary.read.entry.v1");
+    let input = home.path().join("entry.txt");
+    let schema = json!({"type": "object", "properties": {
+        "plot": {"type": ["string", "null"]}, "weather": {"enum": ["wet", "dry", "unknown"]},
+        "chores": {"type": "array", "items": {"type": "object", "properties": {
+            "what": {"type": "string"}, "by": {"type": ["string", "null"]}}}},
+        "summary": {"type": "string"}}});
+    let hints = json!({
+        "lists": {"rain": {"en": ["rain*", "puddle*"], "es": ["lluvia"]}},
+        "fields": {
+            "plot": {"use": "label", "labels": ["plot"]},
+            "weather": {"use": "enum", "values": {"wet": ["@rain"], "dry": ["sun"]}, "fallback": "unknown"},
+            "chores": {"use": "objects", "over": {"purpose": "action"}, "fields": {
+                "what": {"use": "this"}, "by": {"use": "when", "part": "date"}}},
+            "summary": {"use": "text", "text": "{count} chore on plot {plot}", "parts": {
+                "count": {"use": "count", "over": {"purpose": "action"}},
+                "plot": {"use": "label", "labels": ["plot"]}}}}});
+    let dag = "inputs:\n  text:\n    type: string\noutputs:\n  entry:\n    type: object\n    reference: \
+               ${read.output}\nnodes:\n- name: read\n  type: llm\n  source:\n    type: code\n    path: \
+               read.jinja2\n  api: chat\n  inputs:\n    text: ${inputs.text}\n";
+    #[allow(clippy::disallowed_methods)] // the test's own files
+    let write = |path: &std::path::Path, text: &str| std::fs::write(path, text).expect("a file");
+    std::fs::create_dir(&folder).expect("a folder");
+    write(&folder.join("flow.dag.yaml"), dag);
+    write(&folder.join("read.jinja2"), "# system:\nRead the entry.\n# user:\n{{ text }}\n");
+    write(&folder.join("output.schema.json"), &schema.to_string());
+    write(&folder.join("projection.json"), r#"{"summary_text": ["/summary"]}"#);
+    write(&folder.join("hints.json"), &hints.to_string());
+    write(&input, "Plot: 7b\n\nThe puddles are back. Please mend the gate by 3 May 2026.\n");
+    for args in [
+        &["init", "--with-registry"][..],
+        &["registry", "add", folder.to_str().expect("UTF-8")],
+        &["registry", "check", "garden.diary.read.entry.v1"],
+    ] {
+        let ran = program(home.path(), args);
+        assert!(ran.status.success(), "{args:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    }
+    let input = input.to_str().expect("UTF-8");
+    let ran = program(
+        home.path(),
+        &["--json", "flow", "run", "garden.diary.read.entry.v1", "--input", input],
+    );
+    let said: Value = serde_json::from_slice(&ran.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&ran.stderr)));
+    let expected = json!({
+        "plot": "7b", "weather": "wet", "summary": "1 chore on plot 7b",
+        "chores": [{"what": "Please mend the gate by 3 May 2026.", "by": "2026-05-03"}]});
+    assert!(said.to_string().contains(&expected["chores"].to_string()), "{said:#}");
+    for name in ["plot", "weather", "summary"] {
+        let member = format!("{name:?}:{}", expected[name]);
+        assert!(said.to_string().contains(&member), "{member} in {said:#}");
+    }
+}
+
+/// Members of an output schema, at any depth.
+fn members_of(schema: &Value, found: &mut BTreeSet<String>) {
+    match schema {
+        Value::Object(map) => {
+            let properties = map.get("properties").and_then(Value::as_object);
+            found.extend(properties.into_iter().flat_map(|members| members.keys().cloned()));
+            map.values().for_each(|inner| members_of(inner, found));
+        }
+        Value::Array(list) => list.iter().for_each(|inner| members_of(inner, found)),
+        _ => {}
+    }
+}
+
+/// The strings in the code of a Rust file, without its comments and tests.
+fn literals(path: &std::path::Path) -> Vec<String> {
+    let text = std::fs::read_to_string(path).expect("a source file");
+    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+    let code = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    code.flat_map(|line| line.split('"').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>())
+        .collect()
+}
+
+#[test]
+fn the_embedded_summarizer_names_no_pack() {
+    /// Words of the contract of `hints.json`, of JSON Schema and of LaTeX.
+    const GENERAL: [&str; 8] =
+        ["met", "rank", "score", "reasons", "email", "type", "medium", "url"];
+    let mut owners: std::collections::BTreeMap<String, BTreeSet<String>> = Default::default();
+    let mut flows = BTreeSet::new();
+    for pack in packs() {
+        let flow = pack.record.flow_id.clone();
+        let family = flow.rsplit_once('.').map_or(flow.clone(), |(family, _)| family.to_owned());
+        let mut members = BTreeSet::new();
+        members_of(&pack.json("output.schema.json"), &mut members);
+        members
+            .into_iter()
+            .for_each(|member| drop(owners.entry(member).or_default().insert(family.clone())));
+        flows.insert(family);
+    }
+    owners.retain(|name, families| families.len() == 1 && !GENERAL.contains(&name.as_str()));
+    assert!(owners.len() > 100);
+    let mut folders = vec![PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/model/builtin")];
+    let (mut read, mut wrong) = (0, Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                read += 1;
+                let named = |text: &String| {
+                    owners.contains_key(text)
+                        || flows.iter().any(|flow| text.contains(flow.as_str()))
+                };
+                wrong.extend(
+                    literals(&path).into_iter().filter(named).map(|text| (path.clone(), text)),
+                );
+            }
+        }
+    }
+    assert!(read > 30 && wrong.is_empty(), "names of one pack in general code: {wrong:#?}");
+}
+
 /// One line of `tests/golden/flow/odd.jsonl`: a flow and inputs nobody wrote a hint for.
 struct Odd {
     flow: String,

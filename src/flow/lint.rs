@@ -12,6 +12,7 @@ use super::dag::{Binding, Node};
 use super::pack::{LoadedPack, Step};
 use super::render::Undefined;
 use super::roles;
+use crate::contract::schema;
 use crate::registry::{FlowPackRecord, PackFiles};
 
 /// Inputs of a model node that are settings or plumbing, not names for its template.
@@ -90,6 +91,7 @@ pub fn lint(record: &FlowPackRecord, files: &PackFiles) -> Vec<Finding> {
             check_inputs(&pack, &mut findings);
             check_contract(&pack, &mut findings);
             check_schema(&pack, &mut findings);
+            check_hints(&pack, files, &mut findings);
             check_files(&pack, files, &mut findings);
             for warning in pack.warnings() {
                 findings.warn("outputs", warning);
@@ -256,6 +258,25 @@ fn undeclared(schema: &Value, place: &str, missing: &mut Vec<String>) {
     }
     if let Some(items) = schema.get("items") {
         undeclared(items, &format!("{place}/*"), missing);
+    }
+}
+
+/// Hints that do not fit their schema, or that nothing asks for.
+fn check_hints(pack: &LoadedPack, files: &PackFiles, findings: &mut Findings) {
+    const FILE: &str = "hints.json";
+    let Ok(Some(bytes)) = files.get(FILE) else { return };
+    let value: Value = serde_json::from_slice(bytes).unwrap_or_default();
+    for error in schema::validator("flow_pack_hints.v1").iter_errors(&value) {
+        findings.error(FILE, format!("{}: {error}", error.instance_path()));
+    }
+    let Some(properties) = pack.output_schema().and_then(|schema| schema.get("properties")) else {
+        return;
+    };
+    let hinted = value.get("fields").and_then(Value::as_object);
+    for name in hinted.into_iter().flatten().map(|(name, _)| name) {
+        if properties.get(name).is_none() {
+            findings.warn(FILE, format!("{name} is no member that the output schema declares"));
+        }
     }
 }
 

@@ -10,6 +10,7 @@
 
 pub mod extract;
 pub mod fill;
+mod lexicon;
 pub mod phrases;
 pub mod rank;
 pub mod text;
@@ -22,11 +23,11 @@ use fill::filled::Filled;
 use fill::gather::{Gathered, gather};
 use fill::hints::{Hints, Size};
 use fill::scene::Scene;
-use rank::select::Piece;
+use rank::select::QuotedRange;
 use text::{Part, Text};
 
 /// Version of the algorithm; any change of its output changes it.
-const ALGORITHM: &str = "1.3.0";
+const ALGORITHM: &str = "1.4.0";
 /// The name it has in the configuration and in provenance.
 const PROVIDER: &str = "builtin";
 /// Bytes counted as one token in usage and context.
@@ -120,7 +121,7 @@ fn answer(
     scene: &Scene<'_, '_>,
     call: &ModelCall<'_>,
     hints: &Hints,
-) -> (String, Vec<(String, Piece)>) {
+) -> (String, Vec<(String, QuotedRange)>) {
     if let Some(rule) = &hints.answer {
         return plain(scene.eval(rule, &scene.all()), scene, hints, call);
     }
@@ -138,7 +139,7 @@ fn plain(
     scene: &Scene<'_, '_>,
     hints: &Hints,
     call: &ModelCall<'_>,
-) -> (String, Vec<(String, Piece)>) {
+) -> (String, Vec<(String, QuotedRange)>) {
     let quoted = match found {
         Filled::Text(quoted) => quoted,
         _ => {
@@ -152,7 +153,7 @@ fn plain(
     (quoted.text, pieces)
 }
 
-fn evidence(pointer: &str, piece: &Piece, parts: &[Gathered<'_>]) -> Option<Evidence> {
+fn evidence(pointer: &str, piece: &QuotedRange, parts: &[Gathered<'_>]) -> Option<Evidence> {
     let part = parts.get(piece.part)?;
     let source = part.source?;
     let (start, end) = match &part.view {

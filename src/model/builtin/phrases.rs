@@ -9,7 +9,9 @@
 use std::collections::HashMap;
 
 use super::extract::tokens;
-use super::text::words::{Fast, Token, fold};
+use super::lexicon::lexicon;
+use super::text::hash::Fast;
+use super::text::words::{Token, fold};
 use super::text::{Kind, Role, Text};
 
 /// Longest phrase, in words.
@@ -84,7 +86,7 @@ fn is_subject(text: &Text<'_>, sentence: usize) -> bool {
     let before = &text.parts[place.part].text[..place.start];
     let line = before.rsplit('\n').next().unwrap_or(before);
     let label = fold(line.trim().trim_end_matches(':').trim());
-    matches!(label.as_str(), "subject" | "asunto" | "betreff" | "objet" | "oggetto" | "assunto")
+    lexicon().mail.subject_labels.contains(&label)
 }
 
 /// Byte ranges of the addresses in a sentence.
@@ -114,13 +116,7 @@ fn names_a_thing(
     leads: Option<&str>,
     shouts: bool,
 ) -> bool {
-    /// Words that stand before names of things.
-    const BEFORE: &str = " whether the a an this that these those our your my their his her its of for with in on at from by about into no all each per and or \
-vs between el la los las un una unos unas este esta estos estas ese esa nuestro nuestra su sus mi tu de del al con en para por sobre entre sin y e o der \
-die das den dem des ein eine einen einem einer kein keine mit von vom zum zur fur im am ins und oder uber le les l du des au aux ce cette ces notre votre \
-leur son sa ses d et ou pour avec dans sur il lo gli una di della dello dei degli delle o os as do da dos das um uma ";
-    /// Words that stand before what a question asks about.
-    const ASKING: &str = " is are was were do does did can could should will would has have how what which when whether ";
+    let words = &lexicon().phrases;
     let heading = matches!(text.block_of(sentence).kind, Kind::Heading(_) | Kind::Header);
     let asks = text.sentence(sentence).ends_with('?');
     let capital = |token: &Token| {
@@ -129,8 +125,7 @@ leur son sa ses d et ou pour avec dans sur il lo gli una di della dello dei degl
     };
     let after = match start {
         0 => leads.is_some_and(|word| {
-            let stands_in = |words: &str| words.split_whitespace().any(|one| one == word);
-            stands_in(BEFORE) || (asks && stands_in(ASKING))
+            words.before.contains(word) || (asks && words.asking.contains(word))
         }),
         _ => false,
     };

@@ -1,100 +1,23 @@
-//! Dates, times of day and durations: English and Spanish, and what German and French mails say.
+//! Dates, times of day and durations, by the words of the language files.
 //!
 //! Absolute dates are read as written (ISO, `3 de marzo de 2026`, `March 3rd, 2026`, `03/04/2026`). A
 //! date without its year, a weekday, `tomorrow` or `en 3 días` needs an anchor: the date of the mail or
-//! message. Without one nothing is reported: today is never assumed. A text that names one year in its
-//! full dates lends it to those without. `03/04/2026` in an English text
-//! could be either month and is not reported.
+//! message. Without an anchor it is not reported: today is never assumed. A text whose full dates are all
+//! of one year lends that year to its other dates. `03/04/2026` in an English text could be either month
+//! and is not reported.
 
-use chrono::{Datelike as _, Days, NaiveDate, Weekday};
+use chrono::{Datelike as _, NaiveDate, Weekday};
 
+use super::super::lexicon::{DayWord, lexicon};
 use super::super::text::Text;
-use super::super::text::language::Language;
 use super::super::text::words::{Token, fold};
 use super::Mention;
 
 /// Tokens between a date and its time of day.
 const NEAR_TOKENS: usize = 14;
+const MINUTES_OF_HOUR: u32 = 60;
 /// How far a date without year may lie before its anchor.
 const PAST_DAYS: i64 = 60;
-
-const MONTHS: [(&str, &str, &str, &str); 12] = [
-    ("january", "jan", "enero", "ene"),
-    ("february", "feb", "febrero", "feb"),
-    ("march", "mar", "marzo", "mar"),
-    ("april", "apr", "abril", "abr"),
-    ("may", "may", "mayo", "may"),
-    ("june", "jun", "junio", "jun"),
-    ("july", "jul", "julio", "jul"),
-    ("august", "aug", "agosto", "ago"),
-    ("september", "sept", "septiembre", "sep"),
-    ("october", "oct", "octubre", "oct"),
-    ("november", "nov", "noviembre", "nov"),
-    ("december", "dec", "diciembre", "dic"),
-];
-const WEEKDAYS: [(&str, &str, &str); 7] = [
-    ("monday", "mon", "lunes"),
-    ("tuesday", "tue", "martes"),
-    ("wednesday", "wed", "miercoles"),
-    ("thursday", "thu", "jueves"),
-    ("friday", "fri", "viernes"),
-    ("saturday", "sat", "sabado"),
-    ("sunday", "sun", "domingo"),
-];
-
-/// Names of months that are not spelled as in English or Spanish.
-const MORE_MONTHS: [(&str, u32); 40] = [
-    ("januar", 1),
-    ("janner", 1),
-    ("janvier", 1),
-    ("janeiro", 1),
-    ("gennaio", 1),
-    ("februar", 2),
-    ("fevrier", 2),
-    ("fevereiro", 2),
-    ("febbraio", 2),
-    ("marz", 3),
-    ("mars", 3),
-    ("avril", 4),
-    ("aprile", 4),
-    ("mai", 5),
-    ("maio", 5),
-    ("maggio", 5),
-    ("juni", 6),
-    ("juin", 6),
-    ("junho", 6),
-    ("giugno", 6),
-    ("juli", 7),
-    ("juillet", 7),
-    ("julho", 7),
-    ("luglio", 7),
-    ("aout", 8),
-    ("setembro", 9),
-    ("septembre", 9),
-    ("settembre", 9),
-    ("oktober", 10),
-    ("okt", 10),
-    ("octobre", 10),
-    ("outubro", 10),
-    ("ottobre", 10),
-    ("novembre", 11),
-    ("novembro", 11),
-    ("dezember", 12),
-    ("dez", 12),
-    ("decembre", 12),
-    ("dezembro", 12),
-    ("dicembre", 12),
-];
-/// Weekdays from Monday, German and French.
-const MORE_WEEKDAYS: [[&str; 2]; 7] = [
-    ["montag", "lundi"],
-    ["dienstag", "mardi"],
-    ["mittwoch", "mercredi"],
-    ["donnerstag", "jeudi"],
-    ["freitag", "vendredi"],
-    ["samstag", "samedi"],
-    ["sonntag", "dimanche"],
-];
 
 /// A time of day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -214,7 +137,7 @@ impl Scanner<'_, '_> {
         let word = self.word(at);
         let digits = word.trim_end_matches(|c: char| !c.is_ascii_digit());
         let suffix = &word[digits.len()..];
-        matches!(suffix, "" | "st" | "nd" | "rd" | "th" | "er" | "º" | "°")
+        (suffix.is_empty() || lexicon().dates.ordinal_marks.contains(suffix))
             .then(|| digits.parse().ok())
             .flatten()
     }
@@ -287,7 +210,8 @@ impl Scanner<'_, '_> {
             (true, false) => true,
             (false, true) => false,
             (false, false) if a == b => true,
-            (false, false) => (self.text.language != Language::English).then_some(true)?,
+            (false, false) if self.text.language.does(|habits| habits.month_first) => return None,
+            (false, false) => true,
             (true, true) => return None,
         };
         let (day, month) = if day_first { (a, b) } else { (b, a) };
@@ -303,12 +227,8 @@ impl Scanner<'_, '_> {
 
     /// `el 12/03`, `jueves 12/03`: only a word in front makes two numbers a date.
     fn slashed_without_year(&self, at: usize) -> Option<(u32, u32, Option<i32>, usize)> {
-        const LEADING: [&str; 19] = [
-            "el", "al", "del", "dia", "hasta", "desde", "vence", "cierre", "cierra", "on", "by",
-            "until", "date", "am", "bis", "vom", "le", "au", "avant",
-        ];
         let before = self.word(at.checked_sub(1)?);
-        if !LEADING.contains(&before) && weekday(before).is_none() {
+        if !lexicon().dates.leading.contains(before) && weekday(before).is_none() {
             return None;
         }
         let rest = self.rest(at);
@@ -323,7 +243,7 @@ impl Scanner<'_, '_> {
     fn day_month(&self, at: usize) -> Option<(When, usize)> {
         let day = self.number(at).filter(|day| (1..=31).contains(day))?;
         let mut next = at + 1;
-        next += matches!(self.word(next), "de" | "of") as usize;
+        next += usize::from(lexicon().dates.links.contains(self.word(next)));
         let month = month(self.word(next))?;
         let (year, next) = self.year(next + 1);
         self.over(at, next, self.complete(year, month, day), false)
@@ -339,7 +259,7 @@ impl Scanner<'_, '_> {
     }
 
     fn year(&self, at: usize) -> (Option<i32>, usize) {
-        let skip = matches!(self.word(at), "de" | "del" | "of") as usize;
+        let skip = usize::from(lexicon().dates.links.contains(self.word(at)));
         let year = self.number(at + skip).filter(|year| (1900..=2199).contains(year));
         match year {
             Some(year) => (Some(year as i32), at + skip + 1),
@@ -364,81 +284,59 @@ impl Scanner<'_, '_> {
 
     fn relative(&self, at: usize) -> Option<(When, usize)> {
         let anchor = self.anchor?;
-        let after = |days: u64| anchor.checked_add_days(Days::new(days));
-        let before = if at > 0 { self.word(at - 1) } else { "" };
-        let (date, next) = match self.word(at) {
-            "today" | "hoy" | "tonight" | "heute" | "aujourd'hui" => (after(0), at + 1),
-            "tomorrow" | "demain" => (after(1), at + 1),
-            "ubermorgen" => (after(2), at + 1),
-            "morgen"
-                if self.text.language == Language::German
-                    && !matches!(before, "guten" | "am" | "jeden") =>
-            {
-                (after(1), at + 1)
-            }
-            "gestern" => (anchor.checked_sub_days(Days::new(1)), at + 1),
-            "hier" if self.text.language == Language::French => {
-                (anchor.checked_sub_days(Days::new(1)), at + 1)
-            }
-            "pasado" if self.word(at + 1) == "manana" => (after(2), at + 2),
-            "manana" if !matches!(before, "la" | "esta" | "cada" | "una" | "media" | "las") => {
-                (after(1), at + 1)
-            }
-            "yesterday" | "ayer" => (anchor.checked_sub_days(Days::new(1)), at + 1),
-            "in" | "en" => self.counted(at + 1, after)?,
-            "dentro" if self.word(at + 1) == "de" => self.counted(at + 2, after)?,
-            _ => return None,
+        let (date, next) = match self.day_word(at) {
+            Some((day, words)) => (after(anchor, day.after), at + words),
+            None => self.counted(at, anchor)?,
         };
         self.over(at, next, date, true)
     }
 
-    fn counted(
-        &self,
-        at: usize,
-        after: impl Fn(u64) -> Option<NaiveDate>,
-    ) -> Option<(Option<NaiveDate>, usize)> {
-        const SMALL: [&[&str]; 7] = [
-            &["a", "an", "un", "una", "one"],
-            &["two", "dos"],
-            &["three", "tres"],
-            &["four", "cuatro"],
-            &["five", "cinco"],
-            &["six", "seis"],
-            &["seven", "siete"],
-        ];
-        let word = self.word(at);
-        let spelled =
-            SMALL.iter().position(|words| words.contains(&word)).map(|index| index as u32 + 1);
-        let count = u64::from(self.number(at).or(spelled).filter(|&count| count <= 400)?);
+    /// `tomorrow`, `pasado mañana`, and how many words it is.
+    fn day_word(&self, at: usize) -> Option<(&'static DayWord, usize)> {
+        let before = at.checked_sub(1).map_or("", |before| self.word(before));
+        let meant = |day: &&DayWord| {
+            !day.not_behind.contains(before)
+                && day.only_in.is_none_or(|language| language == self.text.language)
+                && day.say.split(' ').zip(at..).all(|(word, at)| self.word(at) == word)
+        };
+        let day = lexicon().days.get(self.word(at))?.iter().find(meant)?;
+        Some((day, day.say.split(' ').count()))
+    }
+
+    /// `in three days`, `dentro de 2 semanas`.
+    fn counted(&self, at: usize, anchor: NaiveDate) -> Option<(Option<NaiveDate>, usize)> {
+        let dates = &lexicon().dates;
+        let at = at + dates.counted.starts(|offset| self.word(at + offset))?;
+        let spelled = dates.numbers.number(self.word(at));
+        let count = i64::from(self.number(at).or(spelled).filter(|&count| count <= 400)?);
         let unit = match self.word(at + 1) {
-            "day" | "days" | "dia" | "dias" | "tagen" | "jours" => 1,
-            "week" | "weeks" | "semana" | "semanas" | "wochen" | "semaines" => 7,
+            unit if dates.day.contains(unit) => 1,
+            unit if dates.week.contains(unit) => 7,
             _ => return None,
         };
-        Some((after(count * unit), at + 2))
+        Some((after(anchor, count * unit), at + 2))
     }
 
     fn weekday(&self, at: usize) -> Option<(When, usize)> {
         let anchor = self.anchor?;
         let day = weekday(self.word(at))?;
         let before = if at > 0 { self.word(at - 1) } else { "" };
-        let after = self.word(at + 1);
-        let habitual = matches!(
-            before,
-            "every" | "each" | "los" | "cada" | "todos" | "jeden" | "chaque" | "tous" | "les"
-        );
-        let dated = self.number(at + 1).is_some_and(|day| day <= 31) || month(after).is_some();
+        let next = self.word(at + 1);
+        let dates = &lexicon().dates;
+        // `every Friday` is no date.
+        let habitual = dates.habitual.contains(before);
+        let dated = self.number(at + 1).is_some_and(|day| day <= 31) || month(next).is_some();
         if habitual || dated {
             return None;
         }
         let ahead = (7 + i64::from(day.num_days_from_monday())
             - i64::from(anchor.weekday().num_days_from_monday()))
             % 7;
-        let past = before == "last" || after == "pasado";
+        let past = dates.past_before.contains(before) || dates.past_after.contains(next);
         let date = match (past, ahead) {
-            (true, ahead) => anchor.checked_sub_days(Days::new((7 - ahead) as u64)),
-            (false, 0) => anchor.checked_add_days(Days::new(7)),
-            (false, ahead) => anchor.checked_add_days(Days::new(ahead as u64)),
+            (true, ahead) => after(anchor, ahead - 7),
+            (false, 0) => after(anchor, 7),
+            (false, ahead) => after(anchor, ahead),
         };
         self.over(at, at + 1, date, true)
     }
@@ -480,15 +378,16 @@ impl Scanner<'_, '_> {
             let (when, next) = self.at_bytes(start, start + width + gap + more, None, Some(from));
             return Some((When { until: Some(end), ..when }, next));
         }
-        let spanish = at > 1
-            && matches!(self.word(at - 1), "las" | "la")
-            && matches!(self.word(at - 2), "a" | "desde" | "sobre");
-        if !spanish {
+        let dates = &lexicon().dates;
+        let stands_behind = |phrase: &String| {
+            let words = phrase.split(' ').count();
+            at >= words
+                && phrase.split(' ').zip(at - words..).all(|(word, at)| self.word(at) == word)
+        };
+        if !dates.hour_after.iter().any(stands_behind) {
             return None;
         }
-        let afternoon = self.word(at + 1) == "de"
-            && self.word(at + 2) == "la"
-            && matches!(self.word(at + 3), "tarde" | "noche");
+        let afternoon = dates.afternoon.starts(|offset| self.word(at + 1 + offset)).is_some();
         let hour = if afternoon && hour < 12 { hour + 12 } else { hour };
         Some(self.at_bytes(start, start + width, None, Some(Clock { hour, minute: 0 })))
     }
@@ -548,23 +447,18 @@ pub fn is_calendar_word(word: &str) -> bool {
 }
 
 fn month(word: &str) -> Option<u32> {
-    let index = MONTHS.iter().position(|&(long, short, largo, corto)| {
-        [long, short, largo, corto].contains(&word) || (word == "set" && corto == "sep")
-    });
-    let more = || MORE_MONTHS.iter().find(|(name, _)| *name == word).map(|(_, month)| *month);
-    index.map(|index| index as u32 + 1).or_else(more)
+    lexicon().dates.months.number(word)
 }
 
 /// The weekday a word names.
 pub fn weekday(word: &str) -> Option<Weekday> {
-    let index = WEEKDAYS.iter().position(|&(long, short, largo)| {
-        [long, short, largo].contains(&word)
-            || (short == "thu" && word == "thurs")
-            || (short == "tue" && word == "tues")
-    });
-    let more = || MORE_WEEKDAYS.iter().position(|names| names.contains(&word));
-    let index = index.or_else(more)?;
-    Weekday::try_from(index as u8).ok()
+    let number = lexicon().dates.weekdays.number(word)?;
+    Weekday::try_from(number as u8 - 1).ok()
+}
+
+/// So many days after a day, or before it.
+fn after(day: NaiveDate, days: i64) -> Option<NaiveDate> {
+    day.checked_add_signed(chrono::TimeDelta::try_days(days)?)
 }
 
 fn iso_date(rest: &str) -> Option<(NaiveDate, usize)> {
@@ -654,24 +548,13 @@ fn half_day(rest: &str) -> (Option<bool>, usize) {
     if space > 1 {
         return (None, 0);
     }
-    for (mark, half) in [
-        ("p.m.", Some(true)),
-        ("a.m.", Some(false)),
-        ("p. m.", Some(true)),
-        ("a. m.", Some(false)),
-        ("pm", Some(true)),
-        ("am", Some(false)),
-        ("uhr", None),
-        ("hrs", None),
-        ("hs", None),
-        ("h", None),
-    ] {
+    for (mark, half) in &lexicon().hour_marks {
         let found = tail.get(..mark.len()).is_some_and(|head| head.eq_ignore_ascii_case(mark));
         let ends = !tail
             .get(mark.len()..)
             .is_some_and(|after| after.starts_with(|c: char| c.is_alphanumeric()));
         if found && ends {
-            return (half, space + mark.len());
+            return (*half, space + mark.len());
         }
     }
     (None, 0)
@@ -679,22 +562,9 @@ fn half_day(rest: &str) -> (Option<bool>, usize) {
 
 /// The text after a dash or `to`/`a` that joins two times, with the width of the joint.
 fn range_end(rest: &str) -> Option<(usize, &str)> {
-    for joint in [
-        " - ",
-        "-",
-        " – ",
-        "–",
-        " — ",
-        "—",
-        " to ",
-        " a las ",
-        " a ",
-        " hasta las ",
-        " until ",
-        " y las ",
-        " bis ",
-        " à ",
-    ] {
+    const DASHES: [&str; 6] = [" - ", "-", " – ", "–", " — ", "—"];
+    let words = lexicon().dates.joints.iter().map(String::as_str);
+    for joint in DASHES.into_iter().chain(words) {
         if let Some(tail) = rest.strip_prefix(joint) {
             return Some((joint.len(), tail));
         }
@@ -707,18 +577,17 @@ pub fn duration(text: &Text<'_>, sentence: usize) -> Option<(u32, Mention)> {
     let tokens = text.tokens_of(sentence);
     (0..tokens.len()).find_map(|at| {
         let unit = text.folded(tokens.get(at + 1)?);
+        let dates = &lexicon().dates;
         let scale = match unit {
-            "min" | "mins" | "minute" | "minutes" | "minuto" | "minutos" | "minuten" => 1,
-            "hour" | "hours" | "hora" | "horas" | "hr" | "hrs" | "stunde" | "stunden" | "heure"
-            | "heures" => 60,
+            _ if dates.minute.contains(unit) => 1,
+            _ if dates.hour.contains(unit) => MINUTES_OF_HOUR,
             _ => return None,
         };
         let word = text.folded(&tokens[at]);
-        let minutes = match word {
-            "a" | "an" | "one" | "una" | "un" => scale,
-            "half" | "media" => scale / 2,
-            "two" | "dos" => 2 * scale,
-            number => tenths(number)? * scale / 10,
+        let minutes = match dates.numbers.number(word) {
+            Some(count) => count * scale,
+            None if dates.half.contains(word) => scale / 2,
+            None => tenths(word)? * scale / 10,
         };
         let mention = Mention {
             sentence,

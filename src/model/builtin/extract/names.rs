@@ -6,71 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use super::super::text::language::Language;
+use super::super::lexicon::lexicon;
 use super::super::text::words::{Token, fold};
 use super::super::text::{Kind, Text};
 use super::Mention;
 
 /// Longest name, in words.
 const WORDS_MAX: usize = 5;
-
-const ORGANIZATION: &str = " inc ltd llc corp corporation gmbh ag ug kg sas sarl s.a s.l plc company group holdings labs lab bank banco university universidad \
-institute instituto ministry ministerio department foundation fundacion association asociacion council agency agencia college school hospital \
-technologies systems solutions consulting studio studios partners ventures capital club team committee comision commission party partido court ";
-const HONORIFIC: &str =
-    " mr mrs ms dr dra sr sra srta prof don dona lic ing herr herrn frau mme monsieur madame ";
-const CONNECTIVE: &str = " de del la las los y of the and van von da do dos di & ";
-/// Words that open no name, capital or not: `En Kuantix` is Kuantix.
-const LEADING: &str = " en in at from with para con desde por for on by as if when since to hola hi hello dear thanks gracias ";
-const CUSTOMARY: &str = " i i'm i've i'll i'd monday tuesday wednesday thursday friday saturday sunday january february march april may june july \
-august september october november december lunes martes miercoles jueves viernes sabado domingo enero febrero marzo abril mayo junio julio \
-agosto septiembre octubre noviembre diciembre ok am pm faq eur usd gbp clp inv id api url csv json html sql re fwd fw http https utc gmt cet est pst subject from to date english spanish ";
-const COUNTRIES: [(&str, &str); 44] = [
-    ("argentina", "Argentina"),
-    ("australia", "Australia"),
-    ("austria", "Austria"),
-    ("belgium", "Belgium"),
-    ("belgica", "Belgium"),
-    ("brazil", "Brazil"),
-    ("brasil", "Brazil"),
-    ("canada", "Canada"),
-    ("chile", "Chile"),
-    ("china", "China"),
-    ("colombia", "Colombia"),
-    ("denmark", "Denmark"),
-    ("ecuador", "Ecuador"),
-    ("finland", "Finland"),
-    ("france", "France"),
-    ("francia", "France"),
-    ("germany", "Germany"),
-    ("alemania", "Germany"),
-    ("india", "India"),
-    ("ireland", "Ireland"),
-    ("irlanda", "Ireland"),
-    ("italy", "Italy"),
-    ("italia", "Italy"),
-    ("japan", "Japan"),
-    ("japon", "Japan"),
-    ("mexico", "Mexico"),
-    ("netherlands", "Netherlands"),
-    ("norway", "Norway"),
-    ("peru", "Peru"),
-    ("poland", "Poland"),
-    ("polonia", "Poland"),
-    ("portugal", "Portugal"),
-    ("singapore", "Singapore"),
-    ("spain", "Spain"),
-    ("espana", "Spain"),
-    ("sweden", "Sweden"),
-    ("suecia", "Sweden"),
-    ("switzerland", "Switzerland"),
-    ("suiza", "Switzerland"),
-    ("uk", "United Kingdom"),
-    ("uruguay", "Uruguay"),
-    ("usa", "United States"),
-    ("united states", "United States"),
-    ("united kingdom", "United Kingdom"),
-];
 
 /// What a name names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -131,17 +73,17 @@ fn in_sentence(text: &Text<'_>, sentence: usize, mut each: impl FnMut(Mention, N
             continue;
         }
         let words = &tokens[at..end];
-        let honorific = at > 0 && HONORIFIC.contains(&spaced(text.folded(&tokens[at - 1])));
+        let honorific = at > 0 && lexicon().names.honorific.contains(text.folded(&tokens[at - 1]));
         let mut first = at;
         let opens = at == 0 || opens_clause(source, place.start, tokens[at].start as usize);
         let mut kind = kind_of(text, words);
-        if HONORIFIC.contains(&spaced(text.folded(&tokens[first]))) && end - first > 1 {
+        if lexicon().names.honorific.contains(text.folded(&tokens[first])) && end - first > 1 {
             first += 1;
             kind = NameKind::Person;
         } else if honorific {
             kind = NameKind::Person;
         } else if end - first > 1
-            && (LEADING.contains(&spaced(text.folded(&tokens[first])))
+            && (lexicon().names.leading.contains(text.folded(&tokens[first]))
                 || (opens && text.term(&tokens[first]).is_none()))
         {
             first += 1;
@@ -154,7 +96,8 @@ fn in_sentence(text: &Text<'_>, sentence: usize, mut each: impl FnMut(Mention, N
         let text_of = text.token_text(sentence, &tokens[first]);
         let acronym = text_of.len() > 1 && text_of.chars().filter(|c| c.is_uppercase()).count() > 1;
         // German writes every noun with a capital: one alone says nothing.
-        let noun = text.language == Language::German && !honorific && !acronym;
+        let noun =
+            text.language.does(|habits| habits.nouns_have_capitals) && !honorific && !acronym;
         let plausible = !alone || honorific || acronym || !(noun || (opens && first == at));
         if plausible && end - first <= WORDS_MAX && text_of.chars().count() > 1 {
             each(
@@ -226,7 +169,7 @@ fn run_end(text: &Text<'_>, sentence: usize, tokens: &[Token], at: usize) -> usi
             && skip - end < 2
             && adjacent(skip)
             && end > at
-            && CONNECTIVE.contains(&spaced(text.folded(&tokens[skip])))
+            && lexicon().names.connective.contains(text.folded(&tokens[skip]))
             && !is_name(skip)
         {
             skip += 1;
@@ -241,20 +184,16 @@ fn run_end(text: &Text<'_>, sentence: usize, tokens: &[Token], at: usize) -> usi
 fn is_name_word(text: &Text<'_>, sentence: usize, token: &Token) -> bool {
     let word = text.token_text(sentence, token);
     let high = word.chars().next().is_some_and(char::is_uppercase);
-    high && !CUSTOMARY.contains(&spaced(text.folded(token))) && word.len() <= 40
+    high && !lexicon().names.customary.contains(text.folded(token)) && word.len() <= 40
 }
 
 fn kind_of(text: &Text<'_>, words: &[Token]) -> NameKind {
-    let says = |token: &Token| ORGANIZATION.contains(&spaced(text.folded(token)));
+    let says = |token: &Token| lexicon().names.organization.contains(text.folded(token));
     if words.len() > 1 && words.iter().any(says) {
         NameKind::Organization
     } else {
         NameKind::Unknown
     }
-}
-
-fn spaced(word: &str) -> String {
-    format!(" {word} ")
 }
 
 /// The first country named in a sentence, by its English name.
@@ -263,9 +202,7 @@ pub fn country(text: &Text<'_>, sentence: usize) -> Option<(&'static str, Mentio
     (0..tokens.len()).find_map(|at| {
         let word = text.folded(&tokens[at]);
         let pair = tokens.get(at + 1).map(|next| format!("{word} {}", text.folded(next)));
-        let known = |name: &str| {
-            COUNTRIES.iter().find(|(folded, _)| *folded == name).map(|(_, english)| *english)
-        };
+        let known = |name: &str| lexicon().countries.get(name).map(String::as_str);
         let (name, last) = match pair.as_deref().and_then(known) {
             Some(name) => (name, at + 1),
             None => (known(word)?, at),

@@ -1,5 +1,6 @@
 //! Things with a spelling of their own: e-mail addresses, URLs, amounts of money, file paths.
 
+use super::super::lexicon::lexicon;
 use super::super::text::Text;
 use super::super::text::words::char_at;
 use super::Mention;
@@ -8,11 +9,6 @@ use super::Mention;
 const LENGTH_MAX: usize = 2000;
 
 const CURRENCY_MARKS: [char; 6] = ['$', '€', '£', '¥', '₹', '₿'];
-const CURRENCY_CODES: [&str; 17] = [
-    "usd", "eur", "gbp", "clp", "mxn", "ars", "cop", "pen", "brl", "chf", "jpy", "cad", "aud",
-    "euros", "dollars", "dolares", "pesos",
-];
-
 /// E-mail addresses of a sentence.
 pub fn emails(text: &Text<'_>, sentence: usize) -> Vec<Mention> {
     scan(text, sentence, '@', |source, floor, at, ceiling| {
@@ -146,7 +142,7 @@ fn is_quantity(word: &str) -> bool {
 }
 
 fn is_currency(text: &Text<'_>, token: &super::super::text::words::Token) -> bool {
-    CURRENCY_CODES.contains(&text.folded(token))
+    lexicon().money.currencies.contains(text.folded(token))
 }
 
 fn range(
@@ -170,45 +166,22 @@ fn scale_word(
     next: &mut usize,
     end: usize,
 ) -> usize {
-    const SCALES: [&str; 8] =
-        ["million", "millions", "billion", "millones", "millon", "mil", "thousand", "mm"];
-    match tokens.get(*next) {
-        Some(token) if SCALES.contains(&text.folded(token)) => {
-            *next += 1;
-            if text.folded(&tokens[*next - 1]).starts_with("millon")
-                && tokens.get(*next).is_some_and(|token| text.folded(token) == "de")
-            {
-                let end = tokens[*next - 1].end as usize;
-                *next += 1;
-                return end;
-            }
-            token.end as usize
-        }
-        _ => end,
+    let money = &lexicon().money;
+    let folded = |at: usize| tokens.get(at).map_or("", |token| text.folded(token));
+    if !money.scales.contains(folded(*next)) {
+        return end;
     }
+    let end = tokens[*next].end as usize;
+    // `3 millones de euros`: the link is part of the amount only where a currency follows.
+    *next += if money.links.contains(folded(*next + 1)) { 2 } else { 1 };
+    end
 }
 
 fn per(source: &str, end: usize, limit: usize) -> usize {
-    const PERIODS: [&str; 16] = [
-        " per month",
-        " per year",
-        " per hour",
-        " a year",
-        " a month",
-        "/month",
-        "/year",
-        "/hour",
-        "/mes",
-        "/año",
-        " al mes",
-        " al año",
-        " anuales",
-        " mensuales",
-        " brutos",
-        " gross",
-    ];
+    let periods = &lexicon().money.periods;
     let mut end = end;
-    while let Some(period) = PERIODS.iter().find(|period| source[end..limit].starts_with(**period))
+    while let Some(period) =
+        periods.iter().find(|period| source[end..limit].starts_with(period.as_str()))
     {
         end += period.len();
     }

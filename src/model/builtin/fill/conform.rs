@@ -9,32 +9,10 @@ use serde_json::{Map, Value};
 
 use super::super::rank::select::{Quoted, shorten};
 use super::filled::Filled;
+use super::members::members;
 
 /// Deepest nesting followed.
 const DEPTH_MAX: usize = 32;
-/// Enum values that claim least, in order of preference.
-const MODEST: [&str; 19] = [
-    "other",
-    "unknown",
-    "unclear",
-    "none",
-    "human",
-    "Unclear",
-    "Maybe",
-    "medium",
-    "MEDIUM",
-    "normal",
-    "low",
-    "no",
-    "No",
-    "unspecified",
-    "not_stated",
-    "text",
-    "archive",
-    "watch",
-    "neutral",
-];
-
 /// A schema inside its document, for local references.
 #[derive(Clone, Copy)]
 pub struct Node<'s> {
@@ -305,9 +283,10 @@ pub fn modest(node: Node<'_>) -> Filled {
         return Filled::Nothing;
     }
     if let Some(choices) = node.choices() {
-        let preferred = MODEST
+        let preferred = members()
+            .modest
             .iter()
-            .find_map(|word| choices.iter().find(|choice| choice.as_str() == Some(word)));
+            .find_map(|word| choices.iter().find(|choice| choice.as_str() == Some(word.as_str())));
         return preferred.or(choices.first()).cloned().map_or(Filled::Nothing, Filled::Value);
     }
     if node.allows("array") && node.is_typed() {

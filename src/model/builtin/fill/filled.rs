@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::super::rank::select::{Piece, Quoted};
+use super::super::rank::select::{Quoted, QuotedRange};
 
 /// A found value.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -48,7 +48,7 @@ impl Filled {
     }
 
     /// The first stretch of the text it rests on.
-    pub fn first_piece(&self) -> Option<Piece> {
+    pub fn first_piece(&self) -> Option<QuotedRange> {
         match self {
             Filled::Text(quoted) => quoted.pieces.first().copied(),
             Filled::List(list) => list.iter().find_map(Filled::first_piece),
@@ -58,7 +58,7 @@ impl Filled {
     }
 
     /// The JSON value; every piece is handed over with the pointer of its string.
-    pub fn into_value(self, pointer: &str, pieces: &mut Vec<(String, Piece)>) -> Value {
+    pub fn into_value(self, pointer: &str, pieces: &mut Vec<(String, QuotedRange)>) -> Value {
         match self {
             Filled::Nothing => Value::Null,
             Filled::Value(value) => value,

@@ -13,31 +13,11 @@ use serde_json::{Map, Value};
 
 use super::super::super::{ModelCall, SourceText};
 use super::hints::{Hints, ItemsHint};
+use super::members::{Ordered, members};
 use crate::markup::html::View;
 
 /// Deepest JSON laid out as lines.
 const DEPTH_MAX: usize = 16;
-/// Members of an item that head it.
-const HEADLINES: [&str; 2] = ["title", "topic"];
-/// Members that are text by themselves: their name is no part of what they say.
-const TEXTS: [&str; 14] = [
-    "text",
-    "content",
-    "body",
-    "body_text",
-    "message",
-    "summary",
-    "summary_text",
-    "description",
-    "snippet",
-    "abstract",
-    "excerpt",
-    "title",
-    "headline",
-    "topic",
-];
-/// Members that say who speaks.
-const SPEAKERS: [&str; 3] = ["role", "speaker", "author"];
 /// Most bytes of one laid-out value.
 const LAID_OUT_BYTES_MAX: usize = 8 << 20;
 
@@ -178,7 +158,7 @@ fn item_text(item: &Value, hint: &ItemsHint) -> String {
         .filter_map(|name| Some((name, lay_out(map.get(name)?))))
         .filter(|(_, text)| !text.trim().is_empty())
         .map(|(name, text)| {
-            if HEADLINES.contains(&name.as_str()) && is_line(&text) {
+            if members().headlines.has(name) && is_line(&text) {
                 format!("# {}", text.trim())
             } else {
                 text
@@ -190,14 +170,10 @@ fn item_text(item: &Value, hint: &ItemsHint) -> String {
     }
     // Ids, days and the like say nothing about what an empty item is about.
     let said = map.iter().filter(|(name, value)| {
-        !is_id(name) && (TEXTS.contains(&name.as_str()) || value.is_array() || value.is_object())
+        !members().is_id(name)
+            && (members().texts.contains(name.as_str()) || value.is_array() || value.is_object())
     });
     lay_out(&Value::Object(said.map(|(name, value)| (name.clone(), value.clone())).collect()))
-}
-
-/// A member that only names its object.
-fn is_id(name: &str) -> bool {
-    name == "id" || name.ends_with("_id") || name.ends_with("_ids") || name.ends_with("Id")
 }
 
 /// A JSON value as lines of text.
@@ -217,8 +193,9 @@ fn write(value: &Value, label: &str, depth: usize, out: &mut String) {
     if depth > DEPTH_MAX || out.len() > LAID_OUT_BYTES_MAX {
         return;
     }
-    let has_text =
-        value.as_object().is_some_and(|map| TEXTS.iter().any(|name| map.contains_key(*name)));
+    let has_text = value
+        .as_object()
+        .is_some_and(|map| map.keys().any(|name| members().texts.contains(name.as_str())));
     match value {
         Value::Null => {}
         Value::Object(map) if is_silent(map) => {}
@@ -226,10 +203,10 @@ fn write(value: &Value, label: &str, depth: usize, out: &mut String) {
             Some(line) => push_line(&line, "", out),
             None => map.iter().for_each(|(name, member)| match member {
                 // Beside a text, who and which it is would read as more of it.
-                _ if has_text && (is_id(name) || SPEAKERS.contains(&name.as_str())) => {}
+                _ if has_text && (members().is_id(name) || members().speakers.has(name)) => {}
                 // Prose with its label before it would read as a field.
-                Value::String(text) if TEXTS.contains(&name.as_str()) => {
-                    let title = HEADLINES.contains(&name.as_str()) && !text.trim().is_empty();
+                Value::String(text) if members().texts.contains(name.as_str()) => {
+                    let title = members().headlines.has(name) && !text.trim().is_empty();
                     match title && map.len() > 1 && is_line(text) {
                         true => push_line(text.trim(), "# ", out),
                         false if text.trim().is_empty() => {}
@@ -264,20 +241,17 @@ fn write(value: &Value, label: &str, depth: usize, out: &mut String) {
 
 /// A chat message that says nothing.
 fn is_silent(map: &Map<String, Value>) -> bool {
-    map.keys().any(|name| SPEAKERS.contains(&name.as_str()))
-        && ["text", "content", "message"]
-            .iter()
-            .any(|name| map.get(*name).is_some_and(Value::is_null))
+    let is_null = |name: &String| map.get(name).is_some_and(Value::is_null);
+    map.keys().any(|name| members().speakers.has(name)) && members().sayings.0.iter().any(is_null)
 }
 
 /// A chat message as a turn.
 fn turn(map: &Map<String, Value>) -> Option<String> {
-    let role =
-        map.get("role").or_else(|| map.get("speaker")).or_else(|| map.get("author"))?.as_str()?;
-    let text = ["text", "content", "message"].iter().find_map(|name| map.get(*name)?.as_str())?;
-    let time = ["time", "timestamp", "ts"].iter().find_map(|name| map.get(*name)?.as_str());
-    let stamp =
-        time.filter(|time| time.contains(':')).map(|time| format!("[{time}] ")).unwrap_or_default();
+    let first = |names: &Ordered| names.0.iter().find_map(|name| map.get(name)?.as_str());
+    let speaker = map.keys().find(|name| members().speakers.has(name))?;
+    let (role, text) = (map.get(speaker)?.as_str()?, first(&members().sayings)?);
+    let time = first(&members().times).filter(|time| time.contains(':'));
+    let stamp = time.map(|time| format!("[{time}] ")).unwrap_or_default();
     Some(format!("{stamp}{role}: {text}"))
 }
 

@@ -1,16 +1,18 @@
-//! A LaTeX section as a Docusaurus page: front matter, Markdown, KaTeX mathematics kept as written.
+//! LaTeX as a Markdown page: front matter, Markdown, mathematics kept as written for KaTeX.
 //!
-//! A line-by-line translation of the commands papers use; an unknown command is dropped and its argument
+//! This translates the commands papers use, line by line. An unknown command is dropped and its argument
 //! kept. Mathematics (`$…$`, `\[…\]`, display environments) passes untouched; braces and `<` outside it
 //! are escaped because MDX would read them. Citations and references become bracketed keys.
+
+use serde_json::{Map, Value};
 
 use super::super::phrases::key_phrases;
 use super::super::rank::select::shorten;
 use super::super::text::{Part, Text, lines};
 use super::filled::Filled;
-use super::pages::{escape_text, front_matter};
-use super::rules::tag;
+use super::page::{escape_text, front_matter};
 use super::scene::Scene;
+use super::texts::tag;
 
 /// Deepest nesting of command arguments followed.
 const DEPTH_MAX: usize = 12;
@@ -29,24 +31,27 @@ const DISPLAY: [&str; 10] = [
 ];
 
 /// The page.
-pub fn page(scene: &Scene<'_, '_>, filename: &str) -> Filled {
-    let all = scene.all();
+pub fn page(
+    scene: &Scene<'_, '_>,
+    filename: &str,
+    untitled: &str,
+    shape: &Map<String, Value>,
+) -> Filled {
     if scene.text.is_blank() {
         return Filled::Nothing;
     }
     let source: Vec<&str> = scene.text.parts.iter().map(|part| part.text).collect();
-    let source = source.join("\n\n");
-    let body = convert(&source);
-    let named = scene.input_text(filename, &all).map(|name| {
+    let body = convert(&source.join("\n\n"));
+    let named = scene.input_text(filename, &scene.all()).map(|name| {
         name.rsplit('/').next().unwrap_or(&name).trim_end_matches(".tex").replace(['_', '-'], " ")
     });
     let heading = body
         .lines()
         .find_map(|line| line.strip_prefix("## ").or_else(|| line.strip_prefix("# ")))
         .map(str::to_string);
-    let title = heading.or(named).unwrap_or_else(|| "Section".to_string());
-    let tags = tags(&body);
-    Filled::text(format!("{}{}\n", front_matter(&title, &description(&body), &tags), body.trim()))
+    let title = heading.or(named).unwrap_or_else(|| untitled.to_string());
+    let head = front_matter(shape, &title, &description(&body), &tags(&body));
+    Filled::text(format!("{head}{}\n", body.trim()))
 }
 
 /// Key phrases of the prose alone: commands and formulas are gone or skipped.

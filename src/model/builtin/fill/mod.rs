@@ -4,31 +4,37 @@
 //! from a source carries its exact span; what is not found is null, empty or the schema's most modest
 //! value. Properties are filled in the order of the schema; those whose rule looks at others come last.
 
-pub mod conform;
+mod alike;
+mod checks;
+mod compare;
+mod conform;
+mod dependent;
+mod elements;
 pub mod excerpt;
 pub mod filled;
 pub mod gather;
-pub mod guess;
+mod guess;
 pub mod hints;
 mod latex;
-mod news;
+mod members;
 mod objects;
-mod pages;
+mod page;
 mod people;
-mod perspectives;
 mod ranking;
-mod requirements;
-pub mod rules;
+pub mod rule;
+mod rules;
 pub mod scene;
+mod texts;
 
 use jsonschema::Validator;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::rank::select::Piece;
+use super::rank::select::QuotedRange;
 use crate::contract::schema;
 use conform::{Node, conform, modest};
+use dependent::dependent;
 use filled::Filled;
-use hints::{Hints, Rule, Scale};
+use hints::Hints;
 use scene::{Focus, Scene};
 
 /// Rounds of replacing what the real validator still refuses.
@@ -40,7 +46,7 @@ pub fn fill(
     schema: &Value,
     validator: Option<&Validator>,
     hints: &Hints,
-) -> (Value, Vec<(String, Piece)>) {
+) -> (Value, Vec<(String, QuotedRange)>) {
     let node = Node::root(schema);
     let focus = scene.all();
     let found = match node.properties() {
@@ -92,66 +98,12 @@ fn members(
     members
 }
 
-/// Evaluates a rule that looks at the other members.
-pub(crate) fn dependent(
-    scene: &Scene<'_, '_>,
-    rule: &Rule,
-    members: &[(String, Filled)],
-    focus: &Focus,
-) -> Filled {
-    let member =
-        |name: &str| members.iter().find(|(other, _)| other == name).map(|(_, value)| value);
-    match rule {
-        Rule::Confidence { of, scale } => {
-            let found = of.iter().filter(|name| member(name).is_some_and(says_something)).count();
-            confidence(found, of.len(), *scale)
-        }
-        Rule::QuoteOf { field } => {
-            let piece = member(field).and_then(Filled::first_piece);
-            let sentence = piece.and_then(|piece| scene.sentence_at(piece.part, piece.start));
-            sentence.map_or(Filled::Nothing, |at| Filled::quoted(scene.quote(at, 400)))
-        }
-        Rule::Copy { field } => member(field).cloned().unwrap_or_default(),
-        Rule::Found { field } => Filled::Value(json!(member(field).is_some_and(says_something))),
-        Rule::Said { cues, of } => match scene.saying(cues, focus).is_empty() {
-            true => Filled::Nothing,
-            false => dependent(scene, of, members, focus),
-        },
-        Rule::First { of } => {
-            let found = of.iter().map(|rule| {
-                if rule.depends() {
-                    dependent(scene, rule, members, focus)
-                } else {
-                    scene.eval(rule, focus)
-                }
-            });
-            found.into_iter().find(|value| !value.is_empty()).unwrap_or_default()
-        }
-        other => scene.eval(other, focus),
-    }
-}
-
-fn says_something(value: &Filled) -> bool {
-    !value.is_empty() && *value != Filled::Value(Value::Bool(false))
-}
-
-/// Rules see words, not meaning: even everything found is not certainty.
-fn confidence(found: usize, asked: usize, scale: Scale) -> Filled {
-    let percent = (60 * found).checked_div(asked).map_or(30, |share| 10 + share);
-    match scale {
-        Scale::Number => Filled::Value(json!(percent as f64 / 100.0)),
-        Scale::Level if percent < 30 => Filled::text("low"),
-        Scale::Level if percent < 60 => Filled::text("medium"),
-        Scale::Level => Filled::text("high"),
-    }
-}
-
 /// Replaces whatever the real validator refuses by what the schema accepts.
 fn repair(
     value: &mut Value,
     schema_of: &Value,
     validator: &Validator,
-    pieces: &mut Vec<(String, Piece)>,
+    pieces: &mut Vec<(String, QuotedRange)>,
 ) {
     for _ in 0..REPAIRS_MAX {
         let Some(pointer) =

@@ -10,19 +10,23 @@ use serde_json::{Value, json};
 use super::super::extract::names;
 use super::super::extract::tokens;
 use super::super::extract::{Mention, dates};
+use super::super::lexicon::lexicon;
 use super::super::phrases::key_phrases;
 use super::super::rank::select::{Quoted, shorten};
 use super::super::text::blocks::Role;
 use super::super::text::words::fold;
 use super::super::text::{Kind, lines};
 use super::filled::Filled;
-use super::hints::{Begins, KindHint, Part, Points, Rule, Style, Who};
+use super::members::members;
+use super::page::{self, PageHint};
+use super::rule::{Begins, KindHint, Part, Points, Rule, Style, Who};
 use super::scene::{Focus, Scene, plain};
-use super::{latex, news, objects, pages, people, perspectives, ranking, requirements};
+use super::texts::{self, capitalize, tag, text_of};
+use super::{alike, checks, elements, latex, objects, people, ranking};
 use crate::markup::html;
 
-/// Longest phrase list considered for a tag.
-const TAG_BYTES_MAX: usize = 48;
+/// Phrases looked at for one of several words.
+const PHRASES_MAX: usize = 8;
 
 impl Scene<'_, '_> {
     /// Evaluates a rule; rules that look at other properties give nothing here.
@@ -43,13 +47,27 @@ impl Scene<'_, '_> {
                 true => Filled::Nothing,
                 false => self.eval(of, focus),
             },
+            Rule::All { of } => Filled::List(
+                of.iter().flat_map(|rule| texts::elements(self.eval(rule, focus))).collect(),
+            ),
+            Rule::Case { of, values } => {
+                let value = text_of(self.eval(of, focus));
+                values.get(&value).map(|rule| self.eval(rule, focus)).unwrap_or_default()
+            }
+            Rule::Text { text, parts } => texts::text(self, text, parts, focus),
+            Rule::Joined { of, between } => texts::joined(self.eval(of, focus), between),
             Rule::Label { labels, bytes } => self.label(labels, *bytes, focus),
             Rule::After { cues, until, words, begins, keep } => {
                 self.after(cues, until, *words, *begins, *keep, focus)
             }
             Rule::Phrases { most, style } => Filled::List(self.phrases(*most, *style, focus)),
-            Rule::Phrase { style } => {
-                self.phrases(1, *style, focus).into_iter().next().unwrap_or_default()
+            Rule::Phrase { style, several_words } => self.phrase(*style, *several_words, focus),
+            Rule::SharedPhrase => alike::shared_phrase(self, focus),
+            Rule::Headline => {
+                focus.item().map_or(Filled::Nothing, |at| Filled::text(alike::headline(self, at)))
+            }
+            Rule::Number { names } => {
+                focus.item().map_or(Filled::Nothing, |at| alike::number(self, at, names))
             }
             Rule::Sentences { over, most, bytes, who } => {
                 let found = self.best_of(self.select(over, focus, *who), self.scaled(*most).max(1));
@@ -122,26 +140,44 @@ impl Scene<'_, '_> {
             Rule::Score { base, add, least, most } => {
                 Filled::Value(json!(self.points(*base, add, focus).clamp(*least, *most)))
             }
+            Rule::Count { over, least } => {
+                match elements::elements(self, over, usize::MAX, focus).len() {
+                    few if few < *least => Filled::Nothing,
+                    count => Filled::Value(json!(count)),
+                }
+            }
+            Rule::Share { check, steps, fallback } => match self.hints.checks.get(check) {
+                Some(check) => checks::share(self, check, steps, fallback, focus),
+                None => Filled::Value(fallback.clone()),
+            },
             Rule::Language => Filled::text(self.text.language.code()),
             Rule::Objects { over, most, fields } => {
                 objects::objects(self, over, *most, fields, focus)
             }
+            Rule::List { over, most, of, distinct } => {
+                objects::list(self, over, *most, of, *distinct, focus)
+            }
             Rule::Object { fields } => objects::object(self, fields, focus),
             Rule::This { bytes, bare } => self.this(*bytes, *bare, focus),
-            Rule::Ids => objects::ids(self, focus),
+            Rule::Given { name } => {
+                focus.given.get(name).map_or(Filled::Nothing, |value| Filled::Value(value.clone()))
+            }
+            Rule::Ids => objects::ids_value(self, focus),
             Rule::Ordinal { prefix, digits } => {
                 Filled::text(format!("{prefix}{:0width$}", focus.ordinal + 1, width = *digits))
             }
-            Rule::Compose { sections } => pages::compose(self, sections, focus),
+            Rule::Repeated => match &self.hints.ranking {
+                Some(ranking) => ranking::repeated(self, ranking),
+                None => Filled::Nothing,
+            },
+            Rule::Compose { sections } => texts::compose(self, sections, focus),
             Rule::LabelledNumbers { most } => self.labelled_numbers(*most, focus),
-            Rule::Clusters { most } => news::clusters(self, *most),
-            Rule::Requirements { give, profile } => {
-                requirements::requirements(self, *give, profile, focus)
+            Rule::Page { title, outline, untitled, front_matter } => {
+                page::page(self, &PageHint { title, outline, untitled, front_matter })
             }
-            Rule::Ranking { give, profile, as_of } => ranking::ranking(self, *give, profile, as_of),
-            Rule::LatexPage { filename } => latex::page(self, filename),
-            Rule::Page { topic, outline } => pages::page(self, topic, outline),
-            Rule::Perspectives => perspectives::perspectives(self),
+            Rule::LatexPage { filename, untitled, front_matter } => {
+                latex::page(self, filename, untitled, front_matter)
+            }
             Rule::Confidence { .. }
             | Rule::QuoteOf { .. }
             | Rule::Copy { .. }
@@ -152,15 +188,10 @@ impl Scene<'_, '_> {
     /// Whether the words before a mention deny it: `we cannot sponsor visas`.
     fn is_denied(&self, mention: Mention) -> bool {
         const NEAR: usize = 5;
-        const DENIALS: [&str; 20] = [
-            "not", "no", "cannot", "can't", "don't", "won't", "unable", "never", "without",
-            "neither", "nor", "sin", "tampoco", "nicht", "kein", "keine", "keinen", "ohne", "ne",
-            "sans",
-        ];
         let tokens = self.text.tokens_of(mention.sentence);
         let at = tokens.partition_point(|token| (token.start as usize) < mention.start);
         let before = &tokens[at.saturating_sub(NEAR)..at];
-        before.iter().any(|token| DENIALS.contains(&self.text.folded(token)))
+        before.iter().any(|token| lexicon().denials.contains(self.text.folded(token)))
     }
 
     /// The day the last item that begins with one begins with.
@@ -199,18 +230,10 @@ impl Scene<'_, '_> {
             let line = given.lines().next().unwrap_or_default();
             return Filled::text(shorten(strip_reply_marks(line), bytes));
         }
-        let subject = self.label(
-            &[
-                "subject".to_string(),
-                "asunto".to_string(),
-                "title".to_string(),
-                "título".to_string(),
-                "betreff".to_string(),
-                "objet".to_string(),
-            ],
-            bytes,
-            focus,
-        );
+        let mail = &lexicon().mail;
+        let labels: Vec<String> =
+            mail.subject_labels.iter().chain(&mail.title_labels).cloned().collect();
+        let subject = self.label(&labels, bytes, focus);
         if !subject.is_empty() {
             return subject;
         }
@@ -419,6 +442,14 @@ impl Scene<'_, '_> {
         written.filter(|phrase| !phrase.is_empty()).collect()
     }
 
+    fn phrase(&self, style: Style, several_words: bool, focus: &Focus) -> Filled {
+        let mut found =
+            self.phrases(if several_words { PHRASES_MAX } else { 1 }, style, focus).into_iter();
+        let is_long = |phrase: &Filled| text_of(phrase.clone()).contains([' ', '_']);
+        let long = if several_words { found.clone().find(is_long) } else { None };
+        long.or_else(|| found.next()).unwrap_or_default()
+    }
+
     fn when(
         &self,
         part: Part,
@@ -523,9 +554,7 @@ impl Scene<'_, '_> {
             .iter()
             .find(|mention| prefer.iter().any(|word| written(mention).contains(word.as_str())));
         let dull = |mention: &&Mention| {
-            !["unsubscribe", "privacy", "facebook.", "twitter.", "instagram."]
-                .iter()
-                .any(|word| written(mention).contains(word))
+            !members().dull_links.iter().any(|word| written(mention).contains(word.as_str()))
         };
         best.or_else(|| all.iter().find(dull))
             .map_or(Filled::Nothing, |mention| Filled::quoted(self.quote_mention(*mention, 2000)))
@@ -649,10 +678,7 @@ fn for_each_line(source: &str, mut each: impl FnMut(usize, &str)) {
 fn strip_reply_marks(subject: &str) -> &str {
     let mut subject = subject.trim();
     while let Some((mark, rest)) = subject.split_once(':') {
-        if !matches!(
-            fold(mark.trim()).as_str(),
-            "re" | "fw" | "fwd" | "rv" | "aw" | "wg" | "tr" | "enc" | "reenviado"
-        ) {
+        if !lexicon().mail.reply_marks.contains(fold(mark.trim()).as_str()) {
             break;
         }
         subject = rest.trim();
@@ -660,30 +686,12 @@ fn strip_reply_marks(subject: &str) -> &str {
     subject
 }
 
-/// A slug in the style of tags: folded, words joined by `_`.
-pub fn tag(text: &str) -> String {
-    let folded = fold(text);
-    let words: Vec<&str> =
-        folded.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
-    shorten(&words.join(" "), TAG_BYTES_MAX).replace(' ', "_")
-}
-
-/// The text with its first letter in upper case.
-pub fn capitalize(text: &str) -> String {
-    let mut characters = text.chars();
-    characters
-        .next()
-        .map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn slugs_and_subjects() {
-        assert_eq!(tag("Gestión Ágil / CI"), "gestion_agil_ci");
+    fn a_subject_loses_its_reply_marks() {
         assert_eq!(strip_reply_marks("RE: Fwd: Budget: final"), "Budget: final");
-        assert_eq!(capitalize("ñandú"), "Ñandú");
     }
 }

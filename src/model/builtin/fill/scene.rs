@@ -6,20 +6,21 @@ use chrono::NaiveDate;
 use serde_json::{Map, Value};
 
 use super::super::extract::Mention;
-use super::super::extract::cues::{Index, Purpose, cues_of, with_purpose};
+use super::super::extract::cues::{Index, with_purpose};
 use super::super::extract::dates::{self, When};
+use super::super::lexicon::Purpose;
 use super::super::rank::select::{Budget, Quoted, compose, pick};
 use super::super::rank::{Matrix, quality, score};
 use super::super::text::blocks::Role;
 use super::super::text::{Kind, Text};
 use super::gather::{Gathered, items_of};
-use super::hints::{Hints, Over, Who};
+use super::hints::Hints;
+use super::members::members;
+use super::rule::{Over, Who};
 use crate::markup::html;
 
 /// Most items of a text or an input.
 pub const ITEMS_MAX: usize = 2000;
-/// Members of an item that say when it was written.
-const DAYS: [&str; 4] = ["ts", "date", "day", "timestamp"];
 /// Words of running text from which on a text needs nothing else to be summed up.
 const PROSE_WORDS_MIN: usize = 8;
 
@@ -28,12 +29,21 @@ const PROSE_WORDS_MIN: usize = 8;
 pub struct Focus {
     /// Sentences, ascending.
     pub sentences: Vec<usize>,
-    /// The item at hand.
-    pub item: Option<usize>,
+    /// The items at hand: one, or a group.
+    pub items: Vec<usize>,
     /// Its position among the elements made.
     pub ordinal: usize,
+    /// What the kind of element says about itself: a row's cells, whether a statement is met.
+    pub given: Map<String, Value>,
     /// True for the whole text.
     pub whole: bool,
+}
+
+impl Focus {
+    /// The item at hand; of a group the first.
+    pub fn item(&self) -> Option<usize> {
+        self.items.first().copied()
+    }
 }
 
 /// One item of a list.
@@ -61,6 +71,8 @@ pub struct Scene<'t, 'a> {
     pub inputs: &'t Map<String, Value>,
     /// The items.
     pub items: Vec<Item>,
+    /// What the pack says.
+    pub hints: &'t Hints,
     /// Lengths in percent.
     pub percent: usize,
     anchor: Option<NaiveDate>,
@@ -75,7 +87,7 @@ impl<'t, 'a> Scene<'t, 'a> {
         text: &'t Text<'a>,
         parts: &[Gathered<'_>],
         inputs: &'t Map<String, Value>,
-        hints: &Hints,
+        hints: &'t Hints,
         percent: usize,
     ) -> Self {
         let matrix = Matrix::new(text);
@@ -86,6 +98,7 @@ impl<'t, 'a> Scene<'t, 'a> {
             scores,
             inputs,
             items: Vec::new(),
+            hints,
             percent,
             anchor: anchor(text, inputs, hints),
             concise: OnceLock::new(),
@@ -103,6 +116,20 @@ impl<'t, 'a> Scene<'t, 'a> {
             whole: true,
             ..Focus::default()
         }
+    }
+
+    /// One item.
+    pub fn item_focus(&self, item: usize) -> Focus {
+        Focus {
+            sentences: self.items[item].sentences.clone(),
+            items: vec![item],
+            ..Focus::default()
+        }
+    }
+
+    /// The member of an item that heads it.
+    pub fn headline_member<'s>(&'s self, item: &'s Item) -> Option<&'s str> {
+        members().headlines.0.iter().find_map(|name| item.members.get(name)?.as_str())
     }
 
     /// Scores for choosing so many sentences: one alone need not say much, it must say the right thing.
@@ -126,7 +153,7 @@ impl<'t, 'a> Scene<'t, 'a> {
         // `Tomorrow` in a message is the day after it was written, whenever it is read.
         let written = |part: usize| {
             let item = self.items.iter().find(|item| item.part == Some(part))?;
-            DAYS.iter().filter_map(|name| item.members.get(*name)).find_map(day_of)
+            members().days.0.iter().filter_map(|name| item.members.get(name)).find_map(day_of)
         };
         self.whens.get_or_init(|| dates::find_from(self.text, self.anchor, written))
     }
@@ -139,8 +166,9 @@ impl<'t, 'a> Scene<'t, 'a> {
         if let Some((hint, items)) = given.filter(|_| parts.iter().all(|part| part.item.is_some()))
         {
             let is_text = |item: &Value| {
-                item.as_object()
-                    .is_none_or(|item| item.keys().all(|key| key == "id" || key == "text"))
+                item.as_object().is_none_or(|item| {
+                    item.keys().all(|key| members().is_id(key) || members().sayings.has(key))
+                })
             };
             if hint.split && items.len() == 1 && is_text(&items[0]) {
                 let listed = self.listed_items();
@@ -198,7 +226,7 @@ impl<'t, 'a> Scene<'t, 'a> {
 
     /// An input, of the item at hand before the flow's; dots reach inside.
     pub fn input(&self, name: &str, focus: &Focus) -> Option<&Value> {
-        let members = focus.item.and_then(|item| self.items.get(item)).map(|item| &item.members);
+        let members = focus.item().and_then(|item| self.items.get(item)).map(|item| &item.members);
         let found = members.into_iter().chain([self.inputs]).find_map(|map| reach(map, name));
         found.filter(|value| !value.is_null())
     }
@@ -283,7 +311,6 @@ impl<'t, 'a> Scene<'t, 'a> {
     /// Whether the focus has a sentence with the purpose.
     pub fn has_purpose(&self, purpose: Purpose, focus: &Focus) -> bool {
         let found = with_purpose(self.index(), purpose, &[]);
-        debug_assert!(purpose == Purpose::Question || !cues_of(purpose).is_empty());
         found.iter().any(|at| focus.whole || focus.sentences.binary_search(at).is_ok())
     }
 

@@ -1,6 +1,8 @@
 //! What makes a sentence fit or unfit for a summary whatever it is about: where it stands, what kind
 //! of block holds it, who says it, how long it is, and the phrases that announce or disclaim.
 
+use super::super::lexicon::{Phrases, lexicon};
+use super::super::text::words::Token;
 use super::super::text::{Kind, Role, Text};
 
 /// Sentences of a part over which its lead fades.
@@ -9,139 +11,6 @@ const LEAD_FADE: f64 = 2.0;
 const CONTENT_FULL: usize = 30;
 /// The end of a longer part counts a little: conclusions live there.
 const CLOSING: f64 = 0.4;
-
-const ANNOUNCE: [&[&str]; 55] = [
-    &["risk"],
-    &["riesgo"],
-    &["in", "summary"],
-    &["in", "conclusion"],
-    &["we", "decided"],
-    &["decided", "to"],
-    &["decision"],
-    &["conclude"],
-    &["concludes"],
-    &["concluded"],
-    &["results", "show"],
-    &["results", "suggest"],
-    &["results", "indicate"],
-    &["we", "show"],
-    &["we", "propose"],
-    &["i", "propose"],
-    &["proposes"],
-    &["we", "found"],
-    &["we", "recommend"],
-    &["i", "recommend"],
-    &["recommends"],
-    &["we", "suggest"],
-    &["i", "suggest"],
-    &["therefore"],
-    &["as", "a", "result"],
-    &["the", "goal"],
-    &["deadline"],
-    &["announced"],
-    &["important"],
-    &["please"],
-    &["still", "to", "do"],
-    &["next", "step"],
-    &["next", "steps"],
-    &["en", "resumen"],
-    &["en", "conclusion"],
-    &["por", "lo", "tanto"],
-    &["decidimos"],
-    &["hemos", "decidido"],
-    &["acordamos"],
-    &["proponemos"],
-    &["propone"],
-    &["recomendamos"],
-    &["recomienda"],
-    &["el", "objetivo"],
-    &["el", "plazo"],
-    &["fecha", "limite"],
-    &["anuncio"],
-    &["los", "resultados"],
-    &["por", "favor"],
-    &["falta"],
-    &["faltan"],
-    &["pendiente"],
-    &["pendientes"],
-    &["proximo", "paso"],
-    &["proximos", "pasos"],
-];
-const DISCLAIM: [&[&str]; 19] = [
-    &["for", "example"],
-    &["for", "instance"],
-    &["see", "also"],
-    &["click", "here"],
-    &["cookies"],
-    &["all", "rights", "reserved"],
-    &["subscribe"],
-    &["por", "ejemplo"],
-    &["haga", "clic"],
-    &["todos", "los", "derechos"],
-    &["suscribete"],
-    &["confidentiality"],
-    &["confidencialidad"],
-    &["read", "more"],
-    &["zum", "beispiel"],
-    &["newsletter"],
-    &["par", "exemple"],
-    &["impressum"],
-    &["datenschutz"],
-];
-/// A sentence that opens with one of these leans on the one before it, which a summary may not have.
-const LEANS: [&str; 33] = [
-    "it", "this", "that", "these", "those", "they", "he", "she", "but", "and", "so", "then",
-    "however", "also", "yes", "no", "esto", "eso", "este", "esta", "estos", "ello", "ellos",
-    "ellas", "pero", "y", "entonces", "ademas", "si", "tambien", "algunos", "otros", "otras",
-];
-const COURTESY: [&[&str]; 46] = [
-    &["hi"],
-    &["hello"],
-    &["dear"],
-    &["hey"],
-    &["good", "morning"],
-    &["good", "afternoon"],
-    &["thanks"],
-    &["thank", "you"],
-    &["many", "thanks"],
-    &["best"],
-    &["best", "regards"],
-    &["kind", "regards"],
-    &["regards"],
-    &["cheers"],
-    &["sincerely"],
-    &["i", "hope", "this"],
-    &["hope", "you"],
-    &["hola"],
-    &["buenos", "dias"],
-    &["buenas"],
-    &["estimado"],
-    &["estimada"],
-    &["estimados"],
-    &["querido"],
-    &["querida"],
-    &["gracias"],
-    &["muchas", "gracias"],
-    &["un", "saludo"],
-    &["saludos"],
-    &["atentamente"],
-    &["cordialmente"],
-    &["un", "abrazo"],
-    &["espero", "que", "estes"],
-    &["sure"],
-    &["hallo"],
-    &["guten", "tag"],
-    &["guten", "morgen"],
-    &["sehr", "geehrte"],
-    &["liebe", "grusse"],
-    &["viele", "gruße"],
-    &["mit", "freundlichen"],
-    &["bonjour"],
-    &["bonsoir"],
-    &["cordialement"],
-    &["merci"],
-    &["bien", "cordialement"],
-];
 
 /// Position credit of every sentence, 0..=1: full at the start of a part, fading; a part of many
 /// sections starts anew, weaker, under each heading.
@@ -241,14 +110,14 @@ fn by_phrases(text: &Text<'_>, sentence: usize) -> f64 {
         return factor;
     }
     let mut factor = 1.0;
-    if says_any(text, sentence, &ANNOUNCE) {
+    if says_any(text, sentence, &lexicon().weight.announce) {
         factor *= 1.5;
     }
-    if says_any(text, sentence, &DISCLAIM) {
+    if says_any(text, sentence, &lexicon().weight.disclaim) {
         factor *= 0.5;
     }
     let first = text.tokens_of(sentence).first();
-    if first.is_some_and(|first| LEANS.contains(&text.folded(first))) {
+    if first.is_some_and(|first| lexicon().weight.lean.contains(text.folded(first))) {
         factor *= 0.85;
     }
     if text.sentence(sentence).ends_with(':') {
@@ -260,7 +129,7 @@ fn by_phrases(text: &Text<'_>, sentence: usize) -> f64 {
 /// Factor of a greeting, a thank-you or a goodbye; `None` for anything else.
 pub fn courtesy(text: &Text<'_>, sentence: usize) -> Option<f64> {
     let tokens = text.tokens_of(sentence);
-    let opens = COURTESY.iter().any(|phrase| starts_with(text, tokens, phrase));
+    let opens = starts_with(text, tokens, &lexicon().weight.courtesy);
     match tokens.len() {
         _ if !opens => None,
         0..=4 => Some(0.08),
@@ -269,21 +138,13 @@ pub fn courtesy(text: &Text<'_>, sentence: usize) -> Option<f64> {
     }
 }
 
-fn starts_with(
-    text: &Text<'_>,
-    tokens: &[super::super::text::words::Token],
-    phrase: &[&str],
-) -> bool {
-    tokens.len() >= phrase.len()
-        && tokens.iter().zip(phrase).all(|(token, word)| text.folded(token) == *word)
+fn starts_with(text: &Text<'_>, tokens: &[Token], phrases: &Phrases) -> bool {
+    phrases.starts(|at| tokens.get(at).map_or("", |token| text.folded(token))).is_some()
 }
 
-fn says_any(text: &Text<'_>, sentence: usize, phrases: &[&[&str]]) -> bool {
+fn says_any(text: &Text<'_>, sentence: usize, phrases: &Phrases) -> bool {
     let tokens = text.tokens_of(sentence);
-    (0..tokens.len()).any(|at| {
-        let first = text.folded(&tokens[at]);
-        phrases.iter().any(|phrase| first == phrase[0] && starts_with(text, &tokens[at..], phrase))
-    })
+    (0..tokens.len()).any(|at| starts_with(text, &tokens[at..], phrases))
 }
 
 #[cfg(test)]

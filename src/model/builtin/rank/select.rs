@@ -72,12 +72,12 @@ pub struct Quoted {
     /// The text.
     pub text: String,
     /// The borrowed stretches, in order.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<QuotedRange>,
 }
 
 /// One borrowed stretch. White space inside may differ: a run of it in the source is one space here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Piece {
+pub struct QuotedRange {
     /// First byte in the built text.
     pub output_start: usize,
     /// One past the last byte there.
@@ -112,7 +112,7 @@ impl Quoted {
     pub fn push(&mut self, other: &Quoted) {
         let shift = self.text.len();
         self.text.push_str(&other.text);
-        self.pieces.extend(other.pieces.iter().map(|piece| Piece {
+        self.pieces.extend(other.pieces.iter().map(|piece| QuotedRange {
             output_start: piece.output_start + shift,
             output_end: piece.output_end + shift,
             ..*piece
@@ -140,7 +140,7 @@ impl Quoted {
             space = blank;
         }
         if !kept.is_empty() {
-            self.pieces.push(Piece {
+            self.pieces.push(QuotedRange {
                 output_start,
                 output_end: self.text.len(),
                 part,

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::super::lexicon::lexicon;
 use super::lines;
 use super::words::fold;
 
@@ -99,16 +100,15 @@ pub fn role_of(label: &str) -> Role {
     if label.len() > ROLE_BYTES_MAX {
         return Role::None;
     }
-    match fold(label).as_str() {
-        "user" | "usuario" | "human" | "you" | "tu" | "nutzer" | "benutzer" | "utilisateur" => {
-            Role::User
-        }
-        "assistant" | "asistente" | "assistent" | "ai" | "bot" | "chatgpt" | "gpt" | "claude"
-        | "model" => Role::Assistant,
-        "system" | "sistema" => Role::System,
-        "tool" | "function" | "herramienta" => Role::Tool,
-        _ => Role::None,
-    }
+    let (roles, folded) = (&lexicon().roles, fold(label));
+    let all = [
+        (&roles.user, Role::User),
+        (&roles.assistant, Role::Assistant),
+        (&roles.system, Role::System),
+        (&roles.tool, Role::Tool),
+    ];
+    let known = all.iter().find(|(labels, _)| labels.contains(folded.as_str()));
+    known.map_or(Role::None, |(_, role)| *role)
 }
 
 struct Splitter<'a> {
@@ -357,20 +357,7 @@ fn recurring_labels(source: &str) -> BTreeMap<String, usize> {
 
 fn is_device_signature(line: &str) -> bool {
     let folded = fold(line);
-    [
-        "sent from my ",
-        "enviado desde mi ",
-        "get outlook for",
-        "obtener outlook para",
-        "unsubscribe",
-        "darse de baja",
-        "von meinem ",
-        "gesendet von mein",
-        "envoye de mon ",
-        "se desinscrire",
-    ]
-    .iter()
-    .any(|start| folded.starts_with(start))
+    lexicon().mail.signature_starts.iter().any(|start| folded.starts_with(start.as_str()))
 }
 
 #[cfg(test)]

@@ -4,70 +4,13 @@
 
 use std::ops::Range;
 
+use super::super::lexicon::lexicon;
 use super::words::fold;
 
 /// Longest label before a colon, in bytes.
 const LABEL_BYTES_MAX: usize = 48;
 /// Longest line that may be a heading without markup, in bytes.
 const PLAIN_HEADING_BYTES_MAX: usize = 80;
-
-/// What a letter begins or ends with.
-const COURTESY: [&str; 20] = [
-    "hi",
-    "hello",
-    "dear",
-    "thanks",
-    "thank",
-    "best",
-    "regards",
-    "hola",
-    "gracias",
-    "saludos",
-    "estimad",
-    "atentamente",
-    "cheers",
-    "kind",
-    "hallo",
-    "danke",
-    "viele gru",
-    "bonjour",
-    "merci",
-    "cordialement",
-];
-
-const MAIL_HEADERS: [&str; 31] = [
-    "from",
-    "to",
-    "cc",
-    "bcc",
-    "subject",
-    "date",
-    "sent",
-    "reply-to",
-    "message-id",
-    "importance",
-    "attachments",
-    "de",
-    "para",
-    "asunto",
-    "fecha",
-    "enviado",
-    "enviado el",
-    "responder a",
-    "importancia",
-    "adjuntos",
-    "content-type",
-    "von",
-    "an",
-    "betreff",
-    "datum",
-    "gesendet",
-    "objet",
-    "envoye",
-    "oggetto",
-    "assunto",
-    "data",
-];
 
 /// Bytes of indentation at the start of a line.
 pub fn indent(line: &str) -> usize {
@@ -231,8 +174,7 @@ fn time_stamp(rest: &str) -> usize {
 
 /// Whether a label is a mail header's name.
 pub fn is_mail_header(label: &str) -> bool {
-    let folded = fold(label);
-    MAIL_HEADERS.contains(&folded.as_str())
+    lexicon().mail.headers.contains(fold(label).as_str())
 }
 
 /// Whether a line announces quoted mail below it.
@@ -242,54 +184,35 @@ pub fn announces_quote(line: &str) -> bool {
         return false;
     }
     let folded = fold(line);
-    let marker = folded.starts_with("-----original message")
-        || folded.starts_with("-----mensaje original")
-        || folded.starts_with("-----ursprungliche nachricht")
-        || folded.starts_with("-----message d'origine")
-        || folded.starts_with("________________________________");
-    let wrote = (folded.starts_with("on ") && folded.ends_with("wrote:"))
-        || (folded.starts_with("el ")
-            && (folded.ends_with("escribio:") || folded.ends_with("escribio >:")))
-        || (folded.starts_with("am ") && folded.contains(" schrieb ") && folded.ends_with(':'))
-        || (folded.starts_with("le ")
-            && (folded.ends_with("a ecrit :") || folded.ends_with("a ecrit:")));
-    marker || wrote
+    let mail = &lexicon().mail;
+    mail.quote_starts.iter().any(|start| folded.starts_with(start.as_str()))
+        || mail.quote_lines.iter().any(|pattern| fits(pattern, &folded))
+}
+
+/// Whether a line fits a pattern of pieces with `…` between them.
+fn fits(pattern: &str, line: &str) -> bool {
+    let mut pieces = pattern.split('…');
+    let Some(mut rest) = pieces.next().and_then(|first| line.strip_prefix(first)) else {
+        return false;
+    };
+    let Some(last) = pieces.next_back() else { return rest.is_empty() };
+    for piece in pieces {
+        match rest.split_once(piece) {
+            Some((_, after)) => rest = after,
+            None => return false,
+        }
+    }
+    rest.ends_with(last.trim_start())
 }
 
 /// Whether a line is the closing of a letter: `Kind regards,`.
 pub fn closes_letter(line: &str) -> bool {
-    const CLOSINGS: [&str; 24] = [
-        "regards",
-        "best regards",
-        "kind regards",
-        "warm regards",
-        "best",
-        "best wishes",
-        "many thanks",
-        "thanks",
-        "cheers",
-        "sincerely",
-        "yours sincerely",
-        "saludos",
-        "un saludo",
-        "saludos cordiales",
-        "atentamente",
-        "cordialmente",
-        "un abrazo",
-        "mit freundlichen gru",
-        "viele gru",
-        "liebe gru",
-        "mfg",
-        "cordialement",
-        "bien cordialement",
-        "bien a vous",
-    ];
     if line.len() > 40 {
         return false;
     }
     let said = fold(line.trim_end_matches([',', '.', '!', ' ']));
-    CLOSINGS.iter().any(|closing| match closing.strip_suffix("gru") {
-        Some(_) => said.starts_with(closing),
+    lexicon().mail.closings.iter().any(|closing| match closing.strip_suffix('*') {
+        Some(start) => said.starts_with(start),
         None => said == *closing,
     })
 }
@@ -305,22 +228,25 @@ pub fn may_sign(line: &str) -> bool {
 pub fn announces_forward(line: &str) -> bool {
     const LINE_BYTES_MAX: usize = 80;
     let line = line.trim();
-    if line.len() > LINE_BYTES_MAX || !line.starts_with(['-', 'B', 'b', 'A', 'a']) {
+    if line.len() > LINE_BYTES_MAX {
         return false;
     }
-    let said = fold(line.trim_matches(['-', ' ', ':']));
-    let known = [
-        "forwarded message",
-        "begin forwarded message",
-        "weitergeleitete nachricht",
-        "anfang der weitergeleiteten nachricht",
-        "mensaje reenviado",
-        "mensaje original reenviado",
-        "message transfere",
-        "messaggio inoltrato",
-        "mensagem encaminhada",
-    ];
-    known.contains(&said.as_str())
+    let said = || fold(line.trim_matches(['-', ' ', ':']));
+    let mail = &lexicon().mail;
+    match line.starts_with('-') {
+        true => {
+            let said = said();
+            [&mail.forwards, &mail.forward_lines].iter().any(|lines| lines.contains(said.as_str()))
+        }
+        // Nearly every line passes here: only one that begins as a forward does is looked up.
+        false => {
+            let begins = |known: &str| {
+                line.get(..1).is_some_and(|first| known.starts_with(&first.to_ascii_lowercase()))
+            };
+            let mut lines = mail.forward_lines.iter();
+            lines.any(|known| begins(known) && said() == **known)
+        }
+    }
 }
 
 /// Whether a line is a row of cells rather than a sentence: `Salary | 60k`, `By Ana | 12 May`.
@@ -364,7 +290,13 @@ pub fn opens_as_title(line: &str) -> bool {
         && starts_high
         && !text.ends_with(['.', '!', '?', ',', ';', ':', '…'])
         && ![". ", "! ", "? "].iter().any(|stop| text.contains(stop) && !text.contains("Sr. "))
-        && !COURTESY.iter().any(|word| fold(text).starts_with(word))
+        && !is_courtesy(text)
+}
+
+/// Whether a line begins or ends a letter.
+fn is_courtesy(line: &str) -> bool {
+    let folded = fold(line);
+    lexicon().mail.courtesy_starts.iter().any(|word| folded.starts_with(word.as_str()))
 }
 
 /// Whether a line could be a title by its looks: few words, a capital first, no stop, no courtesy.
@@ -381,8 +313,7 @@ pub fn reads_as_title(line: &str) -> bool {
     if !by_looks {
         return false;
     }
-    let folded = fold(text);
-    !COURTESY.iter().any(|word| folded.starts_with(word))
+    !is_courtesy(text)
 }
 
 /// The id in a label line `[3] chunk-17` above the text of a source.

@@ -5,6 +5,7 @@
 //! length of the text. Nothing is rewritten here; reading order is the order of the parts.
 
 pub mod blocks;
+pub mod hash;
 pub mod language;
 pub mod lines;
 pub mod sentences;
@@ -13,7 +14,8 @@ pub mod words;
 
 use std::ops::Range;
 
-use language::Language;
+use super::lexicon::Language;
+use language::language_of;
 use words::{Token, Vocabulary};
 
 pub use blocks::{Block, Kind, Role};
@@ -61,7 +63,7 @@ pub struct Text<'a> {
 impl<'a> Text<'a> {
     /// Analyses the parts.
     pub fn new(parts: Vec<Part<'a>>) -> Self {
-        let language = Language::of(parts.iter().map(|part| part.text));
+        let language = language_of(parts.iter().map(|part| part.text));
         let mut text = Text {
             parts: Vec::new(),
             blocks: Vec::new(),

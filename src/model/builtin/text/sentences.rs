@@ -8,19 +8,15 @@
 
 use std::ops::Range;
 
-use super::language::Language;
+use super::super::lexicon::{Language, lexicon};
 use super::words::{char_at, fold};
 
 /// Longest sentence; longer runs are cut at white space.
 pub const SENTENCE_BYTES_MAX: usize = 1200;
 
-const ABBREVIATIONS: &str = " mr mrs ms dr prof sr sra srta dra ing lic st jr inc ltd co corp llc vs cf ca approx fig figs eq no nos \
-n° nº num pag pags art arts vol ed eds al dept est jan feb mar apr jun jul aug sep sept oct nov dec ene abr ago dic av avda \
-tel ext min max aprox ee uu ej e.g i.e p.ej s.a u.s u.k d.c gen gov rep sen rev hon mt sec secs ref refs cap ";
-
 /// Calls `each` with the trimmed range of every sentence of `text[range]`.
 pub fn split(source: &str, range: Range<usize>, each: impl FnMut(Range<usize>)) {
-    split_in(Language::Undetermined, source, range, each);
+    split_in(Language::UNDETERMINED, source, range, each);
 }
 
 /// As [`split`], knowing the language.
@@ -30,7 +26,7 @@ pub fn split_in(
     range: Range<usize>,
     mut each: impl FnMut(Range<usize>),
 ) {
-    let ordinals = language == Language::German;
+    let ordinals = language.does(|habits| habits.ordinals_end_in_a_stop);
     let mut start = range.start;
     let mut at = range.start;
     let bytes = source.as_bytes();
@@ -135,7 +131,7 @@ fn is_abbreviation(before: &str) -> bool {
         && word.contains('.')
         && !word.ends_with(|last: char| last.is_ascii_digit())
         && word.split('.').all(|piece| piece.chars().count() == 1);
-    initial || enumerator || dotted || ABBREVIATIONS.contains(&format!(" {} ", fold(word)))
+    initial || enumerator || dotted || lexicon().abbreviations.contains(fold(word).as_str())
 }
 
 fn ends_with_stop(line: &str) -> bool {
@@ -176,7 +172,7 @@ mod tests {
 
     fn sentences(text: &str) -> Vec<&str> {
         let mut found = Vec::new();
-        let language = Language::of([text]);
+        let language = super::super::language::language_of([text]);
         split_in(language, text, 0..text.len(), |range| found.push(&text[range]));
         found
     }

@@ -6,13 +6,13 @@
 //! they were typed. No dictionary: an unknown word is its own stem.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::OnceLock;
 
 use rust_stemmers::{Algorithm, Stemmer};
 use unicode_normalization::UnicodeNormalization as _;
 
-use super::language::Language;
+use super::super::lexicon::Language;
+use super::hash::Fast;
 use super::stopwords;
 
 /// A token: half-open byte range in its part, and the distinct word it is.
@@ -48,19 +48,11 @@ pub struct Vocabulary {
 impl Vocabulary {
     /// An empty vocabulary that stems in `language` (English when undetermined).
     pub fn new(language: Language) -> Self {
-        let algorithm = match language {
-            Language::Spanish => Algorithm::Spanish,
-            Language::Portuguese => Algorithm::Portuguese,
-            Language::French => Algorithm::French,
-            Language::German => Algorithm::German,
-            Language::Italian => Algorithm::Italian,
-            Language::English | Language::Undetermined => Algorithm::English,
-        };
         Vocabulary {
             words: Vec::new(),
             by_text: HashMap::default(),
             by_stem: HashMap::default(),
-            stemmer: Stemmer::create(algorithm),
+            stemmer: Stemmer::create(algorithm(language)),
             language,
             buffer: String::new(),
         }
@@ -103,6 +95,30 @@ impl Vocabulary {
         self.words.push(Word { folded, term });
         self.by_text.insert(lower.into(), word);
         word
+    }
+}
+
+/// The Snowball stemmer of a language, by the name its file gives; English when there is none.
+fn algorithm(language: Language) -> Algorithm {
+    match language.habits().map_or("", |habits| &habits.stemmer) {
+        "arabic" => Algorithm::Arabic,
+        "danish" => Algorithm::Danish,
+        "dutch" => Algorithm::Dutch,
+        "finnish" => Algorithm::Finnish,
+        "french" => Algorithm::French,
+        "german" => Algorithm::German,
+        "greek" => Algorithm::Greek,
+        "hungarian" => Algorithm::Hungarian,
+        "italian" => Algorithm::Italian,
+        "norwegian" => Algorithm::Norwegian,
+        "portuguese" => Algorithm::Portuguese,
+        "romanian" => Algorithm::Romanian,
+        "russian" => Algorithm::Russian,
+        "spanish" => Algorithm::Spanish,
+        "swedish" => Algorithm::Swedish,
+        "tamil" => Algorithm::Tamil,
+        "turkish" => Algorithm::Turkish,
+        _ => Algorithm::English,
     }
 }
 
@@ -240,49 +256,6 @@ pub fn char_at(text: &str, at: usize) -> (char, usize) {
     (character, character.len_utf8())
 }
 
-/// A fixed, unseeded hash: the tables are private and never iterated, so order cannot leak.
-pub type Fast = BuildHasherDefault<FastHasher>;
-
-/// Multiply-xor hashing for short keys.
-#[derive(Default)]
-pub struct FastHasher(u64);
-
-impl FastHasher {
-    fn mix(&mut self, value: u64) {
-        self.0 = (self.0.rotate_left(5) ^ value).wrapping_mul(0x517c_c1b7_2722_0a95);
-    }
-}
-
-impl Hasher for FastHasher {
-    fn finish(&self) -> u64 {
-        self.0 ^ (self.0 >> 29)
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.mix(u64::from_le_bytes(word));
-        }
-    }
-
-    fn write_u8(&mut self, value: u8) {
-        self.mix(u64::from(value));
-    }
-
-    fn write_u32(&mut self, value: u32) {
-        self.mix(u64::from(value));
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        self.mix(value);
-    }
-
-    fn write_usize(&mut self, value: usize) {
-        self.mix(value as u64);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -324,7 +297,7 @@ mod tests {
 
     #[test]
     fn inflections_share_a_term_and_stop_words_have_none() {
-        let mut vocabulary = Vocabulary::new(Language::Spanish);
+        let mut vocabulary = Vocabulary::new(Language::of_code("es"));
         let (one, many) = (vocabulary.intern("reunión"), vocabulary.intern("Reuniones"));
         let stop = vocabulary.intern("para");
         let words = vocabulary.words();

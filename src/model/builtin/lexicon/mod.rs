@@ -1,0 +1,325 @@
+//! The words of the languages, read once from `languages/*.toml`: adding a language, a word or a cue
+//! needs no Rust.
+//!
+//! Most lists of all languages are put together, because texts mix languages and a cue of one language
+//! is hardly ever an everyday word of another. Stop words, stemming and a few habits of writing belong
+//! to the language of the text.
+
+mod words;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+
+use super::text::hash::Fast;
+use words::Merge;
+pub use words::{Numbered, Phrases, Words};
+
+mod embedded {
+    include!(concat!(env!("OUT_DIR"), "/languages.rs"));
+}
+
+/// A language of the lexicon, or none of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Language(usize);
+
+impl Language {
+    /// Too little evidence for any language.
+    pub const UNDETERMINED: Language = Language(usize::MAX);
+
+    /// The language at a position of [`Lexicon::languages`].
+    pub fn at(index: usize) -> Language {
+        Language(index)
+    }
+
+    /// The language of an ISO 639-1 code.
+    #[cfg(test)]
+    pub fn of_code(code: &str) -> Language {
+        let index = lexicon().languages.iter().position(|habits| habits.code == code);
+        index.map_or(Language::UNDETERMINED, Language)
+    }
+
+    /// ISO 639-1 code, or `und`.
+    pub fn code(self) -> &'static str {
+        self.habits().map_or("und", |habits| &habits.code)
+    }
+
+    /// What is particular to the language.
+    pub fn habits(self) -> Option<&'static Habits> {
+        lexicon().languages.get(self.0)
+    }
+
+    /// Whether the language has a habit.
+    pub fn does(self, habit: fn(&Habits) -> bool) -> bool {
+        self.habits().is_some_and(habit)
+    }
+}
+
+/// What a sentence does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// Asks for something to be done, or says it will be.
+    Action,
+    Question,
+    Decision,
+    /// Says what is wanted.
+    Goal,
+    /// Says what was done.
+    Result,
+    /// Says what went wrong or might.
+    Problem,
+    /// Says what is still to be done.
+    Pending,
+    /// Gives a figure.
+    Figure,
+    /// Quotes somebody.
+    Speech,
+    /// Is uncertain.
+    Doubt,
+}
+
+/// One file of `languages/`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(flatten)]
+    habits: Habits,
+    #[serde(flatten)]
+    lists: Lists,
+}
+
+/// What counts in texts of one language only.
+#[derive(Debug, Deserialize)]
+pub struct Habits {
+    pub code: String,
+    /// The name of the Snowball stemmer.
+    pub stemmer: String,
+    order: u32,
+    pub markers: Words,
+    #[serde(default)]
+    pub marker_letters: String,
+    pub stop_words: Words,
+    #[serde(default)]
+    stop_words_everywhere: bool,
+    #[serde(default)]
+    pub month_first: bool,
+    #[serde(default)]
+    pub nouns_have_capitals: bool,
+    #[serde(default)]
+    pub ordinals_end_in_a_stop: bool,
+}
+
+/// Declares lists that several languages put together.
+macro_rules! lists {
+    ($(#[$meta:meta])* $name:ident { $($field:ident: $kind:ty),* $(,)? }) => {
+        #[derive(Debug, Default, Deserialize)]
+        $(#[$meta])*
+        #[serde(default)]
+        pub struct $name { $(pub $field: $kind),* }
+
+        impl Merge for $name {
+            fn add_all(&mut self, other: Self) {
+                $(self.$field.add_all(other.$field);)*
+            }
+        }
+    };
+}
+
+lists!(Lists {
+    abbreviations: Words,
+    assigns: Words,
+    denials: Words,
+    roles: Roles,
+    mail: Mail,
+    weight: Weight,
+    purposes: BTreeMap<Purpose, Vec<String>>,
+    names: Names,
+    countries: BTreeMap<String, String>,
+    money: Money,
+    phrases: PhraseWords,
+    dates: Dates,
+});
+lists!(
+    #[serde(deny_unknown_fields)]
+    Roles { user: Words, assistant: Words, system: Words, tool: Words }
+);
+lists!(#[serde(deny_unknown_fields)] Mail {
+    courtesy_starts: Vec<String>,
+    headers: Words,
+    closings: Vec<String>,
+    forwards: Words,
+    forward_lines: Words,
+    quote_starts: Vec<String>,
+    quote_lines: Vec<String>,
+    subject_labels: Vec<String>,
+    title_labels: Vec<String>,
+    reply_marks: Words,
+    signature_starts: Vec<String>,
+});
+lists!(
+    #[serde(deny_unknown_fields)]
+    Weight { announce: Phrases, disclaim: Phrases, lean: Words, courtesy: Phrases }
+);
+lists!(
+    #[serde(deny_unknown_fields)]
+    Names {
+        organization: Words,
+        honorific: Words,
+        connective: Words,
+        leading: Words,
+        customary: Words,
+    }
+);
+lists!(#[serde(deny_unknown_fields)] Money { currencies: Words, scales: Words, links: Words, periods: Vec<String> });
+lists!(
+    #[serde(deny_unknown_fields)]
+    PhraseWords { before: Words, asking: Words }
+);
+lists!(#[serde(deny_unknown_fields)] Dates {
+    months: Numbered,
+    weekdays: Numbered,
+    numbers: Numbered,
+    half: Words,
+    links: Words,
+    leading: Words,
+    ordinal_marks: Words,
+    counted: Phrases,
+    day: Words,
+    week: Words,
+    minute: Words,
+    hour: Words,
+    habitual: Words,
+    past_before: Words,
+    past_after: Words,
+    joints: Vec<String>,
+    am: Vec<String>,
+    pm: Vec<String>,
+    hour_marks: Words,
+    hour_after: Vec<String>,
+    afternoon: Phrases,
+    days: Vec<DayWord>,
+});
+
+/// `pasado mañana`: a day counted from the day of the text.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DayWord {
+    pub say: String,
+    pub after: i64,
+    /// The word says something else behind one of these: `por la mañana`.
+    #[serde(default)]
+    pub not_behind: Words,
+    /// The word means a day only in texts of its own language.
+    #[serde(default)]
+    only_here: bool,
+    #[serde(skip)]
+    pub only_in: Option<Language>,
+}
+
+/// All languages.
+#[derive(Debug)]
+pub struct Lexicon {
+    /// By rank: on a tie between languages the earlier one wins.
+    pub languages: Vec<Habits>,
+    /// Stop words of the languages that other texts mix in.
+    pub stop_words: Words,
+    /// The languages, as bits by position, that have a marker.
+    pub markers: HashMap<Box<str>, u32, Fast>,
+    pub lists: Lists,
+    /// The days by their first word, the longest first.
+    pub days: HashMap<Box<str>, Vec<DayWord>, Fast>,
+    /// `p.m.` (true), `a.m.` (false) and `h`, the longest first.
+    pub hour_marks: Vec<(String, Option<bool>)>,
+}
+
+impl std::ops::Deref for Lexicon {
+    type Target = Lists;
+
+    fn deref(&self) -> &Lists {
+        &self.lists
+    }
+}
+
+/// The lexicon. A file that does not read is left out here; a test refuses it.
+pub fn lexicon() -> &'static Lexicon {
+    static LEXICON: OnceLock<Lexicon> = OnceLock::new();
+    LEXICON.get_or_init(|| {
+        let texts =
+            embedded::LANGUAGES.iter().filter_map(|(_, bytes)| std::str::from_utf8(bytes).ok());
+        Lexicon::new(texts.filter_map(|text| read(text).ok()).collect())
+    })
+}
+
+fn read(text: &str) -> Result<File, toml::de::Error> {
+    toml::from_str(text)
+}
+
+impl Lexicon {
+    fn new(mut files: Vec<File>) -> Lexicon {
+        files.sort_by_key(|file| file.habits.order);
+        let mut lists = Lists::default();
+        let mut stop_words = Words::default();
+        let mut markers: HashMap<Box<str>, u32, Fast> = HashMap::default();
+        let mut languages = Vec::new();
+        for (index, mut file) in files.into_iter().enumerate() {
+            for day in &mut file.lists.dates.days {
+                day.only_in = day.only_here.then_some(Language(index));
+            }
+            for marker in file.habits.markers.iter() {
+                *markers.entry(marker.clone()).or_insert(0) |= 1 << index;
+            }
+            if file.habits.stop_words_everywhere {
+                stop_words.add_all(file.habits.stop_words.clone());
+            }
+            lists.add_all(file.lists);
+            languages.push(file.habits);
+        }
+        let mut days: HashMap<Box<str>, Vec<DayWord>, Fast> = HashMap::default();
+        for day in std::mem::take(&mut lists.dates.days) {
+            let first = day.say.split(' ').next().unwrap_or_default();
+            days.entry(first.into()).or_default().push(day);
+        }
+        days.values_mut().for_each(|days| longest_first(days, |day| day.say.len()));
+        let dates = &mut lists.dates;
+        let mut hour_marks: Vec<(String, Option<bool>)> =
+            dates.am.drain(..).map(|mark| (mark, Some(false))).collect();
+        hour_marks.extend(dates.pm.drain(..).map(|mark| (mark, Some(true))));
+        hour_marks.extend(dates.hour_marks.iter().map(|mark| (mark.to_string(), None)));
+        longest_first(&mut hour_marks, |mark| mark.0.len());
+        longest_first(&mut dates.joints, String::len);
+        longest_first(&mut lists.money.periods, String::len);
+        Lexicon { languages, stop_words, markers, lists, days, hour_marks }
+    }
+}
+
+/// So that ` a las ` is found before ` a `.
+fn longest_first<T>(list: &mut [T], length: impl Fn(&T) -> usize) {
+    list.sort_by_key(|one| std::cmp::Reverse(length(one)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_language_file_reads() {
+        assert!(embedded::LANGUAGES.len() >= 6);
+        for (path, bytes) in embedded::LANGUAGES {
+            let file = read(std::str::from_utf8(bytes).unwrap());
+            let file = file.unwrap_or_else(|error| panic!("{path}: {error}"));
+            assert_eq!(*path, format!("{}.toml", file.habits.code));
+        }
+    }
+
+    #[test]
+    fn a_language_needs_no_more_than_its_markers_and_stop_words() {
+        let file = read(
+            "code = \"nl\"\nstemmer = \"dutch\"\norder = 9\nmarkers = \"het een\"\nstop_words = \"het\"",
+        );
+        let lexicon = Lexicon::new(vec![file.unwrap()]);
+        assert_eq!(lexicon.languages[0].code, "nl");
+        assert!(read("code = \"nl\"\nstemer = \"dutch\"").is_err());
+    }
+}
