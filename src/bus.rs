@@ -16,11 +16,11 @@
 //! # }
 //! ```
 //!
-//! Contract: a partition is read by its manifest, and only bytes whose hash and length are the
-//! manifest's are handed out. The reader opens `summaries` once and resolves everything relative to
-//! that descriptor; when what it finds there does not match (the tree it held has become the next
-//! shadow) it opens `summaries` again and retries, so a reader never waits for the service and
-//! never sees half a publication. Unknown fields are passed through; unknown versions are errors.
+//! Contract: a partition is read by its manifest. The reader returns only bytes whose hash and
+//! length match the manifest. It opens `summaries` once and resolves all paths relative to that
+//! descriptor. When a file does not match, because the tree it opened has become the next shadow, it
+//! opens `summaries` again and retries. So a reader never waits for the service and never sees half
+//! a publication. Unknown fields are passed through; unknown versions are errors.
 
 pub mod digests;
 
@@ -35,15 +35,15 @@ use crate::contract::vocabulary::Stream;
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
 use crate::os::dir::DirHandle;
 
-/// Times a reader opens the tree again, at most.
+/// Most times that a reader opens the tree again.
 const REOPENS_MAX: usize = 100;
-/// The same two files contradicting each other this often in a row is a fault, not a race. Whether
-/// the tree is still the live one would prove nothing: it may have become live again meanwhile.
+/// A fault that repeats this often in a row is damage, not a race. Checking whether the opened tree
+/// is still the live one would prove nothing, because it may have become live again meanwhile.
 const SAME_FAULT_MAX: usize = 5;
-/// Largest data file that is read into memory.
+/// Most bytes of a data file that are read into memory.
 const PARTITION_BYTES_MAX: u64 = 4 << 30;
 
-/// A partition that cannot be read.
+/// Why a bus cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum BusError {
     /// The file system failed.
@@ -55,13 +55,13 @@ pub enum BusError {
         #[source]
         source: io::Error,
     },
-    /// A partition that was never published.
-    #[error("there is no partition {path}")]
+    /// The partition or bag does not exist.
+    #[error("find {path}: it does not exist")]
     Missing {
         /// The file that is not there.
         path: String,
     },
-    /// A manifest or line that is not what it should be.
+    /// A file is not valid.
     #[error("{path}{}: {what}", line.map(|line| format!(":{line}")).unwrap_or_default())]
     Malformed {
         /// The file.
@@ -71,7 +71,7 @@ pub enum BusError {
         /// What is wrong.
         what: String,
     },
-    /// A version this reader does not know.
+    /// The version is unknown to this reader.
     #[error("{path}: version {seen} is not supported")]
     Version {
         /// The file.
@@ -79,8 +79,8 @@ pub enum BusError {
         /// The version.
         seen: String,
     },
-    /// Data that is not its manifest's.
-    #[error("{path} does not match its manifest")]
+    /// The data does not match its manifest.
+    #[error("{path} does not match its manifest or index")]
     Mismatch {
         /// The data file.
         path: String,
@@ -121,10 +121,10 @@ impl SummaryBus {
         let mut last = None;
         let mut repeated = 0;
         for _ in 1..REOPENS_MAX {
-            let attempt = read_partition(&self.handle()?, key)?;
-            let fault = match attempt {
-                Attempt::Whole(partition) => return Ok(*partition),
-                Attempt::Gap(fault) | Attempt::Mismatch(fault) => fault,
+            let read = read_partition(&self.handle()?, key)?;
+            let fault = match read {
+                PartitionRead::Whole(partition) => return Ok(*partition),
+                PartitionRead::Gap(fault) | PartitionRead::Mismatch(fault) => fault,
             };
             repeated = if last.as_ref() == Some(&fault) { repeated + 1 } else { 1 };
             if repeated == SAME_FAULT_MAX {
@@ -133,9 +133,9 @@ impl SummaryBus {
             last = Some(fault);
         }
         match read_partition(&self.handle()?, key)? {
-            Attempt::Whole(partition) => Ok(*partition),
-            Attempt::Gap(fault) => Err(BusError::Missing { path: fault.path }),
-            Attempt::Mismatch(fault) => Err(BusError::Mismatch { path: fault.path }),
+            PartitionRead::Whole(partition) => Ok(*partition),
+            PartitionRead::Gap(fault) => Err(BusError::Missing { path: fault.path }),
+            PartitionRead::Mismatch(fault) => Err(BusError::Mismatch { path: fault.path }),
         }
     }
 
@@ -207,7 +207,7 @@ impl Item {
         self.value["outputs"]["summary_text"].as_str().unwrap_or_default()
     }
 
-    /// Every upstream id it names, wherever a summary may name one.
+    /// All upstream ids that it names, in any member that may name one.
     pub fn upstream_ids(&self) -> impl Iterator<Item = &str> {
         let lists =
             ["/source_ids", "/event_ids", "/chunk_ids", "/document_ids", "/selection/session_ids"];
@@ -220,14 +220,14 @@ impl Item {
     }
 }
 
-/// What one look at the tree showed.
-enum Attempt {
+/// The result of reading the tree once.
+enum PartitionRead {
     Whole(Box<Partition>),
     Gap(Fault),
     Mismatch(Fault),
 }
 
-/// A fault, told apart from others by what was there.
+/// A fault, identified by the bytes that were found.
 #[derive(PartialEq, Eq)]
 struct Fault {
     path: String,
@@ -235,10 +235,11 @@ struct Fault {
     data: Option<Digest>,
 }
 
-fn read_partition(handle: &DirHandle, key: PartitionKey) -> Result<Attempt, BusError> {
+fn read_partition(handle: &DirHandle, key: PartitionKey) -> Result<PartitionRead, BusError> {
     let (manifest_path, data_path) = (key.manifest_file(), key.data_file());
-    let gap =
-        |path: &str| Attempt::Gap(Fault { path: path.to_owned(), manifest: None, data: None });
+    let gap = |path: &str| {
+        PartitionRead::Gap(Fault { path: path.to_owned(), manifest: None, data: None })
+    };
     let Some(manifest_bytes) = read(handle, &manifest_path)? else {
         return Ok(gap(&manifest_path));
     };
@@ -255,9 +256,9 @@ fn read_partition(handle: &DirHandle, key: PartitionKey) -> Result<Attempt, BusE
     let observed = sha256(&data);
     if declared != Ok(observed) || manifest["integrity"]["bytes"] != data.len() as u64 {
         let (manifest, data) = (Some(sha256(&manifest_bytes)), Some(observed));
-        return Ok(Attempt::Mismatch(Fault { path: data_path, manifest, data }));
+        return Ok(PartitionRead::Mismatch(Fault { path: data_path, manifest, data }));
     }
-    Ok(Attempt::Whole(Box::new(Partition { key, manifest, sha256: observed, data })))
+    Ok(PartitionRead::Whole(Box::new(Partition { key, manifest, sha256: observed, data })))
 }
 
 fn read(handle: &DirHandle, path: &str) -> Result<Option<Vec<u8>>, BusError> {

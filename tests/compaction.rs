@@ -357,7 +357,7 @@ fn eventful() -> Vec<RunEvent> {
 }
 
 #[test]
-fn going_on_from_a_snapshot_at_any_event_is_never_having_stopped() {
+fn resuming_from_a_snapshot_at_any_event_gives_the_same_result() {
     use summarizer::compaction::resume;
     let thresholds = Thresholds { event_threshold: u64::MAX, step_fallback: u64::MAX };
     for events in [without(&[]), eventful(), generated(9, 1, 60), generated(9, 4, 90)] {

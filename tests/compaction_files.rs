@@ -94,7 +94,7 @@ fn generated(index: u64) -> String {
 }
 
 #[test]
-fn the_worked_example_as_files_and_nothing_else() {
+fn the_worked_example_gives_exactly_the_expected_files() {
     let home = Home::new(LOG);
     home.compact(|_| {}).unwrap();
     let tree = home.tree();
@@ -133,7 +133,7 @@ fn written_snapshots_satisfy_their_schema() {
 }
 
 #[test]
-fn resuming_anywhere_gives_what_one_go_gives() {
+fn resuming_at_any_event_gives_the_same_files() {
     for index in 0..5 {
         let log = generated(index);
         let clean = Home::new(&log);
@@ -207,7 +207,7 @@ fn verify_finds_every_kind_of_damage() {
 }
 
 #[test]
-fn a_changed_objective_stops_the_run_and_leaves_the_old_snapshot() {
+fn a_changed_objective_stops_the_run_and_keeps_the_old_snapshot() {
     let home = Home::new(LOG);
     home.compact(|_| {}).unwrap();
     let before = home.tree();
@@ -231,7 +231,7 @@ fn a_changed_objective_stops_the_run_and_leaves_the_old_snapshot() {
 }
 
 #[test]
-fn bad_logs_are_refused_where_they_are_bad() {
+fn bad_logs_are_refused_with_the_line_number() {
     let error = |log: &str| Home::new(log).compact(|_| {}).unwrap_err().to_string();
     let lines: Vec<&str> = LOG.lines().collect();
     let gap = format!("{}\n{}\n", lines[0], lines[2]);
@@ -455,7 +455,7 @@ impl Disk for DyingDisk {
 }
 
 #[test]
-fn dying_at_any_operation_leaves_the_old_or_the_new_snapshot_in_force() {
+fn a_crash_at_any_operation_leaves_the_old_or_the_new_snapshot() {
     let log: String = shapes::generate(11, 0, 130).iter().map(RunEvent::to_line).collect();
     let clean = Home::new(&log);
     clean.compact(|_| {}).unwrap();
@@ -538,7 +538,7 @@ impl Disk for LyingDisk {
 }
 
 #[test]
-fn a_failed_check_is_retried_on_what_the_disk_really_holds() {
+fn a_failed_check_is_retried_from_disk() {
     let home = Home::new(LOG);
     let lie = home.dir.path().join("lie.jsonl");
     let side = r#""side_b_evidence_ids":["ev_888f5224054eef8fa8a487884bc5964b"]"#;

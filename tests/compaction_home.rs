@@ -202,7 +202,7 @@ fn verbose_events_anywhere_change_no_byte() {
 }
 
 #[test]
-fn a_restart_after_any_event_gives_what_one_go_gives() {
+fn a_restart_after_any_event_gives_the_same_snapshots() {
     for index in 0..4 {
         let text = generated(index, 150);
         let run = run_id(&text);
@@ -361,7 +361,7 @@ fn the_gate_stops_a_run_for_good_and_the_old_snapshot_stays() {
 }
 
 #[test]
-fn power_lost_anywhere_leaves_the_old_snapshot_or_the_new_one() {
+fn power_loss_leaves_the_old_snapshot_or_the_new_one() {
     let text = generated(1, 120);
     let run = run_id(&text);
     let lines: Vec<&str> = text.lines().collect();
@@ -497,7 +497,7 @@ fn tree_of(dir: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn the_command_says_what_is_wrong() {
+fn the_command_reports_errors() {
     let home = ProcessHome::new();
     let missing = home.expect(5, &["compact", "nowhere.jsonl"]);
     assert!(missing.err.contains("name an existing run_event.v1 file"), "{}", missing.err);
@@ -593,7 +593,7 @@ fn the_service_keeps_its_own_run_in_segments() {
 }
 
 #[test]
-fn a_killed_service_leaves_its_segment_to_the_next_one() {
+fn the_next_session_ends_the_segment_of_a_killed_one() {
     let home = ProcessHome::new();
     ask(&home, 0, 30);
     let serving = serve(&home);
@@ -634,7 +634,7 @@ fn report_count(home: &ProcessHome) -> usize {
 }
 
 #[test]
-fn tuning_measures_runs_and_the_log_and_recommends_settings_that_are_settings() {
+fn tuning_recommends_valid_settings_for_runs_and_log() {
     let home = ProcessHome::new();
     let out = home.path("tune").display().to_string();
     let small = ["--event-thresholds", "6,18", "--step-fallbacks", "4,8"];

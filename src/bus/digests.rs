@@ -1,4 +1,4 @@
-//! Reading the Digest Bus from another program, by its indexes and by nothing else.
+//! Reads the Digest Bus from another program, starting from its indexes.
 //!
 //! ```no_run
 //! use std::path::Path;
@@ -16,11 +16,11 @@
 //! # }
 //! ```
 //!
-//! Contract. All indexes are read from one descriptor of `index` and held against `index.sha256`, so
-//! they are of one publication. A bag is what the registry says, byte for byte: `bag.json` and
-//! `trace.json` by the hashes in the registry, everything else by `bag_dir_sha256` of the trace. A
-//! published bag never changes; it can only leave the registry and be removed later, and then the
-//! reader says that it is gone and the caller asks for the indexes again.
+//! Contract. All indexes are read through one descriptor of `index` and checked against
+//! `index.sha256`, so they belong to one publication. A bag is checked byte for byte: `bag.json` and
+//! `trace.json` by their hashes in the registry, all other files by `bag_dir_sha256` in the trace. A
+//! published bag never changes. It can leave the registry and be removed later; the reader then
+//! returns [`BusError::Missing`], and the caller reads the indexes again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -132,8 +132,9 @@ impl DigestBus {
         if !matches!(read, Err(BusError::Mismatch { .. })) {
             return read;
         }
-        // A folder that is taken away loses its place first and its files then, and one that is put
-        // right is exchanged: whoever has it open may have seen it fall apart.
+        // A bag that is removed is renamed before its files are deleted, and a repaired bag is
+        // exchanged. A reader that had the old folder open may have seen it incomplete, so it tries
+        // once more.
         self.read_bag(entry)
     }
 
@@ -268,7 +269,7 @@ fn parse(path: &str, bytes: &[u8], version: &str) -> Result<Value, BusError> {
     }
 }
 
-/// What did not fit, told apart from others by what was there.
+/// A fault, identified by the bytes that were found.
 type Fault = (String, Option<Digest>);
 
 fn read_indexes(handle: &DirHandle) -> Result<Result<Indexes, Fault>, BusError> {

@@ -686,7 +686,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_at_once_is_reading_in_turn() {
+    fn one_pass_and_two_passes_parse_the_same() {
         let mut random = 88_172_645_463_325_252_u64;
         let mut next = |bound: usize| {
             random ^= random << 13;
@@ -745,7 +745,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_is_no_object_anywhere() {
+    fn an_array_is_never_accepted_as_an_object() {
         let refused = |text: &str| RunEvent::parse(text.as_bytes()).unwrap_err().to_string();
         let array =
             r#"["run_event.v1","r",1,"2026-01-14T09:00:00Z",1,"ACT","HANDOFF",null,null,{}]"#;

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_written_at_once_is_the_canonical_one() {
+    fn the_directly_written_form_is_canonical() {
         let quote = Some(crate::contract::hash::sha256("words"));
         for namespace in ["idx:a", "corp:é", "corp:\u{7f}\u{2028}", "idx:😀/x"] {
             for span in [span(0, 0), span(7, PLAIN_NUMBER_MAX)] {

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_that_is_no_event_is_the_last_one_read() {
+    fn parsing_stops_at_the_first_bad_line() {
         let mut text = log(60);
         let places: Vec<_> = parse_on(&text, 1, 1).iter().map(|line| line.place.clone()).collect();
         let bad = places.len() / 3;
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_blank_lines_are_no_lines() {
+    fn blank_lines_are_skipped() {
         for text in ["", "\n", "\n \r\n\t\n", "   "] {
             for threads in 1..4 {
                 assert!(parse_on(text.as_bytes(), 1, threads).is_empty(), "{text:?}");

@@ -53,7 +53,7 @@ pub enum RunLogError {
     #[error("snapshot {sequence} of run {run_id} was not made from this log")]
     Foreign { run_id: String, sequence: u64 },
     /// There is no event in the log.
-    #[error("the run log has no event")]
+    #[error("read the run log: it has no events")]
     Empty,
 }
 

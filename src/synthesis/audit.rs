@@ -1,5 +1,5 @@
-//! One line in `logs/audit.jsonl` of the run for each thing done to it. A line that cannot be
-//! written is an error, never silence.
+//! Appends one line to `logs/audit.jsonl` of the research run for each change to it. A line that
+//! cannot be written is an error.
 
 use serde_json::{Map, Value, json};
 

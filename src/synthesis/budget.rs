@@ -1,17 +1,18 @@
-//! The summary as it is written, and what goes into it when not everything fits.
+//! Renders a summary and decides what goes into it when not everything fits.
 //!
-//! When all fits, all is kept. Else claims are ranked by (more distinct citations, document order)
-//! and each is taken that keeps the file within its limit; gaps may hold a quarter of the limit
-//! against them, by priority. When the summaries together are over the total limit, the largest
-//! one gives up its lowest-ranked claim, then its lowest-ranked gap, until all fit. What is kept is
-//! written in document order, what is left out is counted in the file itself.
+//! If everything fits, everything is kept. Otherwise claims are ranked by number of distinct
+//! citations, then by document order, and each claim that keeps the file within its limit is taken.
+//! Gaps may take a quarter of the limit from claims, by priority. When all summaries together
+//! exceed the total limit, the largest one gives up its lowest-ranked claim, then its lowest-ranked
+//! gap, until all fit. The kept parts are written in document order, and the file counts the
+//! omitted ones.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
 use super::extract::{CitedClaim, DroppedCounts, Extract, Gap};
 
-/// The share of the limit that gaps may hold against claims.
+/// Gaps may take this fraction of the limit (1/4) from claims.
 const GAP_SHARE: u64 = 4;
 
 const FINDINGS: &str = "## Findings\n";
@@ -26,7 +27,7 @@ pub struct DoesNotFit {
     pub limit: u64,
 }
 
-/// A summary with what it keeps.
+/// A summary and what it keeps.
 #[derive(Debug, Clone)]
 pub struct FittedSummary {
     claims: Vec<CitedClaim>,
@@ -39,7 +40,7 @@ pub struct FittedSummary {
 }
 
 impl FittedSummary {
-    /// Fits what was extracted into a limit of bytes.
+    /// Fits the extract into a limit of bytes.
     pub fn fit(extract: Extract, limit: u64) -> Result<FittedSummary, DoesNotFit> {
         let mut summary = FittedSummary::holding_all(extract);
         if summary.bytes() <= limit {
@@ -69,7 +70,7 @@ impl FittedSummary {
         Ok(summary)
     }
 
-    /// What a fitted summary keeps, to be put aside.
+    /// The kept parts as an extract, which can be written to the spill file.
     pub fn into_extract(self) -> Extract {
         let dropped = self.dropped();
         let keeps = |kept: &BTreeSet<usize>, index: &usize| kept.contains(index);
@@ -89,7 +90,7 @@ impl FittedSummary {
         }
     }
 
-    /// Its size as it is, and after each thing it can give up.
+    /// Its size now, and after each part that it can give up.
     pub fn ladder(mut self) -> Vec<u64> {
         let mut sizes = vec![self.bytes()];
         while self.give_up_one() {
@@ -98,14 +99,14 @@ impl FittedSummary {
         sizes
     }
 
-    /// Gives up that many things, the lowest ranking first.
+    /// Gives up `count` parts, the lowest ranked first.
     pub fn give_up(&mut self, count: usize) {
         for _ in 0..count {
             self.give_up_one();
         }
     }
 
-    /// A summary of all that was extracted, or kept of it.
+    /// A summary that keeps everything of an extract.
     pub fn holding_all(extract: Extract) -> FittedSummary {
         FittedSummary {
             kept_claims: (0..extract.claims.len()).collect(),
@@ -132,7 +133,8 @@ impl FittedSummary {
 
     fn take_claim_within(&mut self, index: usize, limit: u64) {
         let bytes = claim_line_bytes(&self.claims[index]);
-        // Headings and counts come on top: what is too much without them need not be tried.
+        // Headings and counts add to this sum, so a claim that exceeds the limit without them is
+        // skipped.
         if FINDINGS.len() as u64 + self.claim_bytes + bytes + self.gap_bytes > limit {
             return;
         }
@@ -154,7 +156,7 @@ impl FittedSummary {
         }
     }
 
-    /// Gives up what ranks lowest; false when nothing is left to give.
+    /// Gives up the lowest-ranked part. False when none is left.
     fn give_up_one(&mut self) -> bool {
         let rank = |index: &usize| (Reverse(self.claims[*index].cited.len()), *index);
         if let Some(lowest) = self.kept_claims.iter().copied().max_by_key(rank) {
@@ -255,9 +257,9 @@ fn gap_line_bytes(gap: &Gap) -> u64 {
     "- \n".len() as u64 + gap.text.len() as u64
 }
 
-/// How often each summary gives something up so that all of them together fit, and the sum that
-/// is left; the sum that is too much when they cannot. Among equally large ones the later gives
-/// first. A summary is known here by its [`FittedSummary::ladder`] alone.
+/// How many parts each summary gives up so that all fit together, and the sum that is left. The
+/// error has the sum that is still too large. Among summaries of equal size the later one gives up
+/// first. A summary is represented only by its [`FittedSummary::ladder`].
 pub fn fit_total(ladders: &[Vec<u64>], limit: u64) -> Result<(Vec<usize>, u64), DoesNotFit> {
     let first = |ladder: &Vec<u64>| ladder.first().copied().unwrap_or(0);
     let mut total: u64 = ladders.iter().map(first).sum();

@@ -1,13 +1,14 @@
-//! Builds the summary pack of a run.
+//! Builds the summary pack of a research run.
 //!
-//! Everything is computed before anything takes its place, and memory holds one source or one
-//! summary at a time: sources are read, extracted, fitted and put aside one by one; when all are
-//! known, those that must give something up for the total do; then each summary is written under a
-//! temporary name and synced, and so are the pack and its sidecar, made while they are written.
-//! Then, in this order: all summaries take their names; their folder is synced; the sidecar; the
-//! pack last. A crash in between leaves a pack whose sidecar does not match, which the check
-//! reports as stale; building again repairs it. Files that already hold the right bytes are left
-//! alone.
+//! All results are computed before any file gets its final name, and memory holds one source or one
+//! summary at a time. Sources are read, extracted and fitted one by one and spilled to a temporary
+//! file. Then summaries give up parts for the total limit. Then each summary, the pack and its
+//! sidecar are written under temporary names and synced.
+//!
+//! Final names are given in this order: all summaries, then a sync of their folder, then the
+//! sidecar, then the pack. A crash in between leaves a pack whose sidecar does not match it; the
+//! check reports that pack as stale, and the next build repairs it. Files that already have the
+//! right bytes are not touched.
 
 use std::collections::BTreeSet;
 
@@ -29,31 +30,31 @@ use super::staged::{LazyList, StagedFile, stage_json, stage_text};
 use crate::contract::hash::sha256;
 use crate::contract::time::Timestamp;
 
-/// The rules of [`extract`].
+/// Name of the rules in [`extract`].
 pub const EXTRACTIVE: &str = "extractive.v1";
-/// Written by a model, then held to the same rules.
+/// Name of summaries that a model writes, held to the same rules.
 pub const PROVIDER: &str = "provider.v1";
 
-/// What a model is given to summarize.
 #[derive(Debug, Clone, Copy)]
 pub struct SummarizeInput<'a> {
     pub title: &'a str,
     pub markdown: &'a str,
-    /// The citation ids the answer may use: those the source cites itself.
+    /// The citation ids that the answer may use: those that the source cites.
     pub citation_cids: &'a [String],
     /// The limit of the summary in bytes.
     pub max_bytes: u64,
 }
 
-/// Writes a summary with `## Findings`, one bullet a claim, each with its `[@cid]` marks.
+/// A model that writes a summary with `## Findings`, one bullet for each claim, each with `[@cid]`
+/// marks.
 pub type Summarize<'a> = &'a dyn Fn(SummarizeInput<'_>) -> Result<String, String>;
 
 pub struct BuildOptions<'a> {
     /// The agent types that exist.
     pub agent_types: &'a [String],
-    /// The time written into the pack; the manifest's `updated_at` when absent.
+    /// Time written into the pack. Without it, `updated_at` of the manifest.
     pub generated_at: Option<Timestamp>,
-    /// Hold citations to their schema, and fail when a perspective has no cited claim.
+    /// Checks citations against their schema, and fails when a perspective has no cited claim.
     pub strict: bool,
     /// A model to write the summaries.
     pub summarize: Option<Summarize<'a>>,
@@ -61,13 +62,12 @@ pub struct BuildOptions<'a> {
     pub progress: &'a dyn Fn(),
 }
 
-/// What came of it. Without a pack nothing was written.
+/// The result of a build. Without a pack no file was written.
 pub struct PackBuild {
     /// Everything found.
     pub findings: Findings,
-    /// The pack, when it was built.
     pub pack: Option<WrittenPack>,
-    /// For the log of the home.
+    /// The receipt for the log of the home.
     pub receipt: Receipt,
 }
 
@@ -102,14 +102,14 @@ pub fn build(dir: &RunDir<'_>, options: &BuildOptions<'_>) -> Result<PackBuild, 
     Ok(PackBuild { findings, pack: Some(written), receipt })
 }
 
-/// A pack before anything of it has its place.
+/// A pack before any of its files has its final name.
 struct PreparedPack<'a> {
     run: ResearchRun,
     pool: CitationPool,
     sources: Vec<PackSource>,
     kinds: Vec<SourceKind>,
     spilled: SpilledSummaries<'a>,
-    /// How many things each summary gives up for the total.
+    /// How many parts each summary gives up for the total limit.
     given: Vec<usize>,
     total: u64,
     algo: &'static str,
@@ -200,14 +200,14 @@ fn too_small(limit: &str, what: &str, error: DoesNotFit, findings: &mut Findings
     findings.error(Code::SizeCapExceeded, super::manifest::FILE, place, message);
 }
 
-/// Which file a perspective is summarized from: a draft when there is one, else its output.
+/// The file that a perspective is summarized from: a draft if one exists, else its wave output.
 pub fn source_path(
     dir: &RunDir<'_>,
     run: &ResearchRun,
     assigned: &Assigned,
 ) -> Result<(RelPath, SourceKind), RunDirError> {
     let draft = run.manifest.paths.summaries_dir.join(&format!("{}.md", assigned.perspective.id));
-    // Reading nothing still tells whether the file is there and inside the run.
+    // A read with limit 0 tells whether the file exists inside the run directory.
     match dir.read(&draft, 0) {
         Ok(None) => Ok((assigned.output.clone(), SourceKind::Wave)),
         Ok(Some(_)) | Err(RunDirError::TooLarge { .. }) => Ok((draft, SourceKind::Draft)),
@@ -267,7 +267,7 @@ fn summarize(
 ) -> Extract {
     let plain = extract::extract(text, pool, None);
     let Some(summarize) = options.summarize else { return plain };
-    // The model may cite what the source's own lines cite, notes resolved, and nothing else.
+    // The model may cite only what the source's own lines cite, with note numbers resolved.
     let mut allowed = extract::cited_anywhere(text, pool);
     allowed.extend(plain.claims.iter().flat_map(|c| c.cited.iter().map(|c| c.cid.clone())));
     let cids: Vec<String> = allowed.iter().cloned().collect();
@@ -380,7 +380,7 @@ fn write(dir: &RunDir<'_>, prepared: PreparedPack<'_>) -> Result<WrittenPack, Ru
     })
 }
 
-/// Puts files in their places: one sync of each folder instead of one for each file.
+/// Gives files their final names. Each folder is synced once.
 fn promote(dir: &RunDir<'_>, path: &RelPath, files: Vec<StagedFile>) -> Result<(), RunDirError> {
     let disk = dir.disk();
     let failed = |source| RunDirError::Write { path: path.as_str().to_owned(), source };

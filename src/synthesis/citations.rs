@@ -1,9 +1,9 @@
 //! The pool of checked citations, `citations.jsonl` (`citation.v1`).
 //!
-//! The pool is somebody else's work: they fetched the URLs and recorded what came back. We need a
-//! row's id and status, and its URL to find it by. The lenient reading asks for no more, because
-//! pools with ids like `cid_alpha` and few fields are in use; the strict one holds every row to the
-//! schema and every id to the hash of its URL. Ids and URLs are unique in either.
+//! Another program fetched the URLs and recorded the results. We need the id, the status and the
+//! URL of a row. The lenient reading requires no more, because pools with ids like `cid_alpha` and
+//! few members are in use. The strict reading requires that each row satisfies the schema and that
+//! each id is the hash of its URL. In both readings ids and URLs are unique.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -19,23 +19,22 @@ use crate::contract::hash::sha256;
 /// Most rows of a pool.
 pub const ROWS_MAX: usize = 1_000_000;
 
-/// What checking a citation ended with.
+/// The result of checking a citation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CitationStatus {
-    /// It is there.
+    /// The page exists.
     Valid,
-    /// It is there, behind a wall.
+    /// The page exists behind a paywall.
     Paywalled,
-    /// It is not there.
+    /// The page does not exist.
     Invalid,
-    /// Nobody could look.
+    /// The check could not reach the page.
     Blocked,
-    /// Something else is there.
+    /// The page has other content.
     Mismatch,
 }
 
 impl CitationStatus {
-    /// Reads the word used in the pool.
     pub fn parse(text: &str) -> Option<CitationStatus> {
         Some(match text {
             "valid" => CitationStatus::Valid,
@@ -47,7 +46,6 @@ impl CitationStatus {
         })
     }
 
-    /// The word used in the pool.
     pub fn as_str(self) -> &'static str {
         match self {
             CitationStatus::Valid => "valid",
@@ -64,11 +62,10 @@ impl CitationStatus {
     }
 }
 
-/// The pool, by id and by URL.
 #[derive(Debug, Default)]
 pub struct CitationPool {
     status: BTreeMap<Arc<str>, CitationStatus>,
-    /// By the first half of the digest of the URL, which may be long.
+    /// Keyed by half of the digest of the URL, because URLs may be long.
     by_url: HashMap<[u8; 16], Arc<str>>,
 }
 
@@ -92,12 +89,11 @@ impl CitationPool {
         true
     }
 
-    /// The status of an id.
     pub fn status(&self, cid: &str) -> Option<CitationStatus> {
         self.status.get(cid).copied()
     }
 
-    /// The id of a web address as written, when the pool has it.
+    /// The id of a web address as written, if the pool has it.
     pub fn cid_of(&self, address: &str) -> Option<&str> {
         let normal = url::normalize(address)?;
         if let Some(cid) = self.by_url.get(&key(&normal)) {
@@ -111,13 +107,12 @@ impl CitationPool {
         self.status.iter().map(|(cid, status)| (&**cid, *status))
     }
 
-    /// How many citations there are.
     pub fn len(&self) -> usize {
         self.status.len()
     }
 }
 
-/// Reads the pool of a run. Every line that is wrong is found, not the first.
+/// Reads the pool of a run and reports every invalid line.
 pub fn read(
     dir: &RunDir<'_>,
     path: &RelPath,
@@ -259,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bad_line_is_found_and_none_is_guessed() {
+    fn every_bad_line_of_a_pool_is_reported() {
         let bad = [
             json!({"status": "valid"}),
             json!({"cid": "has space", "status": "valid"}),

@@ -1,10 +1,10 @@
 //! Gate D as the original tool judges it: its metrics, its leniency, its digest.
 //!
-//! It differs from ours on purpose: expected is the number of wave-1 perspectives, or of the pack's
-//! own entries when those cannot be read; duplicates, unknown ids and other runs count; a summary
-//! may lie anywhere; neither citations nor the sidecar are looked at. Its shape checks are looser
-//! than our schemas, so they are written out here. One thing differs: the run directory is the one
-//! given, not the one the manifest names.
+//! It deliberately differs from our gate. The expected count is the number of wave-1 perspectives,
+//! or of pack entries when those cannot be read. Duplicates, unknown ids and entries of other runs
+//! count. A summary may lie anywhere. Citations and the sidecar are not checked. Its shape checks
+//! are looser than our schemas and are therefore written here. One thing differs from the original:
+//! the given run directory is used, not the one that the manifest names.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::contract::json::jcs_hash;
 
 const RATIO_MIN: f64 = 0.9;
 
-/// Gives the original verdict; `None` where the original gives an error instead of one.
+/// The verdict of the original tool. `None` where the original reports an error.
 pub fn check(dir: &RunDir<'_>, findings: &mut Findings) -> Result<Option<GateReport>, RunDirError> {
     let Some(manifest) = json_file(dir, super::manifest::FILE, findings)? else { return Ok(None) };
     if let Some(path) = manifest_fault(&manifest) {
@@ -42,7 +42,7 @@ pub fn check(dir: &RunDir<'_>, findings: &mut Findings) -> Result<Option<GateRep
     }
     let none = Vec::new();
     let entries = pack["summaries"].as_array().unwrap_or(&none);
-    // Perspectives that cannot be read are no fault here: the pack then counts its own entries.
+    // Unreadable perspectives are not an error here; the pack's own entries are counted instead.
     let perspectives =
         json_file(dir, &path("perspectives_file"), &mut Findings::default()).ok().flatten();
     let listed = perspectives.filter(perspectives_hold);
@@ -88,7 +88,7 @@ fn measure(
     Ok(tally)
 }
 
-/// A file as the original reads it: anywhere, and decoded before it is measured.
+/// A file as the original reads it: from any place, measured after decoding.
 fn lossy(dir: &RunDir<'_>, path: &str) -> Result<Option<String>, RunDirError> {
     let failed = |source| RunDirError::Read { path: path.to_owned(), source };
     let place: PathBuf = dir.root().join(Path::new(path));
@@ -192,7 +192,7 @@ fn one_of(value: &Value, words: &[&str]) -> bool {
     value.as_str().is_some_and(|text| words.contains(&text))
 }
 
-/// The place of the first fault the original sees in a manifest.
+/// The place of the first fault that the original finds in a manifest.
 fn manifest_fault(value: &Value) -> Option<&'static str> {
     const STAGES: &[&str] = &[
         "init",
@@ -267,7 +267,6 @@ fn manifest_fault(value: &Value) -> Option<&'static str> {
     checks.into_iter().find(|(holds, _)| !holds).map(|(_, place)| place)
 }
 
-/// Whether the original accepts a perspectives document.
 fn perspectives_hold(value: &Value) -> bool {
     let perspective = |item: &Value| {
         let contract = &item["prompt_contract"];

@@ -1,10 +1,9 @@
-//! Drafts perspectives from an objective. [`draft`] does so without asking anybody: the same
-//! objective gives the same draft. The tracks take turns (standard, independent, contrarian), each
-//! with its own angles; the agents take turns too; the platforms follow the track and what the
-//! objective is about.
+//! Drafts perspectives from an objective. [`draft`] uses no model: the same objective gives the
+//! same draft. Tracks alternate (standard, independent, contrarian), each with its own angles.
+//! Agents alternate too. Platforms depend on the track and the topic.
 //!
-//! [`adopt`] takes what the registered router flow answered: perspectives that keep the rules stay,
-//! the plain draft stands in for the others, so what comes out is always a valid document.
+//! [`adopt`] takes the answer of the registered router flow. Perspectives that satisfy the rules
+//! are kept; drafted ones replace the others. The result is always a valid document.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +16,12 @@ use super::perspectives::{
 use crate::contract::hash::sha256;
 use crate::contract::time::Timestamp;
 
-/// How many perspectives a draft has unless asked otherwise.
+/// Perspectives of a draft, unless the caller sets a number.
 pub const COUNT_DEFAULT: usize = 4;
 /// Most perspectives of one draft.
 pub const COUNT_MAX: usize = 50;
-/// The registered flow that drafts perspectives.
 pub const ROUTER_FLOW: &str = "research.router.plan.perspectives.v1";
-/// Most perspectives that flow is asked for.
+/// Most perspectives that the router flow is asked for.
 pub const FLOW_COUNT_MAX: usize = 6;
 /// Longest objective that is quoted in titles.
 const SUBJECT_CHARS_MAX: usize = 80;
@@ -37,30 +35,25 @@ const SECTIONS: [&str; 3] = ["Findings", "Sources", "Gaps"];
 /// Why nothing can be drafted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DraftError {
-    /// There is nothing to look into.
     #[error("draft perspectives: the objective is empty")]
     NoObjective,
-    /// Too few or too many are asked for.
-    #[error("draft perspectives: asked for {0}, possible are 1 to {COUNT_MAX}")]
+    #[error("draft perspectives: {0} were asked for; 1 to {COUNT_MAX} are possible")]
     BadCount(usize),
-    /// Nobody could look.
     #[error("draft perspectives: no agent type is configured")]
     NoAgents,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub struct DraftInput<'a> {
-    /// What shall be found out.
     pub objective: &'a str,
     pub count: usize,
-    /// The agent types that exist, in the order in which they take turns.
+    /// The agent types, in the order in which they alternate.
     pub agent_types: &'a [String],
-    /// The run; derived from the objective and the day when absent.
+    /// Without it, derived from the objective and the day.
     pub run_id: Option<&'a str>,
     pub created_at: Timestamp,
 }
 
-/// Drafts perspectives.
 pub fn draft(input: DraftInput<'_>) -> Result<Perspectives, DraftError> {
     let objective = input.objective.split_whitespace().collect::<Vec<_>>().join(" ");
     if objective.is_empty() {
@@ -86,9 +79,9 @@ pub fn draft(input: DraftInput<'_>) -> Result<Perspectives, DraftError> {
     })
 }
 
-/// The perspectives of a router's answer in the document that `plain` is: each with its number as
-/// id and an agent that exists, those that break a rule replaced by the plain one of that number.
-/// Also how many were replaced.
+/// Merges a router's answer into `plain`. Each perspective gets its number as id and an existing
+/// agent. A perspective that breaks a rule is replaced by the drafted one. Also returns how many
+/// were replaced.
 pub fn adopt(answer: &Value, input: DraftInput<'_>, plain: Perspectives) -> (Perspectives, usize) {
     let answered = answer["perspectives"].as_array().map(Vec::as_slice).unwrap_or_default();
     let mut drafted = plain.clone();
@@ -97,7 +90,7 @@ pub fn adopt(answer: &Value, input: DraftInput<'_>, plain: Perspectives) -> (Per
         let mut found = found.clone();
         if let Some(members) = found.as_object_mut() {
             members.insert("id".to_owned(), json!(place.id));
-            // Agents take turns, whatever a router thinks of itself.
+            // Agents alternate, so the answer's agent types are ignored.
             let agent = &input.agent_types[index % input.agent_types.len()];
             members.insert("agent_type".to_owned(), json!(agent));
         }
@@ -109,7 +102,7 @@ pub fn adopt(answer: &Value, input: DraftInput<'_>, plain: Perspectives) -> (Per
     (drafted, left_out)
 }
 
-/// Whether a document with this perspective alone passes the check.
+/// True when a document with only this perspective passes the check.
 fn keeps_rules(plain: &Perspectives, one: &Perspective, agent_types: &[String]) -> bool {
     let alone = Perspectives { perspectives: vec![one.clone()], ..plain.clone() };
     let Ok(value) = serde_json::to_value(&alone) else { return false };
@@ -198,7 +191,7 @@ enum Topic {
     General,
 }
 
-/// The topic with the most cue words; the first of equals.
+/// The topic with the most cue words; ties go to the first.
 fn topic(objective: &str) -> Topic {
     const CUES: [(Topic, &[&str]); 4] = [
         (
@@ -355,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_drafted_is_said() {
+    fn invalid_draft_inputs_are_refused() {
         assert_eq!(of(" \n", 3), Err(DraftError::NoObjective));
         assert_eq!(of("x", 0), Err(DraftError::BadCount(0)));
         assert_eq!(of("x", 51), Err(DraftError::BadCount(51)));

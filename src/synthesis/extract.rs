@@ -1,11 +1,12 @@
 //! `extractive.v1`: the claims, citations and gaps of a wave output, without a model.
 //!
-//! A claim is a top-level list item of `Findings` with what continues it; without any item, each
-//! paragraph is one. It keeps the citations it carries itself and that the pool has as valid or
-//! paywalled; a claim left without one is dropped and counted. Nothing else may lend it one.
+//! A claim is a top-level list item of `Findings` with its continuation lines. Without list items,
+//! each paragraph is a claim. A claim keeps the citations in its own text that the pool lists as
+//! valid or paywalled. A claim without such a citation is dropped and counted. Citations are never
+//! taken from other text.
 //!
-//! Confidence is what the claim states, else 60 for one valid citation and 10 more for each
-//! further distinct valid one, at most 90; 50 when all are paywalled.
+//! The confidence is the one that the claim states. Otherwise it is 60 for one valid citation, 10
+//! more for each further distinct valid citation, at most 90, and 50 when all are paywalled.
 
 use std::collections::BTreeSet;
 
@@ -28,16 +29,12 @@ const CONFIDENCE_PAYWALLED: u8 = 50;
 #[serde(rename_all = "lowercase")]
 pub enum ConfidenceBasis {
     Stated,
-    /// Counted from its citations.
     Derived,
 }
 
-/// A citation of a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cited {
-    /// Its id in the pool.
     pub cid: String,
-    /// True when it lies behind a wall.
     pub paywalled: bool,
 }
 
@@ -46,13 +43,12 @@ pub struct Cited {
 pub struct CitedClaim {
     /// One line of plain text.
     pub text: String,
-    /// Its distinct usable citations, in order.
     pub cited: Vec<Cited>,
     pub confidence: u8,
     pub basis: ConfidenceBasis,
 }
 
-/// What the text says is not known.
+/// A statement of what is not known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
     /// One line of plain text, its priority included.
@@ -74,21 +70,21 @@ pub struct DroppedCounts {
     pub gaps: usize,
 }
 
-/// Everything a summary can be made from.
+/// Everything that a summary can contain.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extract {
     /// Claims in document order.
     pub claims: Vec<CitedClaim>,
     /// Gaps in document order.
     pub gaps: Vec<Gap>,
-    /// What is left out already.
+    /// What the extraction left out.
     pub dropped: DroppedCounts,
-    /// Usable citations that were refused because they are not among the allowed ones.
+    /// Usable citations outside `allowed`, which were refused.
     pub refused: usize,
 }
 
-/// Extracts claims and gaps. `allowed` narrows the pool to what a source cites itself, for texts
-/// that were written from that source.
+/// Extracts claims and gaps. For a text that was written from a source, `allowed` limits the pool
+/// to what that source cites.
 pub fn extract(text: &str, pool: &CitationPool, allowed: Option<&BTreeSet<String>>) -> Extract {
     let lines = markdown::lines(text);
     let sources = source_marks(&lines);
@@ -122,7 +118,7 @@ pub fn extract(text: &str, pool: &CitationPool, allowed: Option<&BTreeSet<String
     out
 }
 
-/// Every usable citation that stands anywhere in a text, `Sources` included.
+/// All usable citations of a text, including `Sources`.
 pub fn cited_anywhere(text: &str, pool: &CitationPool) -> BTreeSet<String> {
     let lines = markdown::lines(text);
     let mut cids = BTreeSet::new();
@@ -268,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_name_bullets_of_sources() {
+    fn note_numbers_refer_to_bullets_of_sources() {
         let out = of(
             "## Findings\n- a [2]\n- b [^1] [3]\n- c [9]\n## Sources\n1. https://a.example\n2. x <https://b.example>, more\n\n   https://a.example/\n3. no address\n",
         );
@@ -294,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn fences_and_sub_headings_do_not_mislead() {
+    fn fences_and_sub_headings_do_not_end_a_section() {
         let out = of(
             "## Findings\r\n\r\n### Part one\r\n- a\r\n  goes on [@cid_a]\r\n```\r\n## Sources\r\n- fake [@cid_b]\r\n```\r\n### Part two\r\n- b [1]\r\n## Sources\r\n- https://b.example\r\n",
         );
@@ -335,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_counted() {
+    fn too_long_claims_are_counted() {
         let long = format!("## Findings\n- {} [@cid_a]\n", "x".repeat(TEXT_BYTES_MAX));
         assert_eq!(of(&long).dropped.oversize, 1);
     }

@@ -1,9 +1,10 @@
-//! Gate D: is the pack bounded, complete and honest?
+//! Gate D: checks that a pack is within its limits, complete, and matches its inputs.
 //!
-//! The three metrics of the gate and their thresholds, and beyond them: only distinct known
-//! perspectives count, of both waves; missing perspectives fail; no address and no citation
-//! outside the usable pool stands in a summary; the pack's limits are the manifest's; the pack
-//! matches its sidecar, its summaries and its inputs. `compat` gives the original verdict instead.
+//! Besides the three metrics of the gate and their thresholds: only distinct known perspectives of
+//! both waves count; missing perspectives fail; summaries contain no address and no citation
+//! outside the usable pool; the pack's limits are those of the manifest; the pack matches its
+//! sidecar, its summaries and its inputs. With `compat` the gate gives the verdict of the original
+//! tool instead.
 
 use std::collections::BTreeSet;
 
@@ -32,22 +33,23 @@ pub const COUNT_RATIO_MIN: f64 = 0.9;
 pub struct CheckOptions<'a> {
     /// The agent types that exist.
     pub agent_types: &'a [String],
-    /// Give the original verdict instead.
+    /// Gives the verdict of the original tool.
     pub compat: bool,
-    /// Hold citations to their schema, and fail when a perspective has no cited claim.
+    /// Checks citations against their schema, and fails when a perspective has no cited claim.
     pub strict: bool,
 }
 
-/// What came of a check. Without a report there was too little to judge.
+/// The result of a check. Without a report there was too little to judge.
 pub struct GateCheck {
     /// Everything found.
     pub findings: Findings,
     pub report: Option<GateReport>,
-    /// For the log of the home.
+    /// The receipt for the log of the home.
     pub receipt: Receipt,
 }
 
-/// Checks the pack of a run. Reads only; [`write_report`] writes.
+/// Checks the pack of a run. It reads only; [`write_report`](super::gate_report::write_report)
+/// writes.
 pub fn check(dir: &RunDir<'_>, options: &CheckOptions<'_>) -> Result<GateCheck, RunDirError> {
     let mut findings = Findings::default();
     let report = if options.compat {
@@ -109,11 +111,12 @@ fn check_strict(
 
 fn against_run(pack: &Pack, run: &ResearchRun, file: &str, findings: &mut Findings) {
     if pack.run_id != run.manifest.run_id {
-        let message = format!("names {:?}, the manifest {:?}", pack.run_id, run.manifest.run_id);
+        let message =
+            format!("has the run_id {:?}, the manifest has {:?}", pack.run_id, run.manifest.run_id);
         findings.error(Code::RunIdMismatch, file, "$.run_id", message);
     }
     if !pack.limits.are_those_of(&run.manifest) {
-        let message = "the manifest sets other limits; build the pack again";
+        let message = "the limits differ from the manifest; build the pack again";
         findings.error(Code::LimitsMismatch, file, "$.limits", message);
     }
 }
@@ -134,12 +137,12 @@ fn check_entry(
     let id = &entry.perspective_id;
     let known = run.perspectives.iter().any(|assigned| assigned.perspective.id == *id);
     if !known {
-        let message = format!("{id} is no perspective of this run");
+        let message = format!("{id} is not a perspective of this run");
         findings.error(Code::UnknownPerspective, file, place("perspective_id"), message);
     }
     let first = tally.counted.insert(id.to_ascii_lowercase());
     if !first {
-        let message = format!("{id} is listed before, letter case aside");
+        let message = format!("{id} is listed twice, ignoring letter case");
         findings.error(Code::DuplicatePerspectiveId, file, place("perspective_id"), message);
     }
     if RelPath::parse(&entry.source_artifact).is_none() {
@@ -251,13 +254,13 @@ fn unknown(
 fn addresses(text: &str, file: &str, place: &str, findings: &mut Findings) -> u64 {
     let count = raw_url::count(text) as u64;
     if count > 0 {
-        let message = format!("{count} addresses where only citation ids may stand");
+        let message = format!("{count} addresses; only citation ids are allowed here");
         findings.error(Code::RawUrlNotAllowed, file, place, message);
     }
     count
 }
 
-/// The pack is valid only while its sidecar matches it, its summaries, and the inputs of now.
+/// Checks the sidecar against the pack, the summaries and the current inputs.
 fn sidecar(
     dir: &RunDir<'_>,
     run: &ResearchRun,
@@ -348,7 +351,7 @@ fn orphans(
 
 fn gate_c(dir: &RunDir<'_>, run: &ResearchRun, findings: &mut Findings) -> Result<(), RunDirError> {
     let path = &run.manifest.paths.gates;
-    // What is wrong with the gates file is for those who write it to say.
+    // Faults in the gates file are reported by the program that writes it.
     let mut ignored = Findings::default();
     let status = read_json(dir, path, &mut ignored)?
         .and_then(|gates| Some(gates.pointer("/gates/C/status")?.as_str()?.to_owned()));

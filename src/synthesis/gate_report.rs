@@ -1,6 +1,6 @@
-//! The report of Gate D, and the numbers in it.
+//! The report of Gate D and its numbers.
 //!
-//! A size is the bytes of a file divided by 1024. Comparisons use exact values; reported values
+//! A size is the bytes of a file divided by 1024. Comparisons use exact values. Reported values
 //! have six decimals.
 
 use serde::Serialize;
@@ -16,7 +16,6 @@ pub const REPORT: &str = "reports/gate-d.json";
 /// One summary as the report lists it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CheckedFile {
-    /// The perspective the pack names for it.
     pub perspective_id: String,
     pub summary_md: String,
     pub bytes: u64,
@@ -35,7 +34,7 @@ pub struct GateReport {
     pub profile: &'static str,
     pub status: Verdict,
     pub metrics: Map<String, Value>,
-    /// The limits they are held against.
+    /// The limits that the metrics are compared with.
     pub limits: PackLimits,
     /// The summaries, as the pack lists them.
     pub files: Vec<CheckedFile>,

@@ -1,8 +1,8 @@
-//! Writes the verdict of Gate D into `gates.json`, and nothing else there.
+//! Writes the verdict of Gate D into `gates.json` and changes nothing else there.
 //!
-//! The file belongs to somebody else, so its revision is checked: it must be the one the caller
-//! expects, when the caller expects one, and it must not change between reading and writing. The
-//! write is a patch of the six fields a gate may change, the revision plus one, and the digest.
+//! The file belongs to another program. Its revision must be the one that the caller expects, if
+//! any, and must not change between reading and writing. The write changes the six members that a
+//! gate may change, adds one to the revision, and sets the digest.
 
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ pub fn write_verdict(
         findings.error(Code::RevisionMismatch, path.as_str(), "$.revision", message);
     }
     if read["run_id"].as_str() != Some(&report.run_id) {
-        let message = format!("names another run than {:?}", report.run_id);
+        let message = format!("the run_id is not {:?}", report.run_id);
         findings.error(Code::RunIdMismatch, path.as_str(), "$.run_id", message);
     }
     if findings.errors() > before {
@@ -53,7 +53,7 @@ pub fn write_verdict(
         source: error.into(),
     })?;
     if read_json(dir, path, findings)? != Some(read) {
-        let message = "somebody else changed it meanwhile; run the check again";
+        let message = "another program changed the file during the check; run the check again";
         findings.error(Code::RevisionMismatch, path.as_str(), "$.revision", message);
     }
     if findings.errors() > before {

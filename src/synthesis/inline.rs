@@ -1,26 +1,26 @@
-//! From the markdown of one claim to its plain text and the citations it carries.
+//! Converts the Markdown of one claim to plain text and collects its citations.
 //!
-//! Marks, in the order they stand: `[@cid]`, `[text](url)`, a bare URL (balanced parentheses
-//! belong to it), `[n]` or `[^n]` for the n-th bullet of `Sources` (only when there is such a
-//! bullet, and not inside a code span), `(confidence: N)`. A link leaves its text behind, an image
-//! its description; every other mark goes, brackets it leaves empty go with it, spaces squeeze.
+//! Citation marks, in order: `[@cid]`, `[text](url)`, a bare URL (balanced parentheses belong to
+//! it), `[n]` or `[^n]` for the n-th bullet of `Sources` (only if that bullet exists, and not
+//! inside a code span), `(confidence: N)`. A link leaves its text, an image its description; every
+//! other mark is removed together with brackets that become empty, and spaces collapse.
 //!
-//! What comes out is safe to put into a summary: no address, no citation mark, no control
-//! character, one line. A text that keeps producing new marks as old ones are removed is refused.
+//! The result is safe for a summary: one line without addresses, citation marks and control
+//! characters. A text that keeps forming new marks while old ones are removed is refused.
 
 use super::raw_url;
 
-/// Longest claim or gap we look at; anything longer could not fit a summary either.
+/// Longest claim or gap that is parsed. A longer one would not fit into a summary.
 pub const TEXT_BYTES_MAX: usize = 64 << 10;
 
-/// How deep link texts are looked into; deeper ones lose their addresses all the same.
+/// Depth to which link texts are parsed. Addresses in deeper ones are removed all the same.
 const DEPTH_MAX: usize = 4;
-/// How often removing marks may reveal new ones.
+/// Rounds in which removing marks may form new marks.
 const ROUNDS_MAX: usize = 8;
-/// Stands where a mark was. Control characters never survive, so nobody can forge it.
+/// Placeholder for a removed mark. Input control characters are removed, so input cannot contain
+/// it.
 const GONE: char = '\0';
 
-/// Something that cites.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CitationMark {
     Cid(String),
@@ -30,7 +30,6 @@ pub enum CitationMark {
     Note(usize),
 }
 
-/// The plain text of a claim and what it carried.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plain {
     pub text: String,
@@ -38,13 +37,14 @@ pub struct Plain {
     pub confidence: Option<u8>,
 }
 
-/// Reads one claim. `notes` is the number of bullets that `[n]` may name. `None` when the text
+/// Parses one claim. `notes` is the number of bullets that `[n]` may name. `None` when the text
 /// cannot be made safe.
 pub fn read(markdown: &str, notes: usize) -> Option<Plain> {
     let mut plain = Plain::default();
     let raw = scan(markdown, notes, 0, &mut plain);
     plain.text = tidy(&raw);
-    // Removing a mark can join its neighbours into a new one, which nobody wrote as a citation.
+    // Removing a mark can join its neighbours into a new mark, which the author did not write as a
+    // citation.
     for _ in 0..ROUNDS_MAX {
         let addresses = raw_url::spans(&plain.text);
         if addresses.is_empty() && !plain.text.contains("[@") {
@@ -58,7 +58,7 @@ pub fn read(markdown: &str, notes: usize) -> Option<Plain> {
         let before = text.clone();
         text = tidy(&scan(&text, 0, 0, &mut ignored));
         if text == before {
-            // `[@` that opens no mark is harmless, but a reader could take it for one.
+            // `[@` without a valid id is harmless, but a reader could take it for a mark.
             text = text.replace("[@", "[");
         }
         plain.text = text;
@@ -72,7 +72,7 @@ pub fn cid_mentions(text: &str) -> Vec<&str> {
     starts.filter_map(|at| cid_mark(&text[at..]).map(|(cid, _)| cid)).collect()
 }
 
-/// True for what may stand in a citation mark.
+/// True for a valid id in a citation mark.
 pub fn is_cid(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_:-".contains(&b))
 }
@@ -131,7 +131,7 @@ fn push_plain(c: char, out: &mut String) {
     }
 }
 
-/// Where the code span that opens here ends; here, when it does not.
+/// End of the code span that opens here, or `at` when it does not close.
 fn code_end(text: &str, at: usize, run: usize) -> usize {
     let mut from = at + run;
     while let Some(found) = text[from..].find('`') {
@@ -197,7 +197,7 @@ fn image(text: &str, at: usize, brackets: &Brackets, out: &mut String) -> Option
     Some(end - at)
 }
 
-/// The address of a link, when it is a web address; a title after it does not count.
+/// The address of a link if it is a web address, without a title.
 fn link_address(target: &str) -> Option<&str> {
     let target = target.trim();
     let address = match target.strip_prefix('<') {
@@ -214,8 +214,8 @@ fn starts_as_web(text: &str) -> bool {
     starts("http://") || starts("https://")
 }
 
-/// The length of the web address a text starts with: up to a space, quote or bracket, or to the
-/// parenthesis that closes one opened before it; punctuation at the end is not part of it.
+/// The length of the web address at the start of a text. It ends at a space, quote or bracket, or
+/// at a parenthesis that was not opened in it. Final punctuation is not part of it.
 pub fn web_address(text: &str) -> Option<usize> {
     if !starts_as_web(text) {
         return None;
@@ -259,9 +259,9 @@ fn stated_confidence(text: &str) -> Option<(u8, usize)> {
     Some((value, end + 1))
 }
 
-/// Which bracket closes which, found in one pass.
+/// Pairs of brackets, found in one pass.
 struct Brackets {
-    /// Pairs of opening and closing positions, by opening position.
+    /// Opening and closing positions, sorted by opening position.
     pairs: Vec<(usize, usize)>,
 }
 
@@ -286,7 +286,7 @@ impl Brackets {
         Some(self.pairs[index].1)
     }
 
-    /// The label of a bracket, the target in parentheses right behind it, and where all ends.
+    /// The label of a bracket, the target in parentheses right after it, and the end of both.
     fn link<'t>(&self, text: &'t str, open: usize) -> Option<(&'t str, Option<&'t str>, usize)> {
         let close = self.closing(open)?;
         let label = &text[open + 1..close];
@@ -299,8 +299,8 @@ impl Brackets {
     }
 }
 
-/// Removes what marks left behind: emptied brackets, separators between marks, double spaces,
-/// spaces before punctuation that a mark had kept apart.
+/// Cleans up after removed marks: empty brackets, separators between marks, double spaces, and
+/// spaces before punctuation.
 fn tidy(raw: &str) -> String {
     squeeze(&without_emptied_brackets(raw))
 }
@@ -322,7 +322,7 @@ fn without_emptied_brackets(raw: &str) -> Vec<char> {
             out.truncate(kept - 1);
             out.push(GONE);
         } else if c == GONE && held_a_mark {
-            // Two marks with at most separators between them are one.
+            // Two placeholders with only separators between them become one.
             let first = out[kept..].iter().position(|c| *c == GONE).unwrap_or(0);
             out.truncate(kept + first + 1);
         } else {
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_leave_clean_sentences() {
+    fn removed_marks_leave_clean_sentences() {
         for (markdown, plain) in [
             ("Took 40 ms ([report](https://b.example/r?utm_source=x)).", "Took 40 ms (report)."),
             ("Snapshots bound recovery time [2].", "Snapshots bound recovery time."),
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn confidence_is_read_where_it_is_meant() {
+    fn only_a_stated_confidence_is_read() {
         let stated = |markdown| read(markdown, 0).unwrap().confidence;
         assert_eq!(stated("x (confidence: 70)"), Some(70));
         assert_eq!(stated("x (Confidence = 5 %)"), Some(5));
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_end_where_the_sentence_goes_on() {
+    fn an_address_ends_before_the_rest_of_the_sentence() {
         for (input, address) in [
             ("https://a.example/x).", "https://a.example/x"),
             ("https://a.example/x_(y)/z)", "https://a.example/x_(y)/z"),
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_nesting_costs_little() {
+    fn deeply_nested_brackets_are_parsed_fast() {
         let deep = format!("{}x{}", "[".repeat(30_000), "](https://a.example)".repeat(1500));
         let plain = read(&deep, 0);
         assert!(plain.is_none_or(|plain| raw_url::count(&plain.text) == 0));

@@ -1,5 +1,5 @@
-//! The manifest of a research run, `manifest.v1`: limits and layout. We read it and never write
-//! that of somebody else's run.
+//! The manifest of a research run, `manifest.v1`: limits and layout. It belongs to another program
+//! and is only read.
 
 use serde_json::{Number, Value};
 
@@ -9,7 +9,7 @@ use crate::contract::time::{Timestamp, parse_instant};
 
 pub const FILE: &str = "manifest.json";
 
-/// A size limit in KB (1024 bytes), kept as the number that was written; fractions are legal.
+/// A size limit in KB (1024 bytes), kept as the number that was written, which may be a fraction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Kilobytes(Number);
 
@@ -19,14 +19,13 @@ impl Kilobytes {
         number.as_f64().filter(|kb| *kb > 0.0).map(|_| Kilobytes(number.clone()))
     }
 
-    /// True when so many bytes are within the limit.
     pub fn holds(&self, bytes: u64) -> bool {
         bytes <= self.bytes()
     }
 
     /// The largest whole number of bytes within the limit.
     pub fn bytes(&self) -> u64 {
-        // A float to integer cast saturates, which is what an absurd limit means.
+        // A float to integer cast saturates, so an absurdly large limit means no limit.
         (self.kb() * 1024.0).floor() as u64
     }
 
@@ -39,12 +38,12 @@ impl Kilobytes {
     }
 }
 
-/// What we take from a manifest.
+/// The members of a manifest that we use.
 #[derive(Debug, Clone)]
 pub struct RunManifest {
     pub run_id: String,
     pub revision: u64,
-    /// When it last changed: the default time of a pack.
+    /// Default time of a pack.
     pub updated_at: Timestamp,
     /// Largest single summary.
     pub max_summary: Kilobytes,
@@ -52,7 +51,7 @@ pub struct RunManifest {
     pub max_total: Kilobytes,
     /// Most perspectives of wave 1 and 2.
     pub max_agents: [f64; 2],
-    /// The root the run believes it has.
+    /// The root that the manifest names.
     pub root: String,
     pub paths: Paths,
 }
@@ -76,7 +75,7 @@ pub struct Paths {
     pub pack: RelPath,
 }
 
-/// Reads a manifest and finds everything wrong with it; `None` when it cannot be worked with.
+/// Checks a manifest and reports everything wrong with it. `None` when it is unusable.
 pub fn check(value: &Value, findings: &mut Findings) -> Option<RunManifest> {
     let mut found = Findings::default();
     found.schema("manifest.v1", value, FILE);
@@ -129,7 +128,7 @@ pub fn check(value: &Value, findings: &mut Findings) -> Option<RunManifest> {
 }
 
 fn limit(value: &Value, key: &str, findings: &mut Findings) -> Option<Kilobytes> {
-    // A missing or non-numeric limit is already a violation of the schema.
+    // The schema check has already reported a missing or non-numeric limit.
     let Value::Number(number) = value.get("limits")?.get(key)? else { return None };
     let limit = Kilobytes::new(number);
     if limit.is_none() {

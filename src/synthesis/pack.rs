@@ -38,7 +38,6 @@ pub struct PackLimits {
 }
 
 impl PackLimits {
-    /// The limits of a run.
     pub fn of(manifest: &RunManifest) -> PackLimits {
         PackLimits {
             max_summary_kb: manifest.max_summary.number().clone(),
@@ -51,19 +50,17 @@ impl PackLimits {
             && self.max_total_summary_kb.as_f64() == other.max_total_summary_kb.as_f64()
     }
 
-    /// True when a manifest sets these very limits.
     pub fn are_those_of(&self, manifest: &RunManifest) -> bool {
         self.same(&PackLimits::of(manifest))
     }
 }
 
-/// `summary_pack.v1`; how its entries are held is up to whoever has them.
+/// `summary_pack.v1`, generic over how its entries are held.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Pack<Entries = Vec<PackEntry>> {
     /// `summary_pack.v1`.
     pub schema_version: String,
     pub run_id: String,
-    /// When, as the caller or the manifest says.
     pub generated_at: String,
     pub limits: PackLimits,
     /// One entry for each perspective, by id.
@@ -72,12 +69,12 @@ pub struct Pack<Entries = Vec<PackEntry>> {
     pub total_estimated_tokens: Number,
 }
 
-/// A quarter of the bytes, halves up, at least 1.
+/// A quarter of the bytes, halves rounded up, at least 1.
 pub fn estimated_tokens(total_bytes: u64) -> u64 {
     ((total_bytes + 2) / 4).max(1)
 }
 
-/// Whether a summary came from the wave output or from a draft somebody wrote.
+/// The kind of file that a summary was made from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SourceKind {
@@ -103,20 +100,16 @@ pub struct MetaEntry {
     pub dropped: DroppedCounts,
 }
 
-/// `summary_pack_meta.v1`, the sidecar; how its entries are held is up to whoever has them.
+/// `summary_pack_meta.v1`, the sidecar, generic over how its entries are held.
 #[derive(Debug, Clone, Serialize)]
 pub struct PackMeta<Entries> {
     /// `summary_pack_meta.v1`.
     pub schema_version: &'static str,
-    /// How the summaries were made.
     pub mode: &'static str,
-    /// As in the pack.
     pub generated_at: String,
     pub inputs_digest: String,
-    /// The summaries that came out.
     pub outputs_digest: String,
     pub pack_sha256: String,
-    /// The rules they were made by.
     pub algo: &'static str,
     /// Revision of the manifest that was read.
     pub manifest_revision: u64,
@@ -138,7 +131,7 @@ pub struct PackSource {
     pub sha256: Digest,
 }
 
-/// Digest of everything the content of a pack follows from. `sources` are sorted by id.
+/// Digest of everything that determines the content of a pack. `sources` are sorted by id.
 pub fn inputs_digest(
     algo: &str,
     manifest: &RunManifest,
@@ -172,8 +165,8 @@ pub fn outputs_digest<P: AsRef<str>>(summaries: impl Iterator<Item = (P, u64, Di
     object.digest()
 }
 
-/// The digest of a canonical object whose lists are too long to hold. Members come in the order
-/// of their names.
+/// Digest of a canonical JSON object that is too large for memory. Members must be added in the
+/// order of their names.
 #[derive(Default)]
 struct Canonical {
     hasher: Hasher,

@@ -1,7 +1,7 @@
 //! `perspectives.json` (`perspectives.v1`): the router's output, read and checked as a whole.
 //!
-//! The schema says what shape it has; beyond it, ids are unique with letter case aside, agent types
-//! are known ones, the run id is that of the run, and fields we do not know are kept and mentioned.
+//! Beyond its schema: ids are unique ignoring letter case, agent types are known, the run id is
+//! that of the run, and unknown members are kept and reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use super::finding::{Code, Findings};
 use super::run_dir::{RelPath, is_perspective_id};
 use crate::contract::time::parse_instant;
 
-/// The runtime agents known unless somebody configures others.
+/// The known agent types, unless others are configured.
 pub const AGENT_TYPES: &[&str] = &[
     "ClaudeResearcher",
     "CodexResearcher",
@@ -21,18 +21,18 @@ pub const AGENT_TYPES: &[&str] = &[
     "PerplexityResearcher",
 ];
 
-/// The side from which a perspective looks.
+/// The point of view of a perspective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Track {
     Standard,
-    /// Without leaning on the established view.
+    /// Independent of the established view.
     Independent,
     /// Against it.
     Contrarian,
 }
 
-/// What an output must keep to.
+/// The limits of a wave output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PromptContract {
     /// Longest output in words.
@@ -50,15 +50,13 @@ pub struct Perspective {
     /// Its id: names files, so letters, digits, `_` and `-` only.
     pub id: String,
     pub title: String,
-    /// The side it looks from.
     pub track: Track,
-    /// The agent that does it.
     pub agent_type: String,
     /// What its output must keep to.
     pub prompt_contract: PromptContract,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expected_platforms: Vec<String>,
-    /// The output to summarize when it is not the usual one.
+    /// The file to summarize, when it is not the usual wave output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_artifact: Option<String>,
 }
@@ -73,21 +71,19 @@ pub struct Perspectives {
     pub perspectives: Vec<Perspective>,
 }
 
-/// What a document is held against beyond its own content.
+/// What a document is checked against beyond its own content.
 #[derive(Debug, Clone, Copy)]
 pub struct PerspectiveRules<'a> {
-    /// The agent types that exist.
     pub agent_types: &'a [String],
-    /// The run it must belong to, when that is known.
+    /// The run that it must belong to, if known.
     pub run_id: Option<&'a str>,
 }
 
-/// The default agent types as owned strings.
 pub fn known_agent_types() -> Vec<String> {
     AGENT_TYPES.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// Checks a document and finds everything wrong with it; `None` when it cannot be worked with.
+/// Checks a document and reports everything wrong with it. `None` when it is unusable.
 pub fn check(
     value: &Value,
     file: &str,
@@ -105,7 +101,7 @@ pub fn check(
     if let (Some(wanted), Some(got)) = (rules.run_id, value["run_id"].as_str())
         && wanted != got
     {
-        let message = format!("names the run {got:?}, the manifest names {wanted:?}");
+        let message = format!("the run_id is {got:?}, the manifest has {wanted:?}");
         found.error(Code::RunIdMismatch, file, "$.run_id", message);
     }
     each_perspective(value, file, rules, &mut found);
@@ -133,7 +129,7 @@ fn each_perspective(value: &Value, file: &str, rules: PerspectiveRules<'_>, foun
                 found.error(Code::InvalidId, file, place("id"), message);
             }
             if !seen.insert(id.to_ascii_lowercase()) {
-                let message = "this id appeared before, letter case aside";
+                let message = "this id appears twice, ignoring letter case";
                 found.error(Code::DuplicatePerspectiveId, file, place("id"), message);
             }
         }
@@ -141,7 +137,7 @@ fn each_perspective(value: &Value, file: &str, rules: PerspectiveRules<'_>, foun
             && !rules.agent_types.iter().any(|known| known == agent)
         {
             let known = rules.agent_types.join(", ");
-            let message = format!("no such agent; known are {known}");
+            let message = format!("unknown agent type; known types are {known}");
             found.error(Code::UnknownAgentType, file, place("agent_type"), message);
         }
         if let Some(path) = perspective["source_artifact"].as_str()
@@ -170,7 +166,7 @@ fn unknown_fields(value: &Value, file: &str, found: &mut Findings) {
     let mut look = |object: &Value, known: &[&str], place: &str| {
         for key in object.as_object().into_iter().flat_map(|object| object.keys()) {
             if !known.contains(&key.as_str()) {
-                let message = "not a field of this record; kept and ignored";
+                let message = "unknown field; kept and ignored";
                 found.warn(Code::UnknownField, file, format!("{place}.{key}"), message);
             }
         }

@@ -1,9 +1,9 @@
-//! Where a text holds an address. Summaries cite by citation id only, so none may be left:
-//! neither `scheme://…` nor `www.…`, neither markdown links and images nor `<autolinks>`.
+//! Finds addresses in a text. Summaries cite by citation id only, so they may contain neither
+//! `scheme://…` nor `www.…`, Markdown links, images or `<autolinks>`.
 
 use std::ops::Range;
 
-/// The places of all addresses, in order and without overlap.
+/// The ranges of all addresses, in order and without overlap.
 pub fn spans(text: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     let mut covered = 0;
@@ -26,7 +26,6 @@ pub fn spans(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// How many addresses a text holds.
 pub fn count(text: &str) -> usize {
     spans(text).len()
 }
@@ -84,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_disguise_is_seen() {
+    fn every_form_of_address_is_found() {
         for text in [
             "see http://x",
             "HTTPS://X.COM/a",
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn prose_is_left_alone() {
+    fn plain_prose_contains_no_address() {
         for text in [
             "ratio 3:1, see [@cid_a] and a://",
             "x < 3 and y > 2.5",
@@ -123,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn several_are_counted_apart() {
+    fn several_addresses_are_counted_separately() {
         assert_eq!(count("http://a http://b,www.c.d"), 2);
         assert_eq!(count("é http://é.x/é é"), 1);
     }

@@ -1,4 +1,4 @@
-//! What one build or check did, as a record that the log of a home can keep.
+//! The record of one build or check, for the log of a home.
 
 use serde::Serialize;
 
@@ -19,9 +19,7 @@ pub enum ReceiptKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Nothing decides against it.
     Pass,
-    /// Something does.
     Fail,
 }
 
@@ -38,7 +36,6 @@ pub struct Receipt {
     /// `synthesis_receipt.v1`.
     pub schema_version: &'static str,
     pub kind: ReceiptKind,
-    /// The run it was done to.
     pub run_id: String,
     pub verdict: Verdict,
     /// Digest of what went in, where one is defined.

@@ -1,4 +1,4 @@
-//! A research run as loaded: manifest, perspectives of both waves, and where their outputs are.
+//! A loaded research run: manifest, perspectives of both waves, and the places of their outputs.
 
 use serde_json::Value;
 
@@ -19,17 +19,16 @@ pub struct Assigned {
     pub output: RelPath,
 }
 
-/// A run that can be worked with.
 #[derive(Debug, Clone)]
 pub struct ResearchRun {
     pub manifest: RunManifest,
     /// The perspectives of both waves, by id in byte order; empty when they cannot be read.
     pub perspectives: Vec<Assigned>,
-    /// True when every perspectives file that must exist does and is valid.
+    /// True when every required perspectives file exists and is valid.
     pub complete: bool,
 }
 
-/// Parses a JSON file of the run; what is wrong becomes a finding.
+/// Parses a JSON file of the run. A parse error becomes a finding.
 pub fn read_json(
     dir: &RunDir<'_>,
     path: &RelPath,
@@ -45,7 +44,7 @@ pub fn read_json(
     }
 }
 
-/// Loads a run and finds everything wrong with it; `None` without a usable manifest.
+/// Loads a run and reports everything wrong with it. `None` without a usable manifest.
 pub fn load(
     dir: &RunDir<'_>,
     agent_types: &[String],
@@ -95,7 +94,6 @@ pub fn load(
     Ok(Some(ResearchRun { manifest, perspectives, complete }))
 }
 
-/// Loads the manifest of a run alone.
 pub fn load_manifest(
     dir: &RunDir<'_>,
     findings: &mut Findings,
@@ -112,7 +110,10 @@ pub fn load_manifest(
     if let Some(manifest) = &manifest {
         let real = dir.disk().real_path(std::path::Path::new(&manifest.root));
         if real.ok().as_deref() != Some(dir.root()) {
-            let message = format!("says the run is at {}, it is read elsewhere", manifest.root);
+            let message = format!(
+                "the manifest names the root {}, but the run was opened elsewhere",
+                manifest.root
+            );
             findings.warn(Code::RootMismatch, manifest::FILE, "$.artifacts.root", message);
         }
     }

@@ -1,8 +1,8 @@
-//! A run directory as a root that nothing read or written may leave.
+//! A research run directory. No path that is read or written may leave it.
 //!
-//! Names are checked before the disk is asked, links are followed before a file is opened, sizes
-//! before it is read. What happens between the two by somebody else's hand is not defended
-//! against: the owner of the directory is trusted not to race us, its content is not.
+//! Names are checked before the disk is used, links are followed before a file is opened, and sizes
+//! are checked before a file is read. Concurrent changes by another process are not defended
+//! against: the owner of the directory is trusted, its content is not.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,37 +28,24 @@ pub(super) const FILE_MODE: u32 = 0o640;
 /// Why a run directory could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RunDirError {
-    /// Neither a directory nor the id of a run.
+    /// The name is neither a directory nor the id of a run.
     #[error("find the run {name}: no such directory, and no such run under {root}")]
     NoRun { name: String, root: String },
-    /// The name can be neither.
+    /// The name cannot be either.
     #[error("find the run {name:?}: neither a directory nor a run id")]
     BadName { name: String },
     /// A path leads out of the run directory.
-    #[error("use {path}: it leads out of the run directory")]
-    Escapes {
-        /// The path, relative to the run directory.
-        path: String,
-    },
+    #[error("open {path}: it leads out of the run directory")]
+    Escapes { path: String },
     /// A file is larger than its kind may be.
     #[error("read {path}: {bytes} bytes, more than the {limit} allowed")]
-    TooLarge {
-        /// The path, relative to the run directory.
-        path: String,
-        bytes: u64,
-        limit: u64,
-    },
+    TooLarge { path: String, bytes: u64, limit: u64 },
     /// A line is longer than any record may be.
     #[error("read {path}: line {line} is longer than {LINE_BYTES_MAX} bytes")]
-    LineTooLong {
-        /// The path, relative to the run directory.
-        path: String,
-        line: u64,
-    },
+    LineTooLong { path: String, line: u64 },
     /// Reading failed.
     #[error("read {path}")]
     Read {
-        /// The path, relative to the run directory.
         path: String,
         #[source]
         source: io::Error,
@@ -66,7 +53,6 @@ pub enum RunDirError {
     /// Writing failed.
     #[error("write {path}")]
     Write {
-        /// The path, relative to the run directory.
         path: String,
         #[source]
         source: io::Error,
@@ -101,7 +87,7 @@ fn is_segment(text: &str) -> bool {
 pub struct RelPath(String);
 
 impl RelPath {
-    /// Checks a path; `None` when it could leave the directory or is not in its simplest form.
+    /// Parses a path. `None` when it could leave the directory or is not in its simplest form.
     pub fn parse(text: &str) -> Option<RelPath> {
         let fits = text.len() <= PATH_CHARS_MAX && text.split('/').all(is_segment);
         fits.then(|| RelPath(text.to_owned()))
@@ -113,7 +99,7 @@ impl RelPath {
         RelPath(format!("{}/{name}", self.0))
     }
 
-    /// The directory that holds it; `None` at the top.
+    /// The parent directory; `None` at the top.
     pub fn parent(&self) -> Option<RelPath> {
         self.0.rsplit_once('/').map(|(parent, _)| RelPath(parent.to_owned()))
     }
@@ -154,8 +140,8 @@ impl<'a> RunDir<'a> {
         Ok(RunDir { disk, root })
     }
 
-    /// Opens a run by directory or, when no such directory exists, by its id under the root of
-    /// all runs.
+    /// Opens a run by directory or, if no such directory exists, by its id under the root of all
+    /// runs.
     pub fn locate(
         disk: &'a dyn Disk,
         name: &Path,
@@ -164,8 +150,8 @@ impl<'a> RunDir<'a> {
         RunDir::open(disk, &Self::resolve(disk, name, research_root)?)
     }
 
-    /// The directory a name stands for: itself when it exists or is written as a path, else the
-    /// run of that id. The directory need not exist when `name` is a path.
+    /// The directory that a name stands for: the name itself if it exists or contains a slash, else
+    /// the run with that id. A name with a slash need not exist.
     pub fn resolve(
         disk: &dyn Disk,
         name: &Path,
@@ -193,7 +179,6 @@ impl<'a> RunDir<'a> {
         &self.root
     }
 
-    /// The disk it is on.
     pub fn disk(&self) -> &'a dyn Disk {
         self.disk
     }
@@ -207,7 +192,7 @@ impl<'a> RunDir<'a> {
         }
     }
 
-    /// The content of a file, `None` when absent.
+    /// The content of a file, `None` when it does not exist.
     pub fn read(&self, path: &RelPath, limit: u64) -> Result<Option<Vec<u8>>, RunDirError> {
         let Some(real) = self.confined(path)? else { return Ok(None) };
         let failed = |source| RunDirError::Read { path: path.0.clone(), source };
@@ -219,8 +204,8 @@ impl<'a> RunDir<'a> {
         Ok(Some(bytes))
     }
 
-    /// Hands each line of a file to `each` with its number from 1, without its line end; false
-    /// when the file is absent. Only one line is in memory at a time.
+    /// Calls `each` with every line and its number from 1. False when the file does not exist.
+    /// Memory holds one line.
     pub fn read_lines(
         &self,
         path: &RelPath,
@@ -254,17 +239,18 @@ impl<'a> RunDir<'a> {
         Ok(true)
     }
 
-    /// The names in a directory, sorted; empty when it is absent.
+    /// The sorted names in a directory; empty when it does not exist.
     pub fn list(&self, dir: &RelPath) -> Result<Vec<String>, RunDirError> {
         let Some(real) = self.confined(dir)? else { return Ok(Vec::new()) };
         self.disk.list(&real).map_err(|source| RunDirError::Read { path: dir.0.clone(), source })
     }
 
-    /// Where a file may be written: its directory is made if need be, and must lie inside.
+    /// The place of a file to write. Its directory is created if needed and must lie inside the run
+    /// directory.
     pub fn place(&self, path: &RelPath) -> Result<PathBuf, RunDirError> {
         let failed = |source| RunDirError::Write { path: path.0.clone(), source };
         let Some(parent) = path.parent() else { return Ok(self.root.join(path.as_str())) };
-        // The deepest existing ancestor decides whether the missing rest would be inside.
+        // The deepest existing ancestor decides whether a missing directory would be inside.
         let mut existing = Some(parent.clone());
         while let Some(dir) = existing {
             if self.confined(&dir)?.is_some() {
@@ -280,7 +266,7 @@ impl<'a> RunDir<'a> {
         }
     }
 
-    /// Replaces a file as a whole and durably.
+    /// Replaces a file durably in one step.
     pub fn write(&self, path: &RelPath, bytes: &[u8]) -> Result<(), RunDirError> {
         let place = self.place(path)?;
         self.disk
@@ -288,10 +274,11 @@ impl<'a> RunDir<'a> {
             .map_err(|source| RunDirError::Write { path: path.0.clone(), source })
     }
 
-    /// Appends one line durably, ending an unfinished last line first.
+    /// Appends one line durably. An unfinished last line is ended first.
     pub fn append_line(&self, path: &RelPath, line: &str) -> Result<(), RunDirError> {
         let place = self.place(path)?;
-        // A link must not lead out, not even one to a file that is yet to be: appending follows it.
+        // Appending follows links, so a dangling link is refused too: it could create a file
+        // outside.
         let absent = self.confined(path)?.is_none();
         let append = || -> io::Result<()> {
             if absent {
@@ -315,7 +302,7 @@ impl<'a> RunDir<'a> {
     }
 }
 
-/// Reads a file up to one byte more than `limit`, so that the caller can tell that it is larger.
+/// Reads at most one byte more than `limit`, so that the caller can detect a larger file.
 pub fn read_bounded(disk: &dyn Disk, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let file = disk.open(path, Open::Read)?;
     let expected = usize::try_from(file.stat()?.len.min(limit)).unwrap_or(0);

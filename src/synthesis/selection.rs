@@ -25,7 +25,6 @@ use crate::contract::schema;
 use crate::contract::time::parse_instant;
 use crate::upstream::selection::SELECTION_VERSION;
 
-/// Most items of one selection.
 pub const ITEMS_MAX: usize = 100_000;
 /// Most sentences taken from one summary.
 const SENTENCES_MAX: usize = 200;
@@ -49,7 +48,7 @@ pub enum SelectionError {
     Run(#[from] RunDirError),
 }
 
-/// A selection manifest that may be believed.
+/// A valid selection manifest.
 #[derive(Debug, Clone)]
 pub struct PackSelection {
     pub run_id: String,
@@ -65,7 +64,7 @@ struct Picked {
     group: Option<String>,
 }
 
-/// What the run made from a selection shall keep to.
+/// The limits of the run made from a selection.
 #[derive(Debug, Clone)]
 pub struct SelectionLimits {
     /// Largest summary.
@@ -76,10 +75,12 @@ pub struct SelectionLimits {
     pub agent_type: String,
 }
 
-/// Reads a selection manifest: version, hash, items. `None` with findings when it is wrong.
+/// Reads a selection manifest and checks version, hash and items. `None` with findings when it is
+/// invalid.
 pub fn read(value: &Value, file: &str, findings: &mut Findings) -> Option<PackSelection> {
     let before = findings.errors();
-    // The schema lists the buses a request may select from; a pack selects from what came of them.
+    // The schema lists the buses that a request may select from. A pack selects from the Summary
+    // Bus instead.
     let violations = schema::check(SELECTION_VERSION, value).into_iter();
     for violation in violations.filter(|one| one.pointer != "/selection/bus") {
         let path = format!("${}", violation.pointer.replace('/', "."));
@@ -140,7 +141,7 @@ struct SelectionGroup {
     items: Vec<BusSummary>,
 }
 
-/// Makes the run directory; false with findings when it must not or cannot be made.
+/// Makes the run directory. False with findings when that is refused.
 pub fn make_run(
     dir: &RunDir<'_>,
     selection: &PackSelection,
@@ -197,7 +198,8 @@ fn groups(selection: &PackSelection, found: &BTreeMap<String, BusSummary>) -> Ve
     let mut taken = BTreeSet::new();
     let mut groups = Vec::new();
     for (name, items) in by_name {
-        // A name that cannot be a file, or is one but for letter case, gets an id of its own.
+        // A group whose name is not a valid file name, or differs only in letter case, gets a
+        // derived id.
         let usable = is_perspective_id(&name) && taken.insert(name.to_ascii_lowercase());
         let id = if usable { name.clone() } else { format!("g_{}", &sha256(&name).hex()[..16]) };
         groups.push(SelectionGroup { id, title: name, items });

@@ -15,19 +15,19 @@ use crate::os::{Disk, DiskFile, Open};
 /// Name of the temporary file.
 const SPILL_FILE: &str = ".summary-pack.spill.tmp";
 
-/// Summaries put aside, by number.
+/// Spilled summaries by index.
 pub struct SpilledSummaries<'a> {
     disk: &'a dyn Disk,
     path: RelPath,
     place: PathBuf,
     file: Arc<dyn DiskFile>,
     ends: Vec<u64>,
-    /// True when the folder was made for it.
+    /// True when the folder was created for the file.
     made: bool,
 }
 
 impl<'a> SpilledSummaries<'a> {
-    /// An empty one in a folder of the run, which is made if need be.
+    /// Creates the file in a folder of the run, and the folder if needed.
     pub fn open(dir: &RunDir<'a>, folder: &RelPath) -> Result<SpilledSummaries<'a>, RunDirError> {
         let disk = dir.disk();
         let path = folder.join(SPILL_FILE);
@@ -41,7 +41,6 @@ impl<'a> SpilledSummaries<'a> {
         Ok(SpilledSummaries { disk, path, place, file, ends: Vec::new(), made })
     }
 
-    /// Puts the next one aside.
     pub fn put(&mut self, extract: &Extract) -> Result<(), RunDirError> {
         let start = self.ends.last().copied().unwrap_or(0);
         let put = || -> io::Result<u64> {
@@ -76,7 +75,7 @@ impl<'a> SpilledSummaries<'a> {
 
 impl Drop for SpilledSummaries<'_> {
     fn drop(&mut self) {
-        // What cannot be removed now is swept by the next build.
+        // A file that cannot be removed now is removed by the next build.
         let _ = self.disk.remove_file(&self.place);
         let Some(folder) = self.place.parent().filter(|_| self.made) else { return };
         if self.disk.list(folder).is_ok_and(|names| names.is_empty()) {

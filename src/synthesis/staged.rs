@@ -17,7 +17,7 @@ use crate::os::{Disk, DiskFile, Open};
 /// Bytes written or read at once.
 const BUFFER_BYTES: usize = 1 << 16;
 
-/// A file on its way: complete and synced under a temporary name.
+/// A complete, synced file under a temporary name.
 pub struct StagedFile {
     temporary: PathBuf,
     place: PathBuf,
@@ -26,7 +26,8 @@ pub struct StagedFile {
 }
 
 impl StagedFile {
-    /// Puts the file in its place, unless that holds these very bytes. The folder is not synced.
+    /// Renames the file to its final name, unless that file already has the same bytes. The folder
+    /// is not synced.
     pub fn promote(self, disk: &dyn Disk) -> io::Result<()> {
         match digest_of(disk, &self.place, self.bytes) {
             Ok(Some(there)) if there == self.sha256 => disk.remove_file(&self.temporary),
@@ -34,13 +35,12 @@ impl StagedFile {
         }
     }
 
-    /// The folder it goes into.
     pub fn folder(&self) -> &Path {
         self.place.parent().unwrap_or(Path::new("."))
     }
 }
 
-/// The digest of a file that is exactly so long.
+/// The digest of a file, if it has this length.
 fn digest_of(disk: &dyn Disk, path: &Path, bytes: u64) -> io::Result<Option<Digest>> {
     if disk.stat(path)?.is_none_or(|stat| stat.len != bytes) {
         return Ok(None);
@@ -58,7 +58,7 @@ fn digest_of(disk: &dyn Disk, path: &Path, bytes: u64) -> io::Result<Option<Dige
     }
 }
 
-/// Writes a file in pieces under a temporary name.
+/// Writes a file in blocks and hashes it.
 struct HashingWriter {
     file: Arc<dyn DiskFile>,
     buffer: Vec<u8>,
@@ -84,7 +84,7 @@ impl Write for HashingWriter {
     }
 }
 
-/// Stages a file of the run that `write` produces.
+/// Stages a file that `write` produces.
 fn stage_with(
     dir: &RunDir<'_>,
     path: &RelPath,
@@ -107,7 +107,6 @@ fn stage_with(
     Ok(StagedFile { temporary, place, bytes, sha256 })
 }
 
-/// Stages a text.
 pub fn stage_text(dir: &RunDir<'_>, path: &RelPath, text: &str) -> Result<StagedFile, RunDirError> {
     stage_with(dir, path, |out| out.write_all(text.as_bytes()))
 }
@@ -124,10 +123,10 @@ pub fn stage_json<T: Serialize>(
     })
 }
 
-/// What makes the next item of a list.
+/// Makes the item with a given index.
 type Next<'a, T> = Box<dyn FnMut(usize) -> Result<T, RunDirError> + 'a>;
 
-/// A list that is made while it is written, one item at a time.
+/// A JSON list whose items are made while it is written.
 pub struct LazyList<'a, T> {
     count: usize,
     next: RefCell<Next<'a, T>>,

@@ -1,5 +1,5 @@
-//! Summary items by id, for packs made from summaries that exist. Days are read and verified by the
-//! reader of the Summary Bus.
+//! Finds summary items by id, for packs made from published summaries. The reader of the Summary
+//! Bus reads and verifies the days.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,8 +15,8 @@ pub struct BusSummary {
     pub text: String,
 }
 
-/// Finds items by id below `<bus home>/summaries`; those absent are absent from the answer.
-/// `days` narrows the search where it is known.
+/// Finds items by id below `<bus home>/summaries`. Missing ids are missing from the result. `days`
+/// limits the search.
 pub fn find(
     bus_home: &Path,
     ids: &BTreeSet<String>,

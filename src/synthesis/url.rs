@@ -19,7 +19,7 @@ use crate::contract::hash::sha256;
 /// Longest URL we try to normalize.
 pub const URL_BYTES_MAX: usize = 8 << 10;
 
-/// The normalized form; `None` when the text is no absolute `http` or `https` URL.
+/// The normalized form. `None` for a text that is not an absolute `http` or `https` URL.
 pub fn normalize(text: &str) -> Option<String> {
     if text.len() > URL_BYTES_MAX {
         return None;
@@ -29,7 +29,6 @@ pub fn normalize(text: &str) -> Option<String> {
         return None;
     }
     let mut normal = format!("{}://{}", url.scheme(), url.host_str()?);
-    // The parser has already dropped the default port.
     if let Some(port) = url.port() {
         normal.push_str(&format!(":{port}"));
     }
@@ -66,8 +65,8 @@ fn encode(text: &str, out: &mut String) {
     }
 }
 
-/// The root collation: letters by alphabet first, then accents, then lower case before upper;
-/// control characters count for nothing.
+/// The root collation: letters by alphabet, then accents, then lower case before upper case.
+/// Control characters are ignored.
 fn collate(a: &str, b: &str) -> Ordering {
     collation_key(a).cmp(&collation_key(b))
 }
@@ -139,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_web_address_has_no_form() {
+    fn only_web_addresses_are_normalized() {
         let long = format!("https://ex.com/{}", "x".repeat(URL_BYTES_MAX));
         for bad in ["", "ftp://ex.com/", "example.com/x", "javascript:alert(1)", "https://", &long]
         {

@@ -1,9 +1,9 @@
-//! Holds each wave output against the contract of its perspective, and finds everything at once.
+//! Checks each wave output against the contract of its perspective and reports all faults.
 //!
-//! Headings are case-sensitive and of any level, words are what whitespace separates, `Sources`
-//! is a list of bullets with an address each, tool usage comes from the sidecar, bullets of `Gaps`
-//! are `- (P0..P3) text`. Code fences hide nothing and add nothing. A file in a wave directory that
-//! belongs to no perspective is mentioned, so that it cannot pass for one.
+//! Headings are case-sensitive and of any level. Words are separated by whitespace. `Sources` is a
+//! list of bullets, each with an address. Tool usage comes from the sidecar. Bullets of `Gaps` are
+//! `- (P0..P3) text`. A code fence contains no headings and no bullets. A file in a wave directory
+//! that no perspective has this output is reported.
 
 use std::collections::BTreeSet;
 
@@ -51,7 +51,7 @@ pub struct WaveReport {
     pub findings: Vec<Finding>,
 }
 
-/// What a text amounts to.
+/// Counts of one text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OutputCounts {
     /// Words.
@@ -62,7 +62,6 @@ pub struct OutputCounts {
     pub gaps: usize,
 }
 
-/// Checks all outputs of a run.
 pub fn check(
     dir: &RunDir<'_>,
     agent_types: &[String],
@@ -140,7 +139,6 @@ fn check_output(
     Ok(output)
 }
 
-/// Checks the text of one output.
 pub fn check_text(
     text: &str,
     contract: &PromptContract,
@@ -287,7 +285,7 @@ fn strays(dir: &RunDir<'_>, run: &ResearchRun, findings: &mut Findings) -> Resul
         for name in dir.list(wave_dir)? {
             let path = format!("{wave_dir}/{name}");
             if name.ends_with(".md") && !expected.contains(path.as_str()) {
-                let message = "belongs to no perspective";
+                let message = "no perspective has this output";
                 findings.warn(Code::StrayFile, &path, "", message);
             }
         }
@@ -325,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_wrong_is_found_at_once() {
+    fn all_faults_of_an_output_are_reported() {
         let text = format!(
             "## findings\n{}\n## Sources\nplain https://a.example\n- none\n- https://b.example\n- https://\n## Gaps\n- no rank\n-(P1) x\n- (P4) x\n- (P1)\n  - (P2) ok\n",
             "w ".repeat(30)
@@ -340,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_a_fence_is_no_section() {
+    fn headings_in_a_fence_start_no_section() {
         let hidden = "```\n## Findings\n## Sources\n## Gaps\n```\n";
         assert_eq!(codes(hidden), ["MISSING_REQUIRED_SECTION"; 3]);
         let inside = GOOD.replace("## Gaps", "```\n## Gaps\n- (bad)\n```\n## Gaps");

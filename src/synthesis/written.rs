@@ -1,6 +1,5 @@
-//! A summary written by a model: what it is asked, and nothing else. Whatever it answers is read by
-//! the same rules as any wave output, so a claim without a citation the source itself has never
-//! gets into a pack.
+//! A summary written by a model: the prompt. The answer is parsed by the same rules as a wave
+//! output, so a claim without a citation of its source never reaches a pack.
 
 use std::time::Duration;
 
@@ -9,16 +8,15 @@ use serde_json::Map;
 use super::build::SummarizeInput;
 use crate::model::{CallSettings, Message, ModelCall, Provider, Role, StopReason};
 
-/// The name under which a provider, its model and its prices are configured for this.
+/// Flow id under which provider, model and prices are configured.
 pub const FLOW: &str = "research.pack.summarize.findings.v1";
 
 const SYSTEM: &str = include_str!("written.txt");
-/// Bytes of an answer beyond what it may fill: headings, marks, claims that are dropped.
+/// Extra bytes for an answer: headings, marks, and claims that are dropped.
 const SLACK_BYTES: u64 = 2048;
-/// Bytes of text in one token, at least.
+/// Fewest bytes of text in one token.
 const TOKEN_BYTES: u64 = 3;
 
-/// Asks for a summary of one source.
 pub fn summarize(
     provider: &dyn Provider,
     input: SummarizeInput<'_>,
@@ -53,7 +51,7 @@ pub fn summarize(
     let reply = provider.call(&call).map_err(|error| error.to_string())?;
     match reply.stop {
         StopReason::Filtered => Err("the provider withheld the answer".to_owned()),
-        // What a cut answer says is still held to every rule.
+        // The rules apply to a cut answer too.
         StopReason::End | StopReason::Length => Ok(reply.text),
     }
 }

@@ -55,7 +55,7 @@ fn more(home: &Path, number: usize) {
 }
 
 #[test]
-fn commands_tell_what_there_is() {
+fn commands_list_bags_and_builds() {
     let root = tempfile::tempdir().unwrap();
     let home = home(root.path());
     let built = run(&home, 0, &["digest", "build"]);
@@ -109,7 +109,7 @@ fn commands_tell_what_there_is() {
 }
 
 #[test]
-fn registry_check_knows_selectors() {
+fn registry_check_reports_faults_of_selectors() {
     let root = tempfile::tempdir().unwrap();
     let checked = run(root.path(), 0, &["registry", "check", "overview.daily"]);
     assert!(checked.contains("ok selector overview.daily"), "{checked}");
@@ -121,7 +121,7 @@ fn registry_check_knows_selectors() {
 }
 
 #[test]
-fn a_service_builds_by_itself_and_when_asked() {
+fn a_service_builds_digests_on_schedule_and_on_request() {
     let root = tempfile::tempdir().unwrap();
     let home = home(root.path());
     let before = std::fs::read(home.join("buses/index/index.sha256")).unwrap();
@@ -170,7 +170,7 @@ fn read_while(buses: &Path, work: impl FnOnce()) -> (u64, usize) {
 }
 
 #[test]
-fn a_reader_never_meets_a_mismatch_while_builds_are_killed() {
+fn readers_see_no_mismatch_while_builds_are_killed() {
     let root = tempfile::tempdir().unwrap();
     let home = home(root.path());
     more(&home, 9);
@@ -220,7 +220,7 @@ fn digests_tell(home: &Path, what: &str) -> bool {
 }
 
 #[test]
-fn what_anybody_marked_private_enters_no_bag_until_a_selector_asks_for_it() {
+fn private_summaries_enter_a_bag_only_when_the_selector_asks() {
     let root = tempfile::tempdir().unwrap();
     let home = home(root.path());
     let other = home.join("buses/other");
@@ -275,7 +275,7 @@ fn what_anybody_marked_private_enters_no_bag_until_a_selector_asks_for_it() {
 }
 
 #[test]
-fn status_doctor_and_replay_know_digests() {
+fn status_doctor_and_replay_report_digests() {
     let root = tempfile::tempdir().unwrap();
     let home = home(root.path());
     let status = json(&home, &["status"]);

@@ -4,25 +4,25 @@
 //!
 //! | contract | here or in |
 //! |---|---|
-//! | smoke: required files, also with zero memos | `a_bag_without_memos_is_whole`, `publishing::a_build_satisfies_the_contract` |
+//! | smoke: required files, also with zero memos | `a_bag_without_memos_is_complete`, `publishing::a_build_satisfies_the_contract` |
 //! | smoke: referenced paths exist | `every_reference_of_every_index_leads_to_a_file` |
 //! | smoke: hashes reconcile | `every_reference_of_every_index_leads_to_a_file`, `fixtures` (bag_hash, bag_dir_hash, memo_hash) |
-//! | smoke: summary ids listed, unique, well-formed; selector hash present | `every_memo_leads_back_to_its_summaries`, `fixtures` (summary_ids, memo_trace, trace_rules) |
+//! | smoke: summary ids listed, unique, well-formed; selector hash present | `every_memo_links_its_summaries`, `fixtures` (summary_ids, memo_trace, trace_rules) |
 //! | smoke: staged, then promoted, with evidence | `publishing::a_build_satisfies_the_contract`, `fixtures` (run_record) |
-//! | acceptance: no missing required file | `what_would_break_the_contract_is_refused` (bag.json, trace.json, memo/index.json lost) |
-//! | acceptance: no reference to a missing path | `an_index_never_names_a_folder_that_is_not_there`, `fixtures` (dangling) |
-//! | acceptance: no memo without sidecar | `what_would_break_the_contract_is_refused` (sidecar lost), `fixtures` (sidecar) |
-//! | acceptance: no trace without upstream linkage | `what_would_break_the_contract_is_refused` (no summaries), `fixtures` (trace_linkage) |
-//! | acceptance: no partial publish | `readers`, `crash`, `commands::a_reader_never_meets_a_mismatch_while_builds_are_killed` |
-//! | failure: index references missing bag directory | `an_index_never_names_a_folder_that_is_not_there`, `fixtures` (dangling) |
-//! | failure: missing bag.json or schema version marker | `what_would_break_the_contract_is_refused` |
-//! | failure: memo missing sidecar or integrity mismatch | `what_would_break_the_contract_is_refused` |
-//! | failure: bag id drift without selector or input changes | `what_would_break_the_contract_is_refused`, `publishing::a_rerun_changes_no_byte_and_says_so`, `fixtures` (bag_id) |
-//! | failure: non-atomic index update | `publishing::without_atomic_steps_nothing_is_published`, `readers::the_reader_finds_its_way_by_the_indexes`, `fixtures` (index_hash) |
-//! | failure: counts of bag.json and memo index differ | `what_would_break_the_contract_is_refused`, `fixtures` (published_memos) |
-//! | on any failure: nothing partial, recorded, reproducible | `what_would_break_the_contract_is_refused` |
+//! | acceptance: no missing required file | `a_build_that_would_break_the_contract_is_refused` (bag.json, trace.json, memo/index.json lost) |
+//! | acceptance: no reference to a missing path | `an_index_never_names_a_missing_folder`, `fixtures` (dangling) |
+//! | acceptance: no memo without sidecar | `a_build_that_would_break_the_contract_is_refused` (sidecar lost), `fixtures` (sidecar) |
+//! | acceptance: no trace without upstream linkage | `a_build_that_would_break_the_contract_is_refused` (no summaries), `fixtures` (trace_linkage) |
+//! | acceptance: no partial publish | `readers`, `crash`, `commands::readers_see_no_mismatch_while_builds_are_killed` |
+//! | failure: index references missing bag directory | `an_index_never_names_a_missing_folder`, `fixtures` (dangling) |
+//! | failure: missing bag.json or schema version marker | `a_build_that_would_break_the_contract_is_refused` |
+//! | failure: memo missing sidecar or integrity mismatch | `a_build_that_would_break_the_contract_is_refused` |
+//! | failure: bag id drift without selector or input changes | `a_build_that_would_break_the_contract_is_refused`, `publishing::a_second_build_changes_no_byte_and_reports_unchanged`, `fixtures` (bag_id) |
+//! | failure: non-atomic index update | `publishing::without_atomic_rename_nothing_is_published`, `readers::the_reader_follows_the_indexes`, `fixtures` (index_hash) |
+//! | failure: counts of bag.json and memo index differ | `a_build_that_would_break_the_contract_is_refused`, `fixtures` (published_memos) |
+//! | on any failure: nothing partial, recorded, reproducible | `a_build_that_would_break_the_contract_is_refused` |
 //! | invariants: indexes authoritative, in both directions | `fixtures` (orphan, dangling, indexes_agree, duplicate_bag) |
-//! | compatibility: unknown fields are ignored | `readers_ignore_what_they_do_not_know` |
+//! | compatibility: unknown fields are ignored | `readers_ignore_unknown_files_and_members` |
 
 use std::path::Path;
 
@@ -93,7 +93,7 @@ fn found_again(world: &World, staged: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_would_break_the_contract_is_refused() {
+fn a_build_that_would_break_the_contract_is_refused() {
     let changes: [(Change, &str); 15] = [
         (("meta/bag.json", lost), "T004.file_missing"),
         (("meta/bag.json", without_version), "T004.bag_schema"),
@@ -160,7 +160,7 @@ fn what_would_break_the_contract_is_refused() {
 }
 
 #[test]
-fn an_index_never_names_a_folder_that_is_not_there() {
+fn an_index_never_names_a_missing_folder() {
     let (_home, mut world) = small_world();
     world.build().unwrap();
     let (.., path) = world.bags("pairs").into_iter().next().unwrap();
@@ -184,7 +184,7 @@ fn an_index_never_names_a_folder_that_is_not_there() {
 }
 
 #[test]
-fn a_bag_without_memos_is_whole() {
+fn a_bag_without_memos_is_complete() {
     let home = tempfile::tempdir().unwrap();
     let mut world = World::new(home.path());
     world.select(&[json!({"selector_id": "data", "memo": {"channels": []},
@@ -262,7 +262,7 @@ fn every_reference_of_every_index_leads_to_a_file() {
 }
 
 #[test]
-fn every_memo_leads_back_to_its_summaries() {
+fn every_memo_links_its_summaries() {
     let (_home, mut world) = small_world();
     world.build().unwrap();
     let known: Vec<String> = a_month().iter().map(|one| one.id()).collect();
@@ -294,7 +294,7 @@ fn every_memo_leads_back_to_its_summaries() {
 }
 
 #[test]
-fn readers_ignore_what_they_do_not_know() {
+fn readers_ignore_unknown_files_and_members() {
     let (_home, mut world) = small_world();
     world.build().unwrap();
     for (name, version) in [

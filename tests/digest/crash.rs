@@ -61,7 +61,7 @@ fn bag_ids(world: &World) -> BTreeSet<String> {
 }
 
 #[test]
-fn power_may_fail_at_every_sync() {
+fn power_loss_at_every_sync_is_survived() {
     let start = prepared();
     let clean = start.reboot();
     clean.reset_counts();
@@ -98,7 +98,7 @@ fn power_may_fail_at_every_sync() {
 }
 
 #[test]
-fn a_build_that_was_cut_short_gets_its_record() {
+fn an_interrupted_build_gets_a_run_record() {
     let disk = prepared();
     let mut world = open(&disk).unwrap();
     world.builds = 10;

@@ -49,7 +49,7 @@ fn hostile() -> Vec<Made> {
 }
 
 #[test]
-fn nothing_leaves_the_tree_and_nothing_collides() {
+fn hostile_names_stay_in_the_tree_and_stay_distinct() {
     let home = tempfile::tempdir().unwrap();
     let mut world = World::new(home.path());
     let memo =

@@ -60,7 +60,7 @@ fn from_the_log(world: &World) -> Vec<String> {
 }
 
 #[test]
-fn the_next_process_reads_only_what_is_new() {
+fn the_next_process_reads_only_new_events() {
     let home = tempfile::tempdir().unwrap();
     let mut world = World::new(home.path());
     let items = a_month();
@@ -84,7 +84,7 @@ fn the_next_process_reads_only_what_is_new() {
 }
 
 #[test]
-fn what_is_not_of_this_log_is_not_believed() {
+fn a_cache_of_another_log_is_ignored() {
     let home = tempfile::tempdir().unwrap();
     let root = home.path();
     let log = root.join("run/log.redb");
@@ -116,7 +116,7 @@ fn what_is_not_of_this_log_is_not_believed() {
 }
 
 #[test]
-fn damage_costs_a_reading_of_the_log() {
+fn a_damaged_cache_is_rebuilt_from_the_log() {
     let home = tempfile::tempdir().unwrap();
     let root = home.path();
     let mut world = World::new(root);
@@ -138,7 +138,7 @@ fn damage_costs_a_reading_of_the_log() {
 }
 
 #[test]
-fn a_build_from_what_is_kept_is_the_build_from_the_log() {
+fn a_build_from_the_cache_equals_a_build_from_the_log() {
     let home = tempfile::tempdir().unwrap();
     let root = home.path();
     let mut world = World::new(root);

@@ -91,7 +91,7 @@ fn a_build_satisfies_the_contract() {
 }
 
 #[test]
-fn windows_and_their_bags_are_where_people_look_for_them() {
+fn bags_are_indexed_by_window() {
     let (_home, mut world) = world();
     world.build().unwrap();
     let windows = world.json("index/l2_by_window.json");
@@ -119,7 +119,7 @@ fn windows_and_their_bags_are_where_people_look_for_them() {
 }
 
 #[test]
-fn a_rerun_changes_no_byte_and_says_so() {
+fn a_second_build_changes_no_byte_and_reports_unchanged() {
     let (_home, mut world) = world();
     world.build().unwrap();
     let before = world.tree();
@@ -171,7 +171,7 @@ fn one_new_summary_touches_only_its_windows() {
 }
 
 #[test]
-fn the_order_in_which_summaries_came_in_reaches_nothing() {
+fn the_order_of_arrival_does_not_matter() {
     let mut shapes = Vec::new();
     for turn in 0..3 {
         let home = tempfile::tempdir().unwrap();
@@ -208,7 +208,7 @@ fn the_order_in_which_summaries_came_in_reaches_nothing() {
 }
 
 #[test]
-fn the_tree_comes_back_from_the_log_byte_for_byte() {
+fn a_deleted_tree_is_restored_from_the_log() {
     let (home, mut world) = small_world();
     world.legacy_rows = true;
     world.build().unwrap();
@@ -230,7 +230,7 @@ fn the_tree_comes_back_from_the_log_byte_for_byte() {
 }
 
 #[test]
-fn legacy_rows_come_and_go_with_the_setting() {
+fn legacy_rows_follow_the_setting() {
     let (_home, mut world) = small_world();
     world.build().unwrap();
     world.legacy_rows = true;
@@ -259,7 +259,7 @@ fn legacy_rows_come_and_go_with_the_setting() {
 }
 
 #[test]
-fn selectors_that_go_take_their_bags_along_until_they_come_back() {
+fn bags_retire_and_return_with_their_selector() {
     let (_home, mut world) = world();
     let weekly = json!({"selector_id": "weekly", "group": {"by": "project"}});
     let daily = json!({"selector_id": "daily", "window": {"type": "day"}});
@@ -298,7 +298,7 @@ fn selectors_that_go_take_their_bags_along_until_they_come_back() {
 }
 
 #[test]
-fn groups_that_shrink_away_retire() {
+fn bags_of_groups_that_became_too_small_retire() {
     let home = tempfile::tempdir().unwrap();
     let mut world = World::new(home.path());
     world.select(&[
@@ -317,7 +317,7 @@ fn groups_that_shrink_away_retire() {
 }
 
 #[test]
-fn orders_can_be_narrow() {
+fn an_order_can_name_one_selector_or_window() {
     let (_home, mut world) = world();
     let mut order = world.order();
     order.selector = Some("overview.daily".to_owned());
@@ -337,7 +337,7 @@ fn orders_can_be_narrow() {
 }
 
 #[test]
-fn what_is_private_stays_out_unless_it_is_asked_for() {
+fn private_summaries_stay_out_by_default() {
     let (_home, mut world) = world();
     let private = a_month()[5].id();
     world.build().unwrap();
@@ -355,7 +355,7 @@ fn what_is_private_stays_out_unless_it_is_asked_for() {
 }
 
 #[test]
-fn without_atomic_steps_nothing_is_published() {
+fn without_atomic_rename_nothing_is_published() {
     let fault = Faulty { can_swap: false, ..Faulty::sound() };
     let (_home, mut world, before, error) = failing(fault);
     assert!(matches!(error, BuildError::Digest(DigestError::Index(_))), "{error:?}");
@@ -365,7 +365,7 @@ fn without_atomic_steps_nothing_is_published() {
 }
 
 #[test]
-fn a_promotion_that_fails_is_recorded_and_finished_later() {
+fn a_failed_promotion_is_recorded_and_finished_later() {
     let fault = Faulty { fails_rename_of: Some("digests/L2/tagbag"), ..Faulty::sound() };
     let (_home, mut world, before, error) = failing(fault);
     assert!(matches!(error, BuildError::Digest(DigestError::Disk { .. })), "{error:?}");
@@ -397,7 +397,7 @@ fn summaries_must_be_published_before_their_bags() {
 }
 
 #[test]
-fn bag_ids_are_explained_by_what_the_trace_holds() {
+fn bag_ids_follow_from_the_trace() {
     let (_home, mut world) = world();
     world.select(&[json!({"selector_id": "w"})]);
     world.build().unwrap();
@@ -422,7 +422,7 @@ fn bag_ids_are_explained_by_what_the_trace_holds() {
 }
 
 #[test]
-fn folders_that_the_log_never_heard_of_go_only_when_that_is_said() {
+fn unknown_bag_folders_are_removed_only_on_request() {
     let (home, mut world) = small_world();
     world.build().unwrap();
     let old: BTreeSet<String> = world.bags("weekly").into_iter().map(|(.., path)| path).collect();
@@ -454,7 +454,7 @@ fn folders_that_the_log_never_heard_of_go_only_when_that_is_said() {
 }
 
 #[test]
-fn what_differs_from_the_log_is_named_and_written_again() {
+fn differences_from_the_log_are_named_and_repaired() {
     let (_home, mut world) = small_world();
     world.build().unwrap();
     let live = world.tree();

@@ -84,7 +84,7 @@ fn readers_never_see_half_a_publication() {
 }
 
 #[test]
-fn the_reader_finds_its_way_by_the_indexes() {
+fn the_reader_follows_the_indexes() {
     let home = tempfile::tempdir().unwrap();
     let mut world = World::new(home.path());
     world.select(&[json!({"selector_id": "weekly", "group": {"by": "project"},

@@ -159,7 +159,7 @@ fn the_total_limit_holds_to_the_byte() {
 }
 
 #[test]
-fn limits_that_hold_nothing_are_an_error_and_nothing_is_written() {
+fn limits_too_small_for_an_empty_summary_are_an_error() {
     for (each, total) in [(json!(0.01), json!(60)), (json!(5), json!(0.01))] {
         let home = Home::demo();
         home.limits(each, total);
@@ -227,7 +227,7 @@ fn no_citation_is_ever_invented() {
 }
 
 #[test]
-fn pools_that_are_empty_or_all_invalid_leave_nothing_to_claim() {
+fn a_pool_without_usable_citations_gives_no_claims() {
     for rows in [String::new(), format!("{}\n", json!({"cid": DEAD_CID, "status": "invalid"}))] {
         let home = Home::demo();
         home.write("citations/citations.jsonl", rows);
@@ -255,7 +255,7 @@ fn a_draft_is_summarized_instead_of_the_output() {
 }
 
 #[test]
-fn everything_missing_is_named_at_once() {
+fn all_missing_files_are_reported_at_once() {
     let home = Home::demo();
     fs::remove_file(home.path("wave-1/p1.md")).unwrap();
     home.write("wave-1/p2.md", [0xff, 0xfe]);
@@ -339,7 +339,7 @@ fn fences_sub_headings_and_windows_line_ends_change_nothing() {
 }
 
 #[test]
-fn a_crash_before_the_pack_is_seen_as_stale_and_healed_by_building_again() {
+fn a_crash_before_the_pack_leaves_a_stale_pack_that_a_build_repairs() {
     let home = Home::demo();
     home.build();
     let old_pack = home.text("summaries/summary-pack.json");

@@ -73,7 +73,7 @@ fn receipts(home: &str) -> Vec<Value> {
 }
 
 #[test]
-fn what_is_done_with_a_home_is_an_event_of_its_log() {
+fn builds_and_checks_are_events_in_the_log_of_a_home() {
     let run = Home::demo();
     let dir = service_home("");
     let (home, run_dir) = (dir.path().to_str().unwrap(), run.root().to_str().unwrap());
@@ -107,7 +107,7 @@ fn what_is_done_with_a_home_is_an_event_of_its_log() {
 }
 
 #[test]
-fn receipts_reach_the_log_of_a_home_that_is_being_served() {
+fn receipts_reach_the_log_of_a_running_service() {
     let run = Home::demo();
     let dir = service_home("");
     let (home, run_dir) = (dir.path().to_str().unwrap(), run.root().to_str().unwrap());
@@ -166,7 +166,7 @@ fn runs_and_agents_are_configured() {
 }
 
 #[test]
-fn the_registered_flow_drafts_and_its_rules_hold_whoever_answers() {
+fn the_rules_of_the_router_flow_hold_for_every_provider() {
     let draft = |home: Option<&str>, objective: &str, count: &str, extra: &[&str]| {
         let mut args = vec!["perspectives", "draft", "--objective", objective, "--count", count];
         args.extend(["--created-at", "2026-02-14T09:00:00Z"]);

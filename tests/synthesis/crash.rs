@@ -54,7 +54,7 @@ fn summaries(disk: &dyn Disk) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn power_lost_anywhere_leaves_a_pack_that_holds_or_one_that_says_it_does_not() {
+fn power_loss_leaves_a_valid_pack_or_a_stale_one() {
     let home = Home::demo();
     home.build();
     // The second build changes one summary, the pack and the sidecar.
@@ -126,7 +126,7 @@ fn a_full_disk_or_a_failed_write_changes_no_pack() {
 
 /// A build that fails leaves no trace, nor does one that was killed once the next one is through.
 #[test]
-fn nothing_put_aside_outlives_a_build() {
+fn a_build_leaves_no_temporary_files() {
     let home = Home::demo();
     fs::remove_file(home.path("wave-1/p2.md")).unwrap();
     assert!(home.build().pack.is_none());

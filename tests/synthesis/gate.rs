@@ -176,7 +176,7 @@ fn ten(listed: usize) -> Home {
 }
 
 #[test]
-fn nine_of_ten_is_enough_unless_one_listed_is_gone() {
+fn nine_of_ten_summaries_pass_unless_a_listed_one_is_missing() {
     for compat in [true, false] {
         let verdict = |home: &Home| {
             let checked = home.check_with(compat, false);

@@ -261,7 +261,7 @@ fn every_row_of_a_pack_and_of_its_sidecar_holds() {
 }
 
 #[test]
-fn manifests_and_gates_refuse_what_they_must() {
+fn manifests_and_gates_refuse_invalid_values() {
     let good = manifest(std::path::Path::new("/runs/x"));
     assert_valid("manifest.v1", &good);
     for (pointer, value) in [

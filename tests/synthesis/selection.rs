@@ -131,7 +131,7 @@ fn groups_become_perspectives_and_items_become_citations() {
 }
 
 #[test]
-fn what_does_not_match_is_refused() {
+fn a_selection_with_a_wrong_hash_is_refused() {
     let items = json!([{"id": "sum_a", "day": "2026-02-10"}]);
     let refused = |manifest: Value| {
         let bench = Bench::new(items.clone());
@@ -154,7 +154,7 @@ fn what_does_not_match_is_refused() {
 }
 
 #[test]
-fn a_day_that_is_not_what_its_manifest_says_is_not_read() {
+fn a_day_that_differs_from_its_manifest_is_not_read() {
     let bench = Bench::new(json!([{"id": "sum_a"}]));
     let bus = bench.dir.path().join("buses");
     let data = bus.join("summaries/sessions/2026-02-10.sessions.summary.jsonl");

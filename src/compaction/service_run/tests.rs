@@ -207,7 +207,7 @@ fn derived_anew(facts: &[Fact], segment: &SharedText, seq: u64) -> Option<Compac
 }
 
 #[test]
-fn the_second_try_is_built_from_the_segment_derived_anew() {
+fn the_second_build_pass_uses_the_segment_derived_again() {
     let before = request(1, vec![pointer("chk_1", 0, true)]);
     let facts = before;
     let at = Timestamp(1_770_000_000_028);
@@ -233,7 +233,7 @@ fn the_second_try_is_built_from_the_segment_derived_anew() {
 }
 
 #[test]
-fn what_is_spoilt_in_the_log_too_ends_the_segment() {
+fn a_segment_that_fails_again_ends() {
     let facts = request(1, vec![pointer("chk_1", 0, true)]);
     for derivable in [true, false] {
         let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0);
@@ -254,7 +254,7 @@ fn what_is_spoilt_in_the_log_too_ends_the_segment() {
 }
 
 #[test]
-fn a_segment_is_folded_anew_up_to_any_of_its_events() {
+fn a_segment_can_be_derived_again_up_to_any_event() {
     let mut run =
         ServiceRun::resumed("run_a", Thresholds { event_threshold: 6, step_fallback: 9 }, 0);
     let out = play(&mut run, life(5, 2));

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_divides_by_nothing() {
+    fn empty_metrics_divide_by_no_zero() {
         let empty = RunMetrics::default();
         assert_eq!(empty.loop_rate(), 0.0);
         assert_eq!(empty.cost_per_verified_claim(), None);

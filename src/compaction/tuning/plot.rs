@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn names_cannot_break_the_drawing() {
+    fn names_are_escaped_in_plots() {
         let axis = |label: &str| Axis { label: label.into(), scale: AxisScale::Linear };
         let series = Series { name: "<b>&".into(), points: vec![(0.0, 1.0), (1.0, 2.0)] };
         let svg = lines("t", "n", &axis("x"), &axis("y"), &[series], &[]);
