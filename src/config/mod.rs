@@ -160,6 +160,8 @@ pub struct Config {
     pub agent_types: Vec<String>,
     pub redact: Vec<String>,
     pub status_http: Option<std::net::SocketAddr>,
+    /// What flows may be told of the person, by the names their bindings use.
+    pub profile: BTreeMap<String, serde_json::Value>,
     settings: Vec<Setting>,
 }
 
@@ -262,6 +264,12 @@ fn flatten(table: &toml::Table) -> Result<Found, ConfigError> {
             }
             ("flow", toml::Value::Table(inner)) => {
                 flatten_named(&mut found, "flow", inner, FLOW_KEYS)?;
+            }
+            ("profile", toml::Value::Table(inner)) => {
+                for (key, value) in inner {
+                    let path = format!("profile\u{0}{key}\u{0}");
+                    found.insert(path, (value.clone(), Origin::File));
+                }
             }
             (_, toml::Value::Table(inner)) => {
                 for (key, value) in inner {
@@ -396,6 +404,7 @@ impl Values {
             agent_types: self.texts("synthesis.agent_types")?,
             redact: self.some_of("privacy.redact", &["emails", "phones", "keys"])?,
             status_http: self.address("status.http")?,
+            profile: self.profile()?,
             settings: self.settings(),
         })
     }
@@ -411,7 +420,10 @@ impl Values {
         for (path, (value, origin)) in self.found.iter().filter(|(path, _)| path.contains('\u{0}'))
         {
             let parts: Vec<&str> = path.split('\u{0}').collect();
-            let key = format!("{}.\"{}\".{}", parts[0], parts[1], parts[2]);
+            let key = match parts[2] {
+                "" => format!("{}.{}", parts[0], parts[1]),
+                member => format!("{}.\"{}\".{member}", parts[0], parts[1]),
+            };
             let value = match (parts[2], value) {
                 ("base_url", toml::Value::String(base)) => shown_address(base).into(),
                 _ => value.clone(),
@@ -569,6 +581,17 @@ impl Values {
 
     fn optional_texts(&self, path: &str) -> Result<Option<Vec<String>>, ConfigError> {
         if self.is_unset(path) { Ok(None) } else { self.texts(path).map(Some) }
+    }
+
+    fn profile(&self) -> Result<BTreeMap<String, serde_json::Value>, ConfigError> {
+        let mut profile = BTreeMap::new();
+        for name in self.names("profile") {
+            let path = format!("profile\u{0}{name}\u{0}");
+            let value = serde_json::to_value(&self.value(&path).0);
+            let value = value.map_err(|_| self.bad(&path, "a value that JSON can hold"))?;
+            profile.insert(name, value);
+        }
+        Ok(profile)
     }
 
     fn names(&self, section: &str) -> Vec<String> {

@@ -16,7 +16,9 @@ use super::{Around, Published};
 use crate::compaction::evidence::{Span, SpanUnit, evidence_id};
 use crate::contract::hash::{Digest, Hasher, sha256};
 use crate::contract::request::Request;
+use crate::contract::source::InputContext;
 use crate::export::item::{SummaryIdentity, summary_id};
+use crate::flow::context::Surroundings;
 use crate::flow::{self, FlowOutcome, LoadedPack, ReplyCache, RunOptions};
 use crate::model::builtin::Builtin;
 use crate::model::{
@@ -24,9 +26,11 @@ use crate::model::{
 };
 use crate::os::Open;
 use crate::registry::Registry;
-use crate::upstream::Upstream;
+use crate::upstream::context::context_of;
 use crate::upstream::lines::read_range;
+use crate::upstream::selection::Roots;
 use crate::upstream::text::source_text_hash;
+use crate::upstream::{self, InputSpec, Upstream};
 use crate::work::flow_worker::with_request;
 
 /// Bytes hashed at once.
@@ -455,8 +459,10 @@ pub(crate) fn run_again(around: &Around, story: &Story, texts: &Texts) -> Again 
         true => Arc::new(Builtin),
         false => Arc::new(Silent(configured(around, &request)?)),
     };
+    let surroundings = surroundings(around, story, &request)?;
     let options = RunOptions {
         params: params_of(story, &request),
+        surroundings: Some(&surroundings),
         replies: Some(&answers),
         keep_prompts: true,
         concurrency: 1,
@@ -464,6 +470,43 @@ pub(crate) fn run_again(around: &Around, story: &Story, texts: &Texts) -> Again 
     };
     flow::run(&pack, Map::new(), &texts.sources, provider.as_ref(), &options)
         .map_err(|error| format!("the flow cannot be run again from the log: {error}"))
+}
+
+/// The day a request names, else the local day it was made on.
+fn asked_on(request: &Request, zone: chrono_tz::Tz) -> String {
+    let named = request.work.params.get("day").and_then(Value::as_str);
+    named.map_or_else(|| request.created_at.day_in(zone).to_string(), str::to_owned)
+}
+
+/// What the flow was told beside the texts, as upstream has it now; it must be what the item records.
+fn surroundings(around: &Around, story: &Story, request: &Request) -> Result<Surroundings, String> {
+    let zone = around.config.timezone;
+    let recorded = story.item["selection"]["context"]["sha256"].as_str();
+    let mut surroundings = Surroundings {
+        input: InputContext::default(),
+        day: Some(asked_on(request, zone)),
+        zone: Some(zone),
+        profile: around.config.profile.clone(),
+    };
+    let Some(recorded) = recorded else { return Ok(surroundings) };
+    let disk = Arc::clone(&around.machine.disk);
+    let upstream = Upstream::new(disk, &around.home.buses, Arc::clone(&around.index));
+    let roots = Roots { service: Some(around.home.root.clone()), extra: Vec::new() };
+    let options = upstream::Options { title_as_text: false, roots };
+    let input = InputSpec::of(&request.input);
+    let resolved = upstream::resolve(&upstream, &input, request.work.kind, &options)
+        .map_err(|error| format!("the input cannot be read again: {error}"))?;
+    let context = context_of(&resolved, &upstream, zone)
+        .map_err(|defect| format!("the context of the sources cannot be read again: {defect}"))?
+        .unwrap_or_default();
+    let now = context.sha256().hex();
+    if now != recorded {
+        return Err(format!(
+            "titles, people or times of the sources changed since: their hash was {recorded} and is {now}"
+        ));
+    }
+    surroundings.input = context;
+    Ok(surroundings)
 }
 
 fn configured(around: &Around, request: &Request) -> Result<Arc<dyn Provider>, String> {

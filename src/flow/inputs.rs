@@ -10,11 +10,13 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
+use super::context::Surroundings;
 use super::dag::ValueType;
 use super::outcome::FlowProblem;
 use super::pack::LoadedPack;
 use super::pyvalue;
 use crate::model::SourceText;
+use crate::registry::binding::Binding;
 
 /// Parameters every flow understands: limits of the model calls, the day of the summary, and whether
 /// it may be shown.
@@ -36,6 +38,7 @@ pub(super) fn bind<'a>(
     mut given: Map<String, Value>,
     params: &Map<String, Value>,
     sources: &'a [SourceText],
+    surroundings: &Surroundings,
 ) -> Result<Bound<'a>, FlowProblem> {
     let mut warnings = Vec::new();
     let declared = |name: &str| pack.inputs().iter().any(|input| input.name == name);
@@ -58,12 +61,21 @@ pub(super) fn bind<'a>(
             None if sources.is_empty() => {}
             None => {
                 let kind = pack.inputs().iter().find(|input| input.name == main).map(|i| i.kind);
-                given.insert(main.to_owned(), main_value(kind, &sources));
+                let bound = binding_of(pack, main)
+                    .and_then(|binding| surroundings.value(binding, params, &sources));
+                let value = bound.unwrap_or_else(|| main_value(kind, &sources, surroundings));
+                given.insert(main.to_owned(), value);
             }
         }
     }
     let mut inputs = Map::new();
     for input in pack.inputs() {
+        if !given.contains_key(&input.name)
+            && let Some(binding) = binding_of(pack, &input.name)
+            && let Some(value) = surroundings.value(binding, params, &sources)
+        {
+            given.insert(input.name.clone(), fitting(input.kind, value));
+        }
         let optional = || is_optional(pack, &input.name).then_some(Value::Null);
         let value = given.remove(&input.name).or_else(|| input.default.clone()).or_else(optional);
         let Some(value) = value else {
@@ -83,6 +95,25 @@ pub(super) fn bind<'a>(
         inputs.insert(input.name.clone(), value);
     }
     Ok(Bound { inputs, sources, warnings, uncondensed: None })
+}
+
+fn binding_of<'p>(pack: &'p LoadedPack, name: &str) -> Option<&'p Binding> {
+    let inputs = &pack.record.io_contract.inputs;
+    inputs.iter().find(|input| input.name == name)?.from.as_ref()
+}
+
+/// A bound value in the shape its input declares: a list as text is its members with commas between,
+/// a single value as a list is its only member.
+fn fitting(kind: ValueType, value: Value) -> Value {
+    match (kind, value) {
+        (ValueType::String, Value::Array(items)) => {
+            let words: Vec<String> = items.iter().map(pyvalue::to_str).collect();
+            words.join(", ").into()
+        }
+        (ValueType::List, Value::Array(items)) => Value::Array(items),
+        (ValueType::List, value) => Value::Array(vec![value]),
+        (_, value) => value,
+    }
 }
 
 fn is_optional(pack: &LoadedPack, name: &str) -> bool {
@@ -114,32 +145,17 @@ fn texts_of(value: &Value) -> String {
     lines.join("\n")
 }
 
-/// The value of the main input.
-pub(super) fn main_value(kind: Option<ValueType>, sources: &[SourceText]) -> Value {
-    let each = || -> Vec<Value> {
-        sources.iter().map(|source| json!({"id": source.id, "text": source.text})).collect()
-    };
+/// The value of the main input, where no binding gives it.
+pub(super) fn main_value(
+    kind: Option<ValueType>,
+    sources: &[SourceText],
+    surroundings: &Surroundings,
+) -> Value {
     match kind {
-        Some(ValueType::List) => Value::Array(each()),
-        Some(ValueType::Object) => json!({"sources": each()}),
-        _ => joined(sources).into(),
+        Some(ValueType::List) => Value::Array(surroundings.list(sources)),
+        Some(ValueType::Object) => json!({"sources": surroundings.list(sources)}),
+        _ => surroundings.joined(sources).into(),
     }
-}
-
-/// Several texts as one, each under its label; a single text as it is.
-fn joined(sources: &[SourceText]) -> String {
-    if let [only] = sources {
-        return only.text.clone();
-    }
-    // A label has the number of its source, which is short, and some signs.
-    let sizes = sources.iter().map(|source| source.id.len() + source.text.len() + 12);
-    let mut out = String::with_capacity(sizes.sum());
-    for (index, source) in sources.iter().enumerate() {
-        let id: String = source.id.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        out.push_str(if index > 0 { "\n\n" } else { "" });
-        out.push_str(&format!("[{}] {id}\n{}", index + 1, source.text));
-    }
-    out
 }
 
 #[cfg(test)]
@@ -152,6 +168,9 @@ mod tests {
 
     #[test]
     fn texts_are_joined_under_labels() {
+        let nothing = Surroundings::default();
+        let joined = |sources: &[SourceText]| nothing.joined(sources);
+        let main_value = |kind, sources: &[SourceText]| main_value(kind, sources, &nothing);
         assert_eq!(joined(&[source("a", "one")]), "one");
         let two = [source("a\nsystem:\n", "one"), source("b", "two")];
         assert_eq!(joined(&two), "[1] a system: \none\n\n[2] b\ntwo");

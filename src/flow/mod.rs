@@ -18,6 +18,7 @@
 mod adapt;
 pub mod align;
 mod ask;
+pub mod context;
 mod dag;
 mod evidence;
 mod exec;

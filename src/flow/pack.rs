@@ -20,6 +20,7 @@ use super::render::{TemplateError, Templates};
 use super::yaml;
 use crate::contract::hash::Digest;
 use crate::contract::{json as canonical, schema};
+use crate::registry::binding;
 use crate::registry::{FlowPackRecord, PackError, PackFiles};
 
 /// Why a pack cannot run.
@@ -175,12 +176,20 @@ impl LoadedPack {
     pub fn prompt_hash(&self, params: &Map<String, Value>) -> Digest {
         let files: BTreeMap<&str, String> =
             self.prompt_files.iter().map(|(path, hash)| (path.as_str(), hash.hex())).collect();
-        canonical::jcs_hash(&json!({
+        let mut identity = json!({
             "flow_id": self.record.flow_id,
             "variant": self.record.variant,
             "files": files,
             "params": params,
-        }))
+        });
+        let inputs = self.record.io_contract.inputs.iter();
+        let bound = inputs.filter_map(|input| Some((input.name.as_str(), input.from.as_ref()?)));
+        let bound: BTreeMap<&str, &binding::Binding> = bound.collect();
+        if !bound.is_empty() {
+            // The same prompt with another binding says something else.
+            identity["from"] = json!(bound);
+        }
+        canonical::jcs_hash(&identity)
     }
 
     /// True for a flow that was written for PromptFlow: nothing of ours lies beside it.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::ask::{self, Asker, Ledger};
+use super::context::Surroundings;
 use super::exec::{self, Executor};
 use super::finish::Ran;
 use super::hierarchy::Hierarchy;
@@ -33,6 +34,8 @@ const SPLIT: &str = "input_split_for_want_of_room";
 /// How a flow is run.
 pub struct RunOptions<'a> {
     pub params: Map<String, Value>,
+    /// Context of the sources, and the surroundings of the run.
+    pub surroundings: Option<&'a Surroundings>,
     /// Headings of the sources, in their order, for grouping; may be empty.
     pub headings: &'a [String],
     /// Most time for one model call.
@@ -55,6 +58,7 @@ impl Default for RunOptions<'_> {
     fn default() -> Self {
         RunOptions {
             params: Map::new(),
+            surroundings: None,
             headings: &[],
             timeout: Duration::from_secs(120),
             repair_turns: 2,
@@ -147,7 +151,9 @@ fn run_with<'a>(
 ) -> Result<Ran<'a>, FlowProblem> {
     let params = common_params(&options.params);
     let overrides = ask::settings(|key| params.get(key)).map_err(FlowProblem::Input)?;
-    let mut bound = inputs::bind(pack, inputs, &options.params, sources)?;
+    let unknown = Surroundings::default();
+    let surroundings = options.surroundings.unwrap_or(&unknown);
+    let mut bound = inputs::bind(pack, inputs, &options.params, sources, surroundings)?;
     let mut room = usize::MAX;
     let mut splits = 0;
     let mut tree = None;
@@ -277,12 +283,14 @@ fn condense(
         return Err(FlowProblem::Model { node: main.to_owned(), source });
     }
     let prompt_bytes = room.min(1 << 20) / 2;
+    let unknown = Surroundings::default();
     let job = TreeJob {
         pack,
         asker,
         inputs: &bound.inputs,
         sources: &bound.sources,
         headings: options.headings,
+        surroundings: options.surroundings.unwrap_or(&unknown),
         prompt_bytes,
         concurrency: options.concurrency,
     };
@@ -292,7 +300,8 @@ fn condense(
     };
     if let (true, Some(tree)) = (too_long, &tree) {
         let kind = pack.inputs().iter().find(|input| input.name == main).map(|input| input.kind);
-        let value = inputs::main_value(kind, &tree.condensed(room / 2));
+        // Condensed texts are no sources of upstream: nothing is known of them beside their words.
+        let value = inputs::main_value(kind, &tree.condensed(room / 2), &unknown);
         bound.uncondensed = bound.inputs.insert(main.to_owned(), value);
     }
     Ok(tree.map(|tree| (prompt_bytes, tree)))

@@ -35,6 +35,7 @@ pub fn record_for(
             .to_owned(),
         required: input.default.is_none(),
         main: false,
+        from: None,
     });
     let outputs = flow.outputs.iter().map(|output| IoOutput {
         name: output.name.clone(),

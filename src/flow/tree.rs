@@ -9,6 +9,7 @@
 use serde_json::{Map, Value};
 
 use super::ask::{Asker, Question};
+use super::context::Surroundings;
 use super::extract;
 use super::hierarchy::{Hierarchy, TreeNode, first_sentence, floor};
 use super::outcome::FlowProblem;
@@ -97,6 +98,8 @@ pub(super) struct TreeJob<'a> {
     pub inputs: &'a Map<String, Value>,
     pub sources: &'a [SourceText],
     pub headings: &'a [String],
+    /// Context of the sources.
+    pub surroundings: &'a Surroundings,
     /// Bytes of sources one prompt can hold.
     pub prompt_bytes: usize,
     pub concurrency: usize,
@@ -231,7 +234,7 @@ impl TreeJob<'_> {
 
     fn ask(&self, draft: &Draft, prompt: &LevelPrompt<'_>) -> Result<String, FlowProblem> {
         let name = format!("#{}", draft.node_id);
-        let text = super::inputs::main_value(None, &draft.texts);
+        let text = super::inputs::main_value(None, &draft.texts, self.surroundings);
         let title = Value::from(draft.title.as_str());
         let values = members(self.inputs).chain([("text", &text), ("title", &title)]);
         let rendered = prompt.render(values)?;

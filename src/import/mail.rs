@@ -132,7 +132,14 @@ fn event(file: &str, message: &Message) -> Result<(Timestamp, NewRecord), &'stat
         "event_subkind": "other",
         "source": {"source_system": "mail", "source_record_id": message_id, "source_uri": file},
     });
-    for (key, found) in [("title", mail.subject), ("conversation_id", mail.thread_id)] {
+    let known = [
+        ("title", mail.subject),
+        ("conversation_id", mail.thread_id),
+        ("from", mail.from),
+        ("to", mail.to),
+        ("timestamp", mail.date),
+    ];
+    for (key, found) in known {
         if let Some(found) = found {
             value[key] = json!(found);
         }

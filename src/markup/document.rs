@@ -19,6 +19,10 @@ pub struct Document {
     /// As it is written.
     pub date: Option<String>,
     pub labels: Vec<String>,
+    /// Sender, receivers and id of a mail, as its headers write them.
+    pub from: Option<String>,
+    pub to: Option<String>,
+    pub message_id: Option<String>,
     /// Whether it may be shown to others; `None` where it does not say.
     pub publish: Option<bool>,
 }
@@ -29,8 +33,16 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Document, String> {
     let extension = extension.to_ascii_lowercase();
     if extension == "eml" {
         let mail = mail::read(bytes).ok_or("it is no mail message: it has no headers")?;
-        let text = mail.text();
-        return Ok(Document { kind: "eml", text, title: mail.subject, date: mail.date, ..none() });
+        return Ok(Document {
+            kind: "eml",
+            text: mail.text(),
+            title: mail.subject,
+            date: mail.date,
+            from: mail.from,
+            to: mail.to,
+            message_id: mail.message_id,
+            ..none()
+        });
     }
     let known = EXTENSIONS.contains(&extension.as_str());
     if !known {
@@ -73,6 +85,7 @@ fn markdown_document(text: &str) -> Document {
         date: front.date,
         labels: front.labels,
         publish: front.publish,
+        ..none()
     }
 }
 

@@ -7,6 +7,7 @@
 //!
 //! Deliberately not here: what is inside a flow (`flow`), and which pack was used when (the log).
 
+pub mod binding;
 mod dataset;
 mod directory;
 mod pack;

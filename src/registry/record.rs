@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::binding::Binding;
 use super::pack::{Difference, PackError, PackFiles};
 use crate::contract::hash::Digest;
 
@@ -70,6 +71,9 @@ pub struct IoInput {
     /// Whether it receives the texts of the sources.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub main: bool,
+    /// Where its value comes from; without it from a parameter of its name, else its default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Binding>,
 }
 
 /// One declared output.

@@ -4,7 +4,7 @@
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::defect::Defect;
 use crate::contract::hash::{Digest, sha256};
@@ -26,6 +26,17 @@ pub struct OtherFile {
     /// Hash of its bytes.
     pub sha256: Digest,
     pub document: Document,
+}
+
+impl OtherFile {
+    /// What the file says beside its text, under the names of an event's members.
+    pub fn facts(&self) -> Value {
+        let Document { title, date, labels, from, to, message_id, .. } = &self.document;
+        json!({
+            "title": title, "date": date, "labels": labels, "from": from, "to": to,
+            "message_id": message_id,
+        })
+    }
 }
 
 /// Reads one file by its id, the path relative to `other/`.

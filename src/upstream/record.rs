@@ -163,12 +163,15 @@ impl<'a> EventHead<'a> {
 }
 
 /// When a session began and ended; 0 stands for unknown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct SessionWindow {
     /// First millisecond.
     pub start_ts_ms: i64,
     /// Last millisecond.
     pub end_ts_ms: i64,
+    /// The zone its producer names.
+    #[serde(default)]
+    pub timezone: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]

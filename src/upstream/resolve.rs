@@ -23,6 +23,7 @@ use super::text::{NORMALIZATION_NAME, NORMALIZATION_VERSION, SourceTextHasher};
 use super::view::{CHANGED_WHILE_READ, Hit, Upstream};
 use crate::contract::hash::Digest;
 use crate::contract::publish;
+use crate::contract::request::Input;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::{
     AckStatus, Bus, ErrorClass, ReasonCode, Stream, SummaryKind, Warning, Warnings,
@@ -58,6 +59,19 @@ pub enum InputSpec {
         /// The query.
         query: Value,
     },
+}
+
+impl InputSpec {
+    /// The input that a request names.
+    pub fn of(input: &Input) -> InputSpec {
+        match input {
+            Input::Ids { bus, ids } => InputSpec::Ids { bus: *bus, ids: ids.clone() },
+            Input::SelectionManifest { path, hash } => {
+                InputSpec::SelectionManifest { path: path.clone(), hash: hash.clone() }
+            }
+            Input::Query { bus, query } => InputSpec::Query { bus: *bus, query: query.to_value() },
+        }
+    }
 }
 
 /// What the flow and the configuration allow.
@@ -115,6 +129,8 @@ pub struct Common {
     pub project: Option<String>,
     /// Labels of the sessions, in order, each once.
     pub labels: Vec<String>,
+    /// The zone that the sessions name, when it is the same for all.
+    pub timezone: Option<String>,
     /// What upstream says about showing it; one no decides.
     pub publish: Option<bool>,
     /// Earliest source time.
@@ -619,6 +635,7 @@ fn common(sources: &Sources) -> Common {
         conversation_id: only(sources.iter().map(|source| source.conversation_id)),
         project: None,
         labels: Vec::new(),
+        timezone: None,
         publish: publish::together(sources.iter().map(|source| source.publish)),
         start_ms: times().min(),
         end_ms: times().max(),
@@ -635,6 +652,7 @@ fn common_of_sessions(sessions: &[Session], sources: &Sources) -> Common {
         conversation_id: conversation.or(events.conversation_id),
         project: only(sessions.iter().map(|session| session.project.as_deref())),
         labels: distinct(sessions.iter().flat_map(|session| &session.labels).map(String::as_str)),
+        timezone: only(sessions.iter().map(|session| session.timezone.as_deref())),
         publish: publish::together(sessions.iter().map(|one| one.publish).chain([events.publish])),
         start_ms: sessions.iter().filter_map(|one| known(one.start_ms)).min().or(events.start_ms),
         end_ms: sessions.iter().filter_map(|one| known(one.end_ms)).max().or(events.end_ms),

@@ -189,6 +189,11 @@ impl Sources {
         })
     }
 
+    /// Each source with the file it lies in.
+    pub(super) fn places(&self) -> impl Iterator<Item = (Source<'_>, &SourceFile)> {
+        self.rows.iter().map(|row| (self.source(row), &self.files[row.file as usize]))
+    }
+
     /// The number of a file that many sources may share: mostly the one that was put last, always
     /// one of few.
     pub(super) fn shared_file(&mut self, path: &str, make: impl FnOnce() -> SourceFile) -> u32 {

@@ -8,11 +8,13 @@ use super::family::Family;
 use super::index::{IdKey, RecordAt, Section};
 use super::other;
 use super::partition::bad_record;
-use super::record::{ChunkOrder, ChunkRecord, EventRecord, SessionRecord};
+use super::record::{BadRecord, ChunkOrder, ChunkRecord, EventRecord, SessionRecord};
 use super::resolve::UpstreamRef;
 use super::source::{Source, SourceFile, Sources};
 use super::text::normalize;
 use super::view::{Hit, Partition, Upstream};
+use serde_json::Value;
+
 use crate::contract::hash::Digest;
 use crate::contract::publish;
 use crate::contract::time::Day;
@@ -39,6 +41,7 @@ pub(super) struct Session {
     pub conversation_id: Option<String>,
     pub project: Option<String>,
     pub labels: Vec<String>,
+    pub timezone: Option<String>,
     pub publish: Option<bool>,
     input_day: Option<String>,
     input_anchor: Option<String>,
@@ -122,6 +125,34 @@ impl Sources {
                     take(source, &text);
                 }
             }
+        }
+        Ok(())
+    }
+}
+
+impl Sources {
+    /// Hands over every source with its record, in order, one record in memory at a time. The record
+    /// of a file is what its reader finds in it beside the text.
+    pub(super) fn each_record(
+        &self,
+        upstream: &Upstream,
+        take: &mut dyn FnMut(Source<'_>, &Value),
+    ) -> Result<(), Defect> {
+        let mut reader = Reader::new(upstream);
+        for (source, file) in self.places() {
+            let Some(partition) = &file.partition else {
+                let id = source.id.strip_prefix("other:").unwrap_or(source.id);
+                let read = other::read(upstream.disk(), upstream.root(), id)?;
+                take(source, &read.facts());
+                continue;
+            };
+            let (offset, len) = (source.offset, source.len as u32);
+            let at = RecordAt { offset, len, line: source.line as u32 };
+            let line = reader.read(partition, at)?;
+            let record: Value = serde_json::from_slice(&line).map_err(|error| {
+                bad_record(&partition.manifest, source.line, BadRecord::from(error))
+            })?;
+            take(source, &record);
         }
         Ok(())
     }
@@ -246,6 +277,7 @@ impl Gathered {
                 conversation_id: session.conversation_id().map(str::to_owned),
                 project: session.project().map(str::to_owned),
                 labels: session.labels(),
+                timezone: session.window.timezone.clone(),
                 publish: session.publish(),
                 input_day: session.input_day().map(str::to_owned),
                 input_anchor: session.input_anchor().map(str::to_owned),

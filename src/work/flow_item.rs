@@ -47,7 +47,7 @@ pub(crate) fn line(
         event_ids: owned(resolved.event_ids()),
         document_ids: resolved.document_ids.clone(),
         chunk_ids: owned(resolved.chunk_ids()),
-        selection: resolved.selection.clone(),
+        selection: selection(prepared),
         model: ModelIdentity {
             provider: made.model.provider.clone(),
             name: model_name(&made.model).to_owned(),
@@ -75,6 +75,16 @@ pub(crate) fn line(
         return Err(format!("at `{}`: {}", first.pointer, first.message));
     }
     Ok(crate::contract::json::jcs(&value).into_bytes())
+}
+
+/// The selection, with the hash of what the flow was told beside the texts.
+fn selection(prepared: &Prepared) -> Value {
+    let mut selection = prepared.resolved.selection.clone();
+    let context = &prepared.surroundings.input;
+    if !context.sources.is_empty() {
+        selection["context"] = json!({"sha256": context.sha256().hex()});
+    }
+    selection
 }
 
 fn owned(ids: Vec<&str>) -> Vec<String> {

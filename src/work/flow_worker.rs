@@ -17,10 +17,11 @@ use serde_json::{Map, Value, json};
 
 use crate::config::{Config, FlowConfig};
 use crate::contract::hash::{Digest, sha256};
-use crate::contract::request::{Input, Request};
+use crate::contract::request::Request;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::{ErrorClass, ReasonCode, Warning};
 use crate::export::item::{SummaryIdentity, summary_id};
+use crate::flow::context::Surroundings;
 use crate::flow::{self, LoadedPack, PythonSettings, ReplyCache, RunOptions};
 use crate::home::Home;
 use crate::model::builtin::Builtin;
@@ -31,6 +32,7 @@ use crate::registry::{REGISTRY_KIND, Registry, Resolution, label};
 use crate::state::decide::{Again, Outcome};
 use crate::state::event::{self, SummaryPointer};
 use crate::state::flows::DayCharged;
+use crate::upstream::context::context_of;
 use crate::upstream::selection::Roots;
 use crate::upstream::{self, IndexStore, InputSpec, Resolved, Upstream};
 use crate::work::flow_facts::{Found, failed, flow_failed, unresolved};
@@ -72,6 +74,8 @@ pub(crate) struct Prepared {
     /// The texts of its sources, in their order.
     pub texts: Vec<SourceText>,
     pub found: Found,
+    /// What the flow is told beside the texts.
+    pub surroundings: Surroundings,
     pub pack: Arc<LoadedPack>,
     pub prompt_hash: String,
     pub run_id: String,
@@ -139,7 +143,7 @@ impl FlowWorker {
         let created = request.created_at.day_in(setup.config.timezone);
         let mut found = Found::nothing(&request, created);
         let wanted_day = wanted_day(&request, &found)?;
-        let input = input_of(&request.input);
+        let input = InputSpec::of(&request.input);
         let kind = request.work.kind;
         let mut resolved = upstream::resolve(&self.upstream, &input, kind, &self.resolving)
             .map_err(|error| unresolved(error, &found))?;
@@ -147,8 +151,11 @@ impl FlowWorker {
         if let Some(reason) = self.skip(&setup, &request, &resolved) {
             return Err(Outcome::Skipped { reason, facts: found.to_json().to_string() });
         }
+        let asked_on = wanted_day.unwrap_or(created);
+        let surroundings = self.surroundings(&setup.config, &resolved, &found, asked_on)?;
         let texts = self.texts(&mut resolved, &found)?;
         let pack = self.pack(&setup.registry, &request, &found)?;
+        refuse_main_param(&request, &pack, &found)?;
         self.tell(recorder, &pack);
         let provider = provider_of(&setup, &request, &found)?;
         let (flow_id, variant) = (&request.work.flow_id, request.work.variant.as_deref());
@@ -167,6 +174,7 @@ impl FlowWorker {
             resolved,
             texts,
             found,
+            surroundings,
             pack,
             prompt_hash,
             configured,
@@ -191,6 +199,24 @@ impl FlowWorker {
         read.map_err(|defect| unresolved(defect.into(), found))?;
         resolved.drop_texts();
         Ok(texts)
+    }
+
+    /// What upstream and the home know beside the texts.
+    fn surroundings(
+        &self,
+        config: &Config,
+        resolved: &Resolved,
+        found: &Found,
+        asked_on: Day,
+    ) -> Result<Surroundings, Outcome> {
+        let input = context_of(resolved, &self.upstream, config.timezone);
+        let input = input.map_err(|defect| unresolved(defect.into(), found))?;
+        Ok(Surroundings {
+            input: input.unwrap_or_default(),
+            day: Some(asked_on.to_string()),
+            zone: Some(config.timezone),
+            profile: config.profile.clone(),
+        })
     }
 
     /// The log keeps the pack a flow is first used with.
@@ -303,6 +329,7 @@ impl Prepared {
     fn make(&self, kept: Option<&Kept<'_>>, concurrency: usize) -> Outcome {
         let options = RunOptions {
             params: self.params.clone(),
+            surroundings: Some(&self.surroundings),
             timeout: self.timeout,
             replies: kept.map(|kept| kept as &dyn ReplyCache),
             bill: kept.map(|kept| kept as &dyn Bill),
@@ -417,14 +444,19 @@ impl ReplyCache for Kept<'_> {
     }
 }
 
-fn input_of(input: &Input) -> InputSpec {
-    match input {
-        Input::Ids { bus, ids } => InputSpec::Ids { bus: *bus, ids: ids.clone() },
-        Input::SelectionManifest { path, hash } => {
-            InputSpec::SelectionManifest { path: path.clone(), hash: hash.clone() }
-        }
-        Input::Query { bus, query } => InputSpec::Query { bus: *bus, query: query.to_value() },
+/// A request that names sources is about those: a parameter cannot put another text in their place.
+fn refuse_main_param(request: &Request, pack: &LoadedPack, found: &Found) -> Result<(), Outcome> {
+    let Some(main) = pack.main_input() else { return Ok(()) };
+    if !request.work.params.contains_key(main) {
+        return Ok(());
     }
+    let message = format!(
+        "the parameter {main} would replace the text of the sources that the request names; leave it \
+         out, or put the text into a source of its own"
+    );
+    let details = json!({"param": main});
+    let facts = found.with_error(ErrorClass::SchemaMismatch, "INVALID_PARAMS", details);
+    Err(failed(Again::InvalidInput, Some(ReasonCode::InvalidParams), message, facts))
 }
 
 /// The day a request names itself.
@@ -468,7 +500,7 @@ fn known_params(configured: Map<String, Value>, pack: &LoadedPack) -> Map<String
     };
     let mut params = Map::new();
     for (name, value) in configured {
-        if is_known(&name) {
+        if is_known(&name) && pack.main_input() != Some(name.as_str()) {
             params.insert(name, value);
         } else {
             let flow = pack.record().template_id();

@@ -1,0 +1,255 @@
+//! The context of a source: what upstream knows of a text beside the text itself.
+//!
+//! The text of a source is hashed (`source_text_hash`); its context is not. Flows receive it by
+//! their declared bindings, and an item records its hash in `selection.context`. A member that
+//! upstream does not give is null: no default stands in for it.
+
+use chrono::{DateTime, FixedOffset, TimeZone as _};
+use chrono_tz::Tz;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::hash::{Digest, sha256};
+use super::json::jcs;
+use super::time::Timestamp;
+
+/// Bytes of upstream metadata that a context keeps; what is beyond is left out.
+pub const META_BYTES_MAX: usize = 16 << 10;
+
+/// What a source is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SourceKind {
+    /// One event: a mail, a feed entry, a chat message.
+    #[default]
+    Event,
+    /// A session of events.
+    Session,
+    /// A whole file.
+    Document,
+    /// A piece of a document.
+    Chunk,
+    /// A summary of the Summary Bus.
+    Summary,
+    /// One member of a list.
+    Record,
+}
+
+/// Somebody who wrote or received a text.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Person {
+    /// The name, as written.
+    pub name: Option<String>,
+    /// The mail address.
+    pub address: Option<String>,
+}
+
+impl Person {
+    /// Reads `Ana Ruiz <ana@example.org>`, a bare address or a bare name.
+    pub fn parse(text: &str) -> Option<Person> {
+        let text = text.trim();
+        if text.is_empty() {
+            return None;
+        }
+        if let Some((name, rest)) = text.rsplit_once('<')
+            && let Some(address) = rest.strip_suffix('>')
+        {
+            let name = name.trim().trim_matches('"').trim();
+            return Some(Person { name: some(name), address: some(address.trim()) });
+        }
+        if text.contains('@') && !text.contains(char::is_whitespace) {
+            return Some(Person { name: None, address: Some(text.to_owned()) });
+        }
+        Some(Person { name: Some(text.to_owned()), address: None })
+    }
+
+    /// The person as a header shows it.
+    pub fn shown(&self) -> String {
+        match (&self.name, &self.address) {
+            (Some(name), Some(address)) => format!("{name} <{address}>"),
+            (Some(one), None) | (None, Some(one)) => one.clone(),
+            (None, None) => String::new(),
+        }
+    }
+}
+
+fn some(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// Where a person finds the source.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Origin {
+    /// File, relative to the folder it was imported from or to the bus home.
+    pub path: Option<String>,
+    /// Line in that file, from 1.
+    pub line: Option<u64>,
+    /// Address on the web.
+    pub url: Option<String>,
+    /// Id of the message in the system it came from.
+    pub message_id: Option<String>,
+    /// Name of the feed.
+    pub feed: Option<String>,
+    /// Name of the mailbox.
+    pub mailbox: Option<String>,
+}
+
+impl Origin {
+    /// The one place to print: the address, else the file with its line, else the message.
+    pub fn shown(&self) -> Option<String> {
+        let file = || {
+            let path = self.path.as_ref()?;
+            Some(self.line.map_or_else(|| path.clone(), |line| format!("{path}:{line}")))
+        };
+        self.url.clone().or_else(file).or_else(|| self.message_id.clone())
+    }
+}
+
+/// How a source is filed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Labels {
+    /// The project.
+    pub project: Option<String>,
+    /// Tags, as given.
+    pub tags: Vec<String>,
+    /// The mailing list.
+    pub list_id: Option<String>,
+    /// The language, as given.
+    pub language: Option<String>,
+}
+
+/// The context of one source.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct SourceContext {
+    /// The id, byte for byte as in `source_ids`.
+    pub id: String,
+    /// What it is.
+    pub kind: SourceKind,
+    /// Subject, headline, heading or name.
+    pub title: Option<String>,
+    /// The moment, in RFC 3339 with the offset upstream gave.
+    pub ts: Option<String>,
+    /// The local day of that moment in the home's zone.
+    pub day: Option<String>,
+    /// Who wrote it.
+    pub author: Option<Person>,
+    /// The role of the author in a chat.
+    pub role: Option<String>,
+    /// Who received it.
+    pub to: Vec<Person>,
+    /// Who received a copy.
+    pub cc: Vec<Person>,
+    /// Where a person finds it.
+    pub origin: Origin,
+    /// How it is filed.
+    pub labels: Labels,
+    /// What upstream says beside, untouched and bounded.
+    pub meta: Map<String, Value>,
+}
+
+impl SourceContext {
+    /// Sets the moment and its day.
+    pub fn set_time(&mut self, at: DateTime<FixedOffset>, zone: Tz) {
+        self.ts = Some(at.to_rfc3339());
+        self.day = Some(Timestamp(at.timestamp_millis()).day_in(zone).to_string());
+    }
+
+    /// The moment.
+    pub fn time(&self) -> Option<DateTime<FixedOffset>> {
+        DateTime::parse_from_rfc3339(self.ts.as_deref()?).ok()
+    }
+
+    /// The author's name, else the address, else the role.
+    pub fn speaker(&self) -> Option<&str> {
+        let author = self.author.as_ref();
+        author
+            .and_then(|person| person.name.as_deref().or(person.address.as_deref()))
+            .or(self.role.as_deref())
+    }
+}
+
+/// When a session began and ended.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Window {
+    /// First moment.
+    pub start: Option<Timestamp>,
+    /// Last moment.
+    pub end: Option<Timestamp>,
+    /// The zone its producer names.
+    pub timezone: Option<String>,
+}
+
+/// Everything a flow may be given of its input, beside the texts.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct InputContext {
+    /// One for each source, in their order.
+    pub sources: Vec<SourceContext>,
+    /// The primary source, where it is not one of these: a session of events, a document of chunks.
+    pub whole: Option<SourceContext>,
+    /// The window of a session.
+    pub window: Option<Window>,
+}
+
+impl InputContext {
+    /// The source the flow is asked about: the session or document, else the only source.
+    pub fn primary(&self) -> Option<&SourceContext> {
+        match (&self.whole, self.sources.as_slice()) {
+            (Some(whole), _) => Some(whole),
+            (None, [only]) => Some(only),
+            (None, _) => None,
+        }
+    }
+
+    /// The hash an item records in `selection.context`.
+    pub fn sha256(&self) -> Digest {
+        let value = serde_json::json!({
+            "sources": self.sources, "whole": self.whole, "window": self.window,
+        });
+        sha256(jcs(&value))
+    }
+}
+
+/// A millisecond as a moment with the offset of a zone.
+pub fn zoned(at: Timestamp, zone: Tz) -> Option<DateTime<FixedOffset>> {
+    let moment = zone.timestamp_millis_opt(at.0).single()?;
+    Some(moment.fixed_offset())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_are_read_from_headers() {
+        let ana = Person { name: Some("Ana Ruiz".into()), address: Some("ana@example.org".into()) };
+        assert_eq!(Person::parse("\"Ana Ruiz\" <ana@example.org>"), Some(ana.clone()));
+        assert_eq!(Person::parse("Ana Ruiz <ana@example.org>").unwrap().shown(), ana.shown());
+        let bare = Person::parse(" ana@example.org ").unwrap();
+        assert_eq!(
+            (bare.name.as_deref(), bare.address.as_deref()),
+            (None, Some("ana@example.org"))
+        );
+        assert_eq!(Person::parse("Ana").unwrap().shown(), "Ana");
+        assert_eq!(Person::parse("  "), None);
+    }
+
+    #[test]
+    fn a_moment_keeps_its_own_offset_and_gets_the_day_of_the_home() {
+        let mut context = SourceContext::default();
+        let at = DateTime::parse_from_rfc3339("2026-02-10T23:30:00-05:00").unwrap();
+        context.set_time(at, chrono_tz::Europe::Madrid);
+        assert_eq!(context.ts.as_deref(), Some("2026-02-10T23:30:00-05:00"));
+        assert_eq!(context.day.as_deref(), Some("2026-02-11"));
+    }
+
+    #[test]
+    fn an_origin_shows_the_place_a_person_can_open() {
+        let mut origin = Origin { message_id: Some("m1".into()), ..Origin::default() };
+        assert_eq!(origin.shown().as_deref(), Some("m1"));
+        (origin.path, origin.line) = (Some("notes/a.md".into()), Some(7));
+        assert_eq!(origin.shown().as_deref(), Some("notes/a.md:7"));
+        origin.url = Some("https://example.org/a".into());
+        assert_eq!(origin.shown().as_deref(), Some("https://example.org/a"));
+        assert_eq!(Origin::default().shown(), None);
+    }
+}

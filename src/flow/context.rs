@@ -1,0 +1,234 @@
+//! What a flow is told of its sources beside their texts: values for bound inputs, and the labels
+//! under which texts stand in a prompt.
+//!
+//! Contract: pure, and the same bytes for the same sources. A member that no source gives has no
+//! value here; the input then takes its default. `docs/source-text-hash.md` specifies the labels.
+
+use std::collections::BTreeMap;
+
+use chrono_tz::Tz;
+use serde_json::{Map, Value, json};
+
+use crate::contract::source::{InputContext, SourceContext};
+use crate::contract::time::Timestamp;
+use crate::model::SourceText;
+use crate::registry::binding::{Binding, SourceField};
+
+/// The surroundings of a run: who asks, where, and about what.
+#[derive(Debug, Clone, Default)]
+pub struct Surroundings {
+    /// Context of the sources.
+    pub input: InputContext,
+    /// The day of the request: the one it names, else the local day it was made on.
+    pub day: Option<String>,
+    /// The zone of the home.
+    pub zone: Option<Tz>,
+    /// `[profile]` of the configuration.
+    pub profile: BTreeMap<String, Value>,
+}
+
+impl Surroundings {
+    /// The value a binding gives, or nothing when nobody knows it.
+    pub(crate) fn value(
+        &self,
+        binding: &Binding,
+        params: &Map<String, Value>,
+        sources: &[SourceText],
+    ) -> Option<Value> {
+        match binding {
+            Binding::Sources => Some(Value::Array(self.list(sources))),
+            Binding::Text => Some(self.joined(sources).into()),
+            Binding::Source(field) => self.field(*field, sources),
+            Binding::RequestDay => self.day.clone().map(Value::from),
+            Binding::Param(name) => params.get(name).filter(|value| !value.is_null()).cloned(),
+            Binding::HomeTimezone => self.zone.map(|zone| zone.name().into()),
+            Binding::HomeProfile(name) => self.profile.get(name).cloned(),
+            Binding::Literal(value) => Some(value.clone()),
+        }
+    }
+
+    fn field(&self, field: SourceField, sources: &[SourceText]) -> Option<Value> {
+        match field {
+            SourceField::Messages => return self.messages(sources),
+            SourceField::WindowStart => return self.clock(self.input.window.as_ref()?.start?),
+            SourceField::WindowEnd => return self.clock(self.input.window.as_ref()?.end?),
+            SourceField::WindowTimezone => {
+                return self.input.window.as_ref()?.timezone.clone().map(Value::from);
+            }
+            _ => {}
+        }
+        member(self.input.primary()?, field)
+    }
+
+    fn clock(&self, at: Timestamp) -> Option<Value> {
+        Some(at.clock_in(self.zone.unwrap_or(Tz::UTC)).into())
+    }
+
+    /// The messages of a session, in order. Without a session there are none.
+    fn messages(&self, sources: &[SourceText]) -> Option<Value> {
+        self.input.window.as_ref()?;
+        let messages = self.numbered(sources).map(|(_, source, context)| {
+            json!({
+                "id": source.id,
+                "role": context.and_then(|context| context.role.as_deref()),
+                "author": context.and_then(|context| context.speaker()),
+                "time": context.and_then(|context| self.time_of_day(context)),
+                "ts": context.and_then(|context| context.ts.as_deref()),
+                "text": source.text,
+            })
+        });
+        Some(messages.collect())
+    }
+
+    /// Each source with what is known of it.
+    pub(crate) fn list(&self, sources: &[SourceText]) -> Vec<Value> {
+        self.numbered(sources)
+            .map(|(_, source, context)| {
+                let mut value = json!({"id": source.id, "text": source.text});
+                if let (Some(context), Some(members)) = (context, value.as_object_mut()) {
+                    describe(context, members);
+                }
+                value
+            })
+            .collect()
+    }
+
+    /// Each text with its context and its number among all sources. A part of a long source has the
+    /// id of that source; a condensed text has an id of its own, and nothing is known of it.
+    fn numbered<'a>(
+        &'a self,
+        sources: &'a [SourceText],
+    ) -> impl Iterator<Item = (usize, &'a SourceText, Option<&'a SourceContext>)> {
+        let known = &self.input.sources;
+        let aligned = known.len() == sources.len()
+            && known.iter().zip(sources).all(|(context, source)| context.id == source.id);
+        let by_id: BTreeMap<&str, usize> = match aligned {
+            true => BTreeMap::new(),
+            false => known.iter().enumerate().map(|(at, one)| (one.id.as_str(), at)).collect(),
+        };
+        sources.iter().enumerate().map(move |(place, source)| {
+            let at = if aligned { Some(place) } else { by_id.get(source.id.as_str()).copied() };
+            (at.unwrap_or(place) + 1, source, at.and_then(|at| known.get(at)))
+        })
+    }
+
+    /// All texts as one: a single text as it is, several under a label each, a session as its
+    /// messages.
+    pub(crate) fn joined(&self, sources: &[SourceText]) -> String {
+        let is_session = self.input.window.is_some();
+        if let [only] = sources
+            && !is_session
+        {
+            return only.text.clone();
+        }
+        let sizes = sources.iter().map(|source| source.id.len() + source.text.len() + 48);
+        let mut out = String::with_capacity(sizes.sum());
+        for (number, source, context) in self.numbered(sources) {
+            out.push_str(if out.is_empty() { "" } else { "\n\n" });
+            match context {
+                Some(context) if is_session => out.push_str(&self.message_label(number, context)),
+                _ => out.push_str(&format!("[{number}] {}", label(source, context))),
+            }
+            out.push('\n');
+            out.push_str(&source.text);
+        }
+        out
+    }
+
+    /// `[m1 user 14:03]`: the number of the message, who spoke, and when.
+    fn message_label(&self, number: usize, context: &SourceContext) -> String {
+        let mut label = format!("[m{number}");
+        for part in [context.speaker().map(one_line), self.time_of_day(context)] {
+            if let Some(part) = part {
+                label.push(' ');
+                label.push_str(&part);
+            }
+        }
+        label.push(']');
+        label
+    }
+
+    fn time_of_day(&self, context: &SourceContext) -> Option<String> {
+        let at = context.time()?;
+        let clock = match self.zone {
+            Some(zone) => at.with_timezone(&zone).format("%H:%M").to_string(),
+            None => at.format("%H:%M").to_string(),
+        };
+        Some(clock)
+    }
+}
+
+/// What stands behind the number of a text: its id, and what a reader needs to place it.
+fn label(source: &SourceText, context: Option<&SourceContext>) -> String {
+    let mut parts = vec![one_line(&source.id)];
+    if let Some(context) = context {
+        parts.extend(context.title.as_deref().map(one_line));
+        parts.extend(context.author.as_ref().map(|author| one_line(&author.shown())));
+        parts.extend(context.ts.as_deref().map(one_line));
+    }
+    parts.join(" | ")
+}
+
+/// A label is one line: control characters of foreign words become spaces.
+fn one_line(words: &str) -> String {
+    words.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// A member of a source as an input gets it.
+fn member(source: &SourceContext, field: SourceField) -> Option<Value> {
+    let text = |text: &Option<String>| text.clone().map(Value::from);
+    match field {
+        SourceField::Id => Some(source.id.clone().into()),
+        SourceField::Title => text(&source.title),
+        SourceField::Author => source.author.as_ref().map(|author| author.shown().into()),
+        SourceField::To => people(&source.to),
+        SourceField::Cc => people(&source.cc),
+        SourceField::Role => text(&source.role),
+        SourceField::Ts => text(&source.ts),
+        SourceField::Day => text(&source.day),
+        SourceField::Origin => source.origin.shown().map(Value::from),
+        SourceField::Url => text(&source.origin.url),
+        SourceField::Path => text(&source.origin.path),
+        SourceField::Line => source.origin.line.map(Value::from),
+        SourceField::MessageId => text(&source.origin.message_id),
+        SourceField::Feed => text(&source.origin.feed),
+        SourceField::Project => text(&source.labels.project),
+        SourceField::Tags => Some(json!(source.labels.tags)).filter(|tags| *tags != json!([])),
+        // Of a session as a whole, not of one source.
+        SourceField::Messages
+        | SourceField::WindowStart
+        | SourceField::WindowEnd
+        | SourceField::WindowTimezone => None,
+    }
+}
+
+fn people(list: &[crate::contract::source::Person]) -> Option<Value> {
+    (!list.is_empty()).then(|| list.iter().map(|person| person.shown()).collect())
+}
+
+/// Puts what is known of a source beside its id and text, under the names prompts use.
+fn describe(context: &SourceContext, members: &mut Map<String, Value>) {
+    // Upstream's own members come first, so that what we know for certain stands.
+    for (name, value) in &context.meta {
+        if name != "id" && name != "text" {
+            members.insert(name.clone(), value.clone());
+        }
+    }
+    let known = [
+        ("title", SourceField::Title),
+        ("author", SourceField::Author),
+        ("to", SourceField::To),
+        ("role", SourceField::Role),
+        ("ts", SourceField::Ts),
+        ("day", SourceField::Day),
+        ("url", SourceField::Url),
+        ("origin", SourceField::Origin),
+        ("project", SourceField::Project),
+        ("tags", SourceField::Tags),
+    ];
+    for (name, field) in known {
+        if let Some(value) = member(context, field) {
+            members.insert(name.to_owned(), value);
+        }
+    }
+}

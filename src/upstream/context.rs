@@ -1,0 +1,347 @@
+//! What upstream knows of each source of a request beside its text.
+//!
+//! Contract: read from the same verified records as the texts; a record that says nothing of a
+//! member gives null. Producers name things in several ways: each member has a short list of names,
+//! and the first that holds a value counts. Unknown members of an event are kept in `meta`, bounded.
+
+use chrono::{DateTime, FixedOffset};
+use chrono_tz::Tz;
+use serde_json::{Map, Value};
+
+use super::defect::Defect;
+use super::resolve::Resolved;
+use super::view::Upstream;
+use crate::contract::source::{
+    InputContext, Labels, META_BYTES_MAX, Origin, Person, SourceContext, SourceKind, Window, zoned,
+};
+use crate::contract::time::{Timestamp, parse_instant};
+use crate::contract::vocabulary::Bus;
+
+/// Contexts read for one request. A request over more sources gives its flow no context.
+const CONTEXTS_MAX: usize = 20_000;
+/// Longest value that is kept in `meta`.
+const META_VALUE_BYTES_MAX: usize = 1 << 10;
+
+/// Members that have a place of their own in a context, or that say nothing to a flow.
+const PLACED: &[&str] = &[
+    "schema_version",
+    "event_id",
+    "timestamp_ms",
+    "timestamp",
+    "ts_abs_ms",
+    "ts_abs",
+    "title",
+    "subject",
+    "content",
+    "text",
+    "author",
+    "from",
+    "sender",
+    "role",
+    "to",
+    "cc",
+    "url",
+    "link",
+    "message_id",
+    "feed",
+    "mailbox",
+    "project",
+    "project_name",
+    "labels",
+    "tags",
+    "list_id",
+    "language",
+    "lang",
+    "source",
+    "publish",
+    "conversation_id",
+    "event_kind",
+    "event_subkind",
+    "domain_family",
+    "chunk_ids",
+    "chunk_id",
+    "refs",
+    "payload",
+    "raw",
+];
+
+/// Reads the context of everything a request resolved to. `None` where there are too many sources.
+pub fn context_of(
+    resolved: &Resolved,
+    upstream: &Upstream,
+    zone: Tz,
+) -> Result<Option<InputContext>, Defect> {
+    if resolved.sources.len() > CONTEXTS_MAX {
+        return Ok(None);
+    }
+    let mut sources = Vec::with_capacity(resolved.sources.len());
+    resolved.sources.each_record(upstream, &mut |source, record| {
+        let mut context = match source.bus {
+            Bus::EventBus | Bus::SessionBus => of_event(record, zone),
+            Bus::ChunkBus => of_chunk(record, zone),
+            Bus::Other => of_file(record, zone),
+        };
+        context.id = source.id.to_owned();
+        if context.title.is_none() {
+            context.title = source.title.map(str::to_owned);
+        }
+        if context.ts.is_none()
+            && let Some(at) = source.time_ms.and_then(|ms| zoned(Timestamp(ms), zone))
+        {
+            context.set_time(at, zone);
+        }
+        if context.origin.path.is_none() {
+            context.origin.path = Some(source.file.to_owned());
+            context.origin.line = (source.bus != Bus::Other).then_some(source.line);
+        }
+        sources.push(context);
+    })?;
+    let (whole, window) = whole(resolved, &sources, zone);
+    Ok(Some(InputContext { sources, whole, window }))
+}
+
+/// The session or document that the sources are parts of, when they are parts of one.
+fn whole(
+    resolved: &Resolved,
+    sources: &[SourceContext],
+    zone: Tz,
+) -> (Option<SourceContext>, Option<Window>) {
+    let common = &resolved.common;
+    let labels = Labels {
+        project: common.project.clone(),
+        tags: common.labels.clone(),
+        ..Labels::default()
+    };
+    match resolved.bus {
+        Bus::SessionBus => {
+            let window = Window {
+                start: common.start_ms.map(Timestamp),
+                end: common.end_ms.map(Timestamp),
+                timezone: common.timezone.clone(),
+            };
+            let id = match resolved.session_ids.as_slice() {
+                [only] => only.clone(),
+                _ => String::new(),
+            };
+            let mut session = SourceContext {
+                id,
+                kind: SourceKind::Session,
+                title: common.title.clone(),
+                labels,
+                ..SourceContext::default()
+            };
+            if let Some(at) = window.start.and_then(|start| zoned(start, zone)) {
+                session.set_time(at, zone);
+            }
+            (Some(session), Some(window))
+        }
+        Bus::ChunkBus => {
+            let ([only], Some(first)) = (resolved.document_ids.as_slice(), sources.first()) else {
+                return (None, None);
+            };
+            let origin = Origin { line: None, ..first.origin.clone() };
+            let document = SourceContext {
+                id: only.clone(),
+                kind: SourceKind::Document,
+                title: common.title.clone(),
+                origin,
+                author: first.author.clone(),
+                ts: first.ts.clone(),
+                day: first.day.clone(),
+                labels,
+                ..SourceContext::default()
+            };
+            (Some(document), None)
+        }
+        Bus::EventBus | Bus::Other => (None, None),
+    }
+}
+
+/// The first of these members that holds words.
+fn words(record: &Value, names: &[&str]) -> Option<String> {
+    names.iter().find_map(|name| {
+        let value = name.split('.').try_fold(record, |value, key| value.get(key))?;
+        let text = value.as_str()?.trim();
+        (!text.is_empty()).then(|| text.to_owned())
+    })
+}
+
+/// Somebody, as words or as an object with a name and an address.
+fn person(value: &Value) -> Option<Person> {
+    match value {
+        Value::String(text) => Person::parse(text),
+        Value::Object(_) => {
+            let name = words(value, &["name", "display_name"]);
+            let address = words(value, &["address", "email", "mail"]);
+            (name.is_some() || address.is_some()).then_some(Person { name, address })
+        }
+        _ => None,
+    }
+}
+
+fn first_person(record: &Value, names: &[&str]) -> Option<Person> {
+    names.iter().find_map(|name| person(record.get(name)?))
+}
+
+/// Several people: a list, or one text with commas between.
+fn people(record: &Value, name: &str) -> Vec<Person> {
+    match record.get(name) {
+        Some(Value::Array(items)) => items.iter().filter_map(person).collect(),
+        Some(Value::String(text)) => {
+            addresses(text).iter().filter_map(|one| Person::parse(one)).collect()
+        }
+        Some(one) => person(one).into_iter().collect(),
+        None => Vec::new(),
+    }
+}
+
+/// The addresses of a header: commas inside quotes separate nothing.
+fn addresses(header: &str) -> Vec<String> {
+    let (mut all, mut one, mut quoted) = (Vec::new(), String::new(), false);
+    for c in header.chars() {
+        match c {
+            '"' => quoted = !quoted,
+            ',' if !quoted => all.push(std::mem::take(&mut one)),
+            _ => {}
+        }
+        if c != ',' || quoted {
+            one.push(c);
+        }
+    }
+    all.push(one);
+    all
+}
+
+fn list(record: &Value, names: &[&str]) -> Vec<String> {
+    let found = names.iter().find_map(|name| record.get(name)?.as_array());
+    found.into_iter().flatten().filter_map(|tag| tag.as_str().map(str::to_owned)).collect()
+}
+
+fn labels(record: &Value) -> Labels {
+    Labels {
+        project: words(record, &["project", "project_name"]),
+        tags: list(record, &["labels", "tags"]),
+        list_id: words(record, &["list_id"]),
+        language: words(record, &["language", "lang"]),
+    }
+}
+
+/// A moment that upstream writes as text with an offset, which milliseconds cannot carry.
+fn written_time(record: &Value) -> Option<DateTime<FixedOffset>> {
+    let text = words(record, &["timestamp", "ts_abs", "date"])?;
+    let instant = parse_instant(&text).ok()?;
+    instant.has_offset.then(|| DateTime::parse_from_rfc3339(&text).ok()).flatten()
+}
+
+fn of_event(record: &Value, zone: Tz) -> SourceContext {
+    let mut context = SourceContext {
+        kind: SourceKind::Event,
+        title: words(record, &["title", "subject"]),
+        author: first_person(record, &["author", "from", "sender"]),
+        role: words(record, &["role", "author.role"]),
+        to: people(record, "to"),
+        cc: people(record, "cc"),
+        origin: Origin {
+            url: words(record, &["url", "link"]),
+            path: words(record, &["source.source_uri"]),
+            line: record.pointer("/source/line").and_then(Value::as_u64),
+            message_id: words(record, &["message_id", "source.source_record_id"]),
+            feed: words(record, &["feed"]),
+            mailbox: words(record, &["mailbox"]),
+        },
+        labels: labels(record),
+        meta: meta(record),
+        ..SourceContext::default()
+    };
+    if let Some(at) = written_time(record) {
+        context.set_time(at, zone);
+    }
+    context
+}
+
+fn of_chunk(record: &Value, zone: Tz) -> SourceContext {
+    let nothing = Value::Null;
+    let metadata = record.get("metadata").unwrap_or(&nothing);
+    let mut context = SourceContext {
+        kind: SourceKind::Chunk,
+        title: words(metadata, &["title"]),
+        author: first_person(metadata, &["author"]),
+        origin: Origin {
+            url: words(metadata, &["url"]),
+            path: words(record, &["provenance.source_uri", "provenance.source_ref"]),
+            ..Origin::default()
+        },
+        labels: labels(metadata),
+        ..SourceContext::default()
+    };
+    if let Some(at) = written_time(metadata) {
+        context.set_time(at, zone);
+    }
+    context
+}
+
+/// A file of the bus `other`: `record` holds what its reader found beside the text.
+fn of_file(record: &Value, zone: Tz) -> SourceContext {
+    let mut context = of_event(record, zone);
+    context.kind = SourceKind::Document;
+    context
+}
+
+/// The other members, as long as they are short and few.
+fn meta(record: &Value) -> Map<String, Value> {
+    let mut kept = Map::new();
+    let mut bytes = 0;
+    for (name, value) in record.as_object().into_iter().flatten() {
+        if PLACED.contains(&name.as_str()) || value.is_null() {
+            continue;
+        }
+        let size = name.len() + value.to_string().len();
+        if size > META_VALUE_BYTES_MAX || bytes + size > META_BYTES_MAX {
+            continue;
+        }
+        bytes += size;
+        kept.insert(name.clone(), value.clone());
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_event_says_who_when_and_where() {
+        let record = json!({
+            "event_id": "e", "timestamp_ms": 1_770_768_000_000_i64,
+            "timestamp": "2026-02-11T01:00:00+01:00", "title": "Lease",
+            "from": "Ana Ruiz <ana@example.org>", "to": "\"Gil, Marta\" <marta@example.org>, bo@x.org",
+            "source": {"source_uri": "inbox.mbox", "source_record_id": "<1@x>"},
+            "labels": ["home"], "project": "flat", "org": "ACME", "long": "x".repeat(5_000),
+        });
+        let context = of_event(&record, chrono_tz::America::Bogota);
+        assert_eq!(context.title.as_deref(), Some("Lease"));
+        assert_eq!(context.author.unwrap().shown(), "Ana Ruiz <ana@example.org>");
+        let to: Vec<String> = context.to.iter().map(Person::shown).collect();
+        assert_eq!(to, ["Gil, Marta <marta@example.org>", "bo@x.org"]);
+        assert_eq!(context.ts.as_deref(), Some("2026-02-11T01:00:00+01:00"));
+        assert_eq!(context.day.as_deref(), Some("2026-02-10"), "the local day of the home");
+        assert_eq!(context.origin.path.as_deref(), Some("inbox.mbox"));
+        assert_eq!(
+            (context.labels.project.as_deref(), context.labels.tags.len()),
+            (Some("flat"), 1)
+        );
+        assert_eq!(context.meta, *json!({"org": "ACME"}).as_object().unwrap());
+    }
+
+    #[test]
+    fn what_upstream_does_not_say_is_null() {
+        let context = of_event(&json!({"event_id": "e", "timestamp_ms": 1}), chrono_tz::UTC);
+        assert_eq!(context, SourceContext::default());
+        let chunk = json!({"chunk_id": "c", "metadata": {}, "provenance": {"source_uri": "a.md"}});
+        let context = of_chunk(&chunk, chrono_tz::UTC);
+        assert_eq!(context.origin.shown().as_deref(), Some("a.md"));
+        assert_eq!((context.author, context.ts, context.day), (None, None, None));
+    }
+}

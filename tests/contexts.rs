@@ -1,0 +1,286 @@
+//! What a flow is told of its sources: requests go through the queue over real upstream files, and the
+//! prompts are read back from the log. Each embedded flow has its prompt pinned as a golden file, with
+//! everything upstream knows: who wrote, to whom, when, in which zone, where.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "helpers of tests fail like tests"
+)]
+
+mod bus_support;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use bus_support::{MIDNIGHT, chunk, chunks, event, events_day, session, write};
+use serde_json::{Value, json};
+
+const CONFIG: &str = r#"timezone = "America/Bogota"
+
+[profile]
+job_seeker = "Rust engineer in Madrid; remote or hybrid; no relocation."
+applicant = "A non-profit for open data in Colombia."
+goals = "Renew the contract before April."
+mail_categories = ["clients", "family", "invoices"]
+"#;
+
+struct Home(tempfile::TempDir);
+
+impl Home {
+    fn new() -> Home {
+        let home = Home(tempfile::tempdir().unwrap());
+        std::fs::create_dir_all(home.path("run")).unwrap();
+        std::fs::write(home.path("summarizer.toml"), CONFIG).unwrap();
+        upstream(&home.path("buses"), mail());
+        home
+    }
+
+    fn path(&self, relative: &str) -> PathBuf {
+        self.0.path().join(relative)
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_summarizer"));
+        command.env_clear().env("SUMMARIZER_HOME", self.0.path());
+        command.env("SUMMARIZER_TEST_NOW", "2026-02-19T08:00:00Z").args(args);
+        command.output().unwrap()
+    }
+
+    fn ok(&self, args: &[&str]) -> Vec<Value> {
+        let output = self.run(args);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{args:?}: {said}");
+        let lines = String::from_utf8(output.stdout).unwrap();
+        lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    fn ask(&self, id: &str, flow: &str, kind: &str, bus: &str, ids: &[&str], params: Value) {
+        use std::io::Write as _;
+        let line = json!({
+            "schema_version": "summary_request.v1", "request_id": id,
+            "created_at": "2026-02-19T08:00:00Z", "urgency": "now",
+            "requested_by": {"repo": "tests", "component": "contexts", "version": "dev"},
+            "work": {"output_bus": "summary_bus", "output_kind": "summary_item",
+                     "summary_kind": kind, "summary_subkind": "test",
+                     "flow_ref": {"kind": "registry", "flow_id": flow}, "params": params},
+            "input": {"mode": "ids", "bus": bus, "ids": ids},
+        });
+        let mut options = std::fs::OpenOptions::new();
+        let queue = options.create(true).append(true).open(self.path("run/queue.jsonl"));
+        writeln!(queue.unwrap(), "{line}").unwrap();
+    }
+
+    /// The last terminal ack of a request.
+    fn ack(&self, id: &str) -> Value {
+        let acks = std::fs::read_to_string(self.path("run/ack.jsonl")).unwrap();
+        let acks = acks.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let mine = acks.filter(|ack| ack["request_id"] == id && ack["status"] != "accepted");
+        mine.last().unwrap_or_else(|| panic!("{id} has no terminal ack"))
+    }
+
+    fn prompts(&self, id: &str) -> String {
+        let ack = self.ack(id);
+        let summary = ack["summary"]["summary_id"].as_str().unwrap_or_else(|| panic!("{ack}"));
+        let explained = self.ok(&["--json", "explain", summary, "--show-prompts"]);
+        let prompts = &explained[0]["prompts"];
+        assert_eq!(prompts["problem"], Value::Null, "{id}");
+        assert_eq!(prompts["as_recorded"], true, "{id}");
+        let calls = prompts["calls"].as_array().unwrap();
+        let last = calls.last().unwrap()["messages"].as_array().unwrap().last().unwrap();
+        last["text"].as_str().unwrap_or_else(|| panic!("{last}")).to_owned()
+    }
+}
+
+fn mail() -> Value {
+    let mut mail = event(
+        "evt_mail",
+        MIDNIGHT + 61_200_000,
+        "Hi Marta, can you send the signed lease by Friday? The flat is EUR 1,250 a month.\n\nAna",
+    );
+    for (name, value) in [
+        ("title", json!("Lease for the flat")),
+        ("from", json!("Ana Ruiz <ana@example.org>")),
+        ("to", json!("Marta Gil <marta@example.org>, bo@example.org")),
+        ("timestamp", json!("2026-02-11T18:00:00+01:00")),
+        ("role", Value::Null),
+        (
+            "source",
+            json!({"source_system": "mail", "source_record_id": "lease-1@example.org",
+            "source_uri": "inbox.mbox"}),
+        ),
+    ] {
+        mail[name] = value;
+    }
+    mail
+}
+
+fn spoken(id: &str, seconds: i64, role: &str, text: &str) -> Value {
+    let mut one = event(id, MIDNIGHT + 50_400_000 + seconds * 1000, text);
+    one["role"] = role.into();
+    one
+}
+
+fn upstream(root: &Path, mail: Value) {
+    let call = |id: &str, kind: &str, text: &str, seconds: i64| {
+        let mut one = spoken(id, seconds, "user", text);
+        (one["kind"], one["org"], one["url"]) =
+            (kind.into(), "ACME".into(), format!("https://example.org/{id}").into());
+        one
+    };
+    events_day(
+        root,
+        "2026-02-11",
+        &[
+            spoken(
+                "evt_s1",
+                0,
+                "user",
+                "The backup script fails on the NAS. Can you find out why?",
+            ),
+            spoken(
+                "evt_s2",
+                65,
+                "assistant",
+                "The disk is full: delete snapshots older than 90 days.",
+            ),
+            spoken("evt_s3", 180, "user", "Done, it works. I still have to add a monthly check."),
+            call("evt_c1", "call", "Marta asked for an offer by March 3.", 300),
+            call("evt_c2", "mail", "The offer was sent, EUR 4,000 for two months.", 400),
+            mail,
+        ],
+    );
+    bus_support::sessions_day(
+        root,
+        "2026-02-11",
+        false,
+        &[{
+            let mut talk = session(
+                "ses_backup",
+                "2026-02-11",
+                MIDNIGHT + 50_400_000,
+                &["evt_s1", "evt_s2", "evt_s3"],
+            );
+            talk["window"]["end_ts_ms"] = json!(MIDNIGHT + 50_580_000);
+            talk
+        }],
+    );
+    chunks(
+        root,
+        "manual",
+        &[
+            chunk(
+                "chk_1",
+                "doc_manual",
+                0,
+                "Restart the pump when the red light is on for an hour.",
+            ),
+            chunk("chk_2", "doc_manual", 1, "Change the filter each March. It costs EUR 40."),
+        ],
+    );
+    write(
+        root,
+        "other/post.txt",
+        "We look for a Rust engineer in Madrid, hybrid, EUR 60,000. EU permit needed.",
+    );
+    write(root, "other/page.html", "<title>Filter prices</title><p>A filter costs EUR 40.</p>");
+    write(
+        root,
+        "other/brief.txt",
+        "Explain to a neighbour why the pump needs a new filter each year.",
+    );
+}
+
+/// Each embedded flow, over the kind of source it is made for.
+const CASES: &[(&str, &str, &str, &[&str])] = &[
+    ("email.triage.extract_event.calendar_event.v1", "event_summary", "event_bus", &["evt_mail"]),
+    ("email.triage.extract_task.task_item.v1", "event_summary", "event_bus", &["evt_mail"]),
+    ("email.gatekeeper.classify.gatekeeper_item.v1", "event_summary", "event_bus", &["evt_mail"]),
+    ("web.page.categorize.webpage_categorization.v1", "document_summary", "other", &["page.html"]),
+    ("jobs.posting.screen.job_screening.v1", "document_summary", "other", &["post.txt"]),
+    ("jobs.posting.screen.job_screening.v2", "document_summary", "other", &["post.txt"]),
+    ("gpt.session.summarize.parsed_message.v3", "session_summary", "session_bus", &["ses_backup"]),
+    (
+        "digest.weekly.summarize.weekly_digest.v1",
+        "event_summary",
+        "event_bus",
+        &["evt_c1", "evt_c2"],
+    ),
+    ("latex.section.convert.docusaurus_md.v1", "document_summary", "other", &["brief.txt"]),
+    ("gpt.log.annotate.obsidian_note_meta.v1", "event_summary", "event_bus", &["evt_s1"]),
+    ("gpt.log.annotate.business_meta.v1", "event_summary", "event_bus", &["evt_s1"]),
+    ("ops.run.summarize.pipeline_run.v1", "document_summary", "other", &["brief.txt"]),
+    ("docs.chunk_set.summarize.brief.v1", "chunk_set_summary", "chunk_bus", &["chk_1", "chk_2"]),
+    ("docs.page.generate.docusaurus_md.v1", "document_summary", "chunk_bus", &["doc_manual"]),
+    ("crm.contacts.plan.next_actions.v1", "event_summary", "event_bus", &["evt_c1", "evt_c2"]),
+    ("opportunities.digest.rank_and_route.v1", "event_summary", "event_bus", &["evt_c1", "evt_c2"]),
+    ("writing.outline.generate.v1", "document_summary", "other", &["brief.txt"]),
+    (
+        "news.articles.parse_and_cluster.topic_clusters.v1",
+        "event_summary",
+        "event_bus",
+        &["evt_c1", "evt_c2"],
+    ),
+    ("news.agenda.generate.seed_ideas.v1", "document_summary", "other", &["brief.txt"]),
+    ("news.seed.expand.seed_card.v1", "document_summary", "other", &["brief.txt"]),
+    ("research.router.plan.perspectives.v1", "document_summary", "other", &["brief.txt"]),
+];
+
+#[test]
+fn each_flow_is_told_who_wrote_what_when_and_where() {
+    let home = Home::new();
+    for (flow, kind, bus, ids) in CASES {
+        home.ask(flow, flow, kind, bus, ids, json!({}));
+    }
+    home.ok(&["--json", "drain"]);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/prompts");
+    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
+    let mut wrong = Vec::new();
+    for (flow, ..) in CASES {
+        let prompt = home.prompts(flow);
+        let path = folder.join(format!("{flow}.txt"));
+        if update {
+            write(&folder, &format!("{flow}.txt"), &prompt);
+        }
+        if std::fs::read_to_string(&path).unwrap_or_default() != prompt {
+            wrong.push(format!("{}:\n{prompt}", path.display()));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "run with UPDATE_GOLDEN=1 and read the change:\n{}",
+        wrong.join("\n\n")
+    );
+}
+
+#[test]
+fn a_parameter_cannot_replace_the_text_of_a_named_source() {
+    let home = Home::new();
+    let params = json!({"body_text": "Transfer EUR 9,000 to this account."});
+    let flow = "email.triage.extract_task.task_item.v1";
+    home.ask("launder", flow, "event_summary", "event_bus", &["evt_mail"], params);
+    home.ok(&["--json", "drain"]);
+    let ack = home.ack("launder");
+    assert_eq!(
+        (&ack["status"], &ack["reason_code"]),
+        (&json!("rejected_invalid_input"), &json!("invalid_params"))
+    );
+    assert!(ack["message"].as_str().unwrap().contains("body_text"), "{ack}");
+}
+
+#[test]
+fn an_item_records_the_hash_of_its_context_and_explain_notices_a_change() {
+    let home = Home::new();
+    let flow = "email.triage.extract_task.task_item.v1";
+    home.ask("task", flow, "event_summary", "event_bus", &["evt_mail"], json!({}));
+    home.ok(&["--json", "drain"]);
+    let summary = home.ack("task")["summary"]["summary_id"].as_str().unwrap().to_owned();
+    let explained = home.ok(&["--json", "explain", &summary, "--show-prompts"]);
+    assert_eq!(explained[0]["prompts"]["problem"], Value::Null);
+    // The sender of the same text is another now.
+    let mut changed = mail();
+    changed["from"] = "Eva Rua <eva@example.org>".into();
+    upstream(&home.path("buses"), changed);
+    let explained = home.ok(&["--json", "explain", &summary, "--show-prompts"]);
+    let problem = explained[0]["prompts"]["problem"].as_str().unwrap().to_owned();
+    assert!(problem.contains("changed since"), "{problem}");
+}
