@@ -199,7 +199,8 @@ fn a_broken_link_is_named() {
             path("selection_manifests/two.json"),
             "\"dev\"",
             "\"1.0\"",
-            &["selection.manifest"],
+            // What the flow was told is found by the selection, so the flow cannot be run again.
+            &["selection.manifest", "?prompt.rendered", "?outputs"],
         ),
         (
             "file",
