@@ -14,7 +14,7 @@ use super::view::Upstream;
 use crate::contract::source::{
     InputContext, Labels, META_BYTES_MAX, Origin, Person, SourceContext, SourceKind, Window, zoned,
 };
-use crate::contract::time::{Timestamp, parse_instant};
+use crate::contract::time::{Day, Timestamp, parse_instant};
 use crate::contract::vocabulary::Bus;
 
 /// Contexts read for one request. A request over more sources gives its flow no context.
@@ -253,8 +253,11 @@ fn of_event(record: &Value, zone: Tz) -> SourceContext {
         meta: meta(record),
         ..SourceContext::default()
     };
-    if let Some(at) = written_time(record) {
-        context.set_time(at, zone);
+    match (written_time(record), words(record, &["date"])) {
+        (Some(at), _) => context.set_time(at, zone),
+        // A date without a clock time names a day, and no moment of it.
+        (None, Some(date)) => context.day = date.parse::<Day>().ok().map(|day| day.to_string()),
+        (None, None) => {}
     }
     context
 }
