@@ -32,7 +32,7 @@ use summarizer::contract::ids::Seq;
 use summarizer::contract::time::{Day, Timestamp};
 use summarizer::contract::vocabulary::{Stream, Warnings};
 use summarizer::digest::build::{
-    BuildOrder, BuildReport, BuildSettings, Journal, JournalError, Note, build,
+    BuildOrder, BuildReport, BuildSettings, Journal, JournalError, build,
 };
 use summarizer::digest::kept::Kept;
 use summarizer::digest::library::Library;
@@ -43,6 +43,7 @@ use summarizer::export::summary_bus::PartitionKey;
 use summarizer::log::{Commit, NewRecord, Options, Store, codec};
 use summarizer::os::Disk;
 use summarizer::os::real::HostDisk;
+use summarizer::state::event::Note;
 use summarizer::state::event::{AckHead, Event, SummaryPointer};
 use support::{Random, measured, numbers, resident, scratch};
 
@@ -72,8 +73,7 @@ impl Journal for Log {
 
     fn note(&mut self, notes: Vec<Note>) -> Result<(Seq, Timestamp), JournalError> {
         let record = |note: Note| {
-            let event = Event::Noted { kind: note.kind.to_owned(), facts: note.facts };
-            let (tag, version, payload) = codec::encode(&event);
+            let (tag, version, payload) = codec::encode(&note.event);
             NewRecord { at: self.now, tag, version, payload, body: note.body }
         };
         let records: Vec<NewRecord> = notes.into_iter().map(record).collect();
@@ -112,7 +112,8 @@ fn summary(number: u64, weeks: u64, random: &mut Random) -> NewRecord {
         body_sha256: sha256(&body),
         warnings: Warnings::default(),
         supersedes: None,
-        facts: "{}".to_owned(),
+        input: Box::default(),
+        provenance: None,
     };
     let (tag, version, payload) = codec::encode(&event);
     NewRecord { at: Timestamp(START), tag, version, payload, body: Some(body) }
@@ -176,7 +177,6 @@ impl Bench {
             selectors: &self.selectors,
             zone: chrono_tz::UTC,
             threads: 2,
-            legacy_rows: false,
             engine_version: "bench",
             environment: Environment {
                 hostname: None,

@@ -39,6 +39,7 @@ use summarizer::export::item::{SummaryIdentity, summary_id};
 use summarizer::export::summary_bus::{
     Counts, PartitionFacts, PartitionKey, PartitionWriter, Stamp,
 };
+use summarizer::facts::session::Host;
 use summarizer::log::{Options, Store};
 use summarizer::os::{Disk, Machine};
 use summarizer::projections::summaries::Summaries;
@@ -207,7 +208,7 @@ impl Filled {
             command: "bench".into(),
             version: "0".into(),
             config: Digest::ZERO,
-            environment: "{\"timezone\":\"UTC\"}".into(),
+            host: Host { timezone: Some("UTC".into()), ..Host::default() },
         };
         engine.begin_run(run, machine.clock.now()).unwrap();
         engine.commit(None, CheckpointWhen::Due, &[], machine.clock.now()).unwrap();
@@ -245,7 +246,8 @@ impl Filled {
                     summary,
                     item: line(number, day).into_bytes(),
                     warnings: Warnings::default(),
-                    facts: "{}".into(),
+                    input: Box::default(),
+                    provenance: None,
                 };
                 self.engine.report(Report { request, attempt, epoch, outcome }, now).unwrap();
             }

@@ -24,6 +24,7 @@
 //!
 //! - [`contract`]: the words of the contracts: records, schemas, ids, hashes, time. Pure.
 //! - [`limits`]: every bound in one place. [`config`]: the settings as a value.
+//! - [`facts`]: the content of events as plain data.
 //! - [`markup`]: HTML, Markdown and mail read as text. Pure.
 //! - [`os`]: clock and disk behind two traits; the host, and a machine that can lose power.
 //! - [`state`]: the pure core. No clock, file, environment, random source or registry.
@@ -75,6 +76,8 @@ cfg_if::cfg_if! {
         #[doc(hidden)]
         pub mod export;
         #[doc(hidden)]
+        pub mod facts;
+        #[doc(hidden)]
         pub mod flow;
         #[doc(hidden)]
         pub mod home;
@@ -125,6 +128,7 @@ cfg_if::cfg_if! {
         mod digest;
         mod explain;
         mod export;
+        mod facts;
         mod flow;
         mod home;
         mod import;

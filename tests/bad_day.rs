@@ -1305,19 +1305,19 @@ fn what_goes_in_pieces_is_what_goes_at_once() {
     last["ack_seq"] = json!(head);
     std::fs::write(home.path(ACKS), format!("{}\n{last}\n", lines.join("\n"))).unwrap();
     let due = look(machine.disk.as_ref(), &places, &engine, policy, now).unwrap();
-    assert_eq!(due.to_json()["acks"]["moved"], 0, "{due:?}");
+    assert_eq!(due.described("test").acks.unwrap().moved, 0, "{due:?}");
     std::fs::write(home.path(ACKS), &acks).unwrap();
     let (mut records, mut moved) = (0, 0);
     for round in 0.. {
         let due = look(machine.disk.as_ref(), &places, &engine, policy, now).unwrap();
         let told = apply(&machine, &places, &mut engine, &due, "test", now).unwrap();
-        let went = told["frames"]["records"].as_u64().unwrap();
+        let went = told.frames.as_ref().unwrap().records;
         records += went;
-        moved += told["acks"]["moved"].as_u64().unwrap();
+        moved += told.acks.as_ref().unwrap().moved;
         if !due.is_cut() {
             break;
         }
-        assert!(round < 100 && went > 0 && went <= small.records, "{told}");
+        assert!(round < 100 && went > 0 && went <= small.records, "{told:?}");
     }
     assert!(records > 0 && records <= head, "{records} of {head}");
     assert_eq!(moved as usize, acks.split(|byte| *byte == b'\n').count() - 1);

@@ -14,10 +14,32 @@ use std::fmt::Write as _;
 use summarizer::contract::hash::{Digest, sha256};
 use summarizer::contract::ids::Seq;
 use summarizer::contract::schema::Violation;
-use summarizer::contract::time::Timestamp;
+use summarizer::contract::time::{Day, Timestamp};
 use summarizer::contract::vocabulary::{
-    AckStatus, Bus, QuarantineReason, ReasonCode, Stream, SummaryKind, Urgency, Warning, Warnings,
+    AckStatus, Bus, ErrorClass, QuarantineReason, ReasonCode, Stream, SummaryKind, Urgency,
+    Warning, Warnings,
 };
+use summarizer::facts::JsonObject;
+use summarizer::facts::agent_run::{
+    AgentRunFact, CompactionFailed, EventsAppended, FileMark, SnapshotPointer, SnapshotTaken,
+};
+use summarizer::facts::attempt::{
+    InputFacts, Recovered, SelectionInput, SourceCounts, SourcePlace, SourcePlaces, UpstreamInput,
+};
+use summarizer::facts::digest::{
+    BagFacts, BagType, BagsCollected, BuildFinished, BuildPublished, BuildStarted, Channel,
+    DigestFact, GroupFacts, MemoFacts, PairFacts, WindowFacts, WindowType,
+};
+use summarizer::facts::failure::{ErrorDetails, ErrorFacts, ModelFailure};
+use summarizer::facts::model::{
+    AnswerFacts, CallFacts, ModelIdentity, Provenance, StopReason, Usage,
+};
+use summarizer::facts::publication::{DayOpened, PublishFailed};
+use summarizer::facts::recovery::{Loss, RecoveryReport};
+use summarizer::facts::retention::{
+    AcksArchived, AcksMoved, AnswersDropped, FramesArchived, RetentionApplied, RetentionFact,
+};
+use summarizer::facts::session::{Host, Promoted, Promotion, SessionReport};
 use summarizer::log::codec::{self, Cursor};
 use summarizer::state::event::{
     AckHead, BadLine, Charge, Event, PauseCause, RawLine, RunEnd, SummaryPointer, Superseded,
@@ -71,7 +93,7 @@ fn warnings() -> Warnings {
 }
 
 fn samples() -> Vec<Event> {
-    let (request, attempt, facts) = (Seq(300), 2, "{}".to_owned());
+    let (request, attempt) = (Seq(300), 2);
     let bad = BadLine {
         line: 1,
         offset: 0,
@@ -83,19 +105,25 @@ fn samples() -> Vec<Event> {
         errors_omitted: 4,
         raw: RawLine::Prefix(vec![0xff, 0x00]),
     };
-    vec![
+    let mut samples = vec![
         Event::RunStarted {
             run_id: "run_1".into(),
             command: "drain".into(),
             version: "0.1.0".into(),
             config: sha256("config"),
-            environment: facts.clone(),
+            host: Box::new(Host {
+                os: "linux".into(),
+                arch: "x86_64".into(),
+                hostname: Some("host".into()),
+                timezone: Some("UTC".into()),
+                pid: 300,
+            }),
         },
         Event::RunFinished {
             run_id: "run_1".into(),
             started: Seq(1),
             end: RunEnd::Crashed,
-            report: facts.clone(),
+            report: report(),
         },
         Event::LineQuarantined(Box::new(bad)),
         Event::RequestAccepted(taken()),
@@ -130,7 +158,8 @@ fn samples() -> Vec<Event> {
             attempt,
             summary: summary(),
             warnings: warnings(),
-            facts: facts.clone(),
+            input: input(),
+            sources: places(),
         },
         Event::WorkHeld { request, attempt, behind: Seq(5), summary: summary() },
         Event::WorkReleased { request },
@@ -139,7 +168,11 @@ fn samples() -> Vec<Event> {
             attempt,
             call: sha256("call"),
             body_sha256: sha256("body"),
-            facts: facts.clone(),
+            answer: Box::new(AnswerFacts {
+                identity: identity(),
+                usage: Usage { input_tokens: 300, output_tokens: 7 },
+                stop: StopReason::End,
+            }),
         },
         Event::SummaryProduced {
             request,
@@ -149,7 +182,8 @@ fn samples() -> Vec<Event> {
             body_sha256: sha256("item"),
             warnings: warnings(),
             supersedes: Some(Seq(9)),
-            facts: facts.clone(),
+            input: input(),
+            provenance: Some(provenance()),
         },
         Event::AttemptFailed {
             request,
@@ -162,7 +196,8 @@ fn samples() -> Vec<Event> {
             counted: true,
             warnings: warnings(),
             supersedes: None,
-            facts: facts.clone(),
+            input: input(),
+            error: None,
         },
         Event::RequestSkipped {
             request,
@@ -171,7 +206,7 @@ fn samples() -> Vec<Event> {
             reason: ReasonCode::SkippedEmptyContent,
             warnings: warnings(),
             supersedes: None,
-            facts: facts.clone(),
+            input: Box::default(),
         },
         Event::RequestCancelled { request, head: head(), warnings: warnings(), supersedes: None },
         Event::DelayEnded { request },
@@ -200,7 +235,316 @@ fn samples() -> Vec<Event> {
                 estimated: true,
             },
         },
-        Event::Noted { kind: "pack_built".into(), facts },
+        Event::DayOpened(Box::new(DayOpened { day: day(), inputs: vec![upstream()] })),
+        Event::PublishFailed(PublishFailed { message: "full".into(), violation: true }),
+        Event::LogRecovered(Box::new(RecoveryReport {
+            records_kept: 300,
+            records_lost: true,
+            damage: Some("record 5".into()),
+            acks_read: 1,
+            acks_unreadable: 2,
+            lines: 3,
+            queue_change: Some("shrank".into()),
+            outputs_recognized: 4,
+            outputs_adopted: 5,
+            ended: 6,
+            open: 7,
+            unknown: BTreeMap::from([(
+                "days".to_owned(),
+                Loss { means: "no day".into(), count: 8, examples: vec!["req".into()] },
+            )]),
+        })),
+        Event::ReceiptKept { body_sha256: sha256("receipt") },
+    ];
+    samples.extend(errors().into_iter().map(|error| Event::AttemptFailed {
+        request,
+        attempt,
+        head: head(),
+        status: AckStatus::FailedPermanent,
+        reason: None,
+        message: "no".into(),
+        retry_at: None,
+        counted: true,
+        warnings: warnings(),
+        supersedes: None,
+        input: Box::default(),
+        error: Some(Box::new(error)),
+    }));
+    samples.extend(agent_runs().into_iter().map(|fact| Event::AgentRun(Box::new(fact))));
+    samples.extend(digests().into_iter().map(Event::Digest));
+    samples.extend(retentions().into_iter().map(Event::Retention));
+    samples
+}
+
+fn day() -> Day {
+    "2026-02-11".parse().unwrap()
+}
+
+fn upstream() -> UpstreamInput {
+    UpstreamInput {
+        path: "eventbus/2026-02-11.jsonl".into(),
+        bus: Bus::EventBus,
+        partition: "2026-02-11".into(),
+        data_sha256: Some(sha256("data")),
+        data_bytes: Some(70_000),
+        manifest_path: Some("eventbus/manifest.json".into()),
+        manifest_sha256: Some(sha256("manifest")),
+        schema_version: Some("event.v1".into()),
+    }
+}
+
+fn input() -> Box<InputFacts> {
+    Box::new(InputFacts {
+        stream: Some(Stream::Events),
+        day: Some(day()),
+        inputs: vec![upstream()],
+        inputs_omitted: 2,
+        source_text_hash: Some(sha256("texts")),
+        counts: SourceCounts { sources: 3, used: 2, skipped: 1 },
+        notes: vec!["NOTE: text".into()],
+        selection: Some(SelectionInput {
+            path: "selection.json".into(),
+            sha256: sha256("selection"),
+            selection_hash: "sha256:aa".into(),
+        }),
+        recovered: Some(Recovered {
+            ack_seq: Seq(5),
+            log_head: Some(sha256("head")),
+            at: "2026-02-11T00:00:00.000Z".into(),
+        }),
+    })
+}
+
+fn places() -> Box<SourcePlaces> {
+    let place =
+        |id: &str| SourcePlace { id: id.into(), line: 1, offset: 300, len: 20, text_bytes: 10 };
+    let mut places = SourcePlaces { files: Vec::new(), omitted: 4 };
+    places.push("a.jsonl", place("one"));
+    places.push("a.jsonl", place("two"));
+    places.push("b.jsonl", place("three"));
+    assert_eq!(places.files.len(), 2, "neighbours of one file share its name");
+    Box::new(places)
+}
+
+fn identity() -> ModelIdentity {
+    ModelIdentity {
+        provider: "local".into(),
+        model_name: "m".into(),
+        model_version: "1".into(),
+        temperature: Some(0.5),
+        max_tokens: Some(300),
+        deterministic_mode: Some(true),
+        seed: Some(-7),
+    }
+}
+
+fn provenance() -> Box<Provenance> {
+    let call = |stop| CallFacts {
+        node: "ask".into(),
+        turn: 1,
+        request_hash: Some(sha256("call")),
+        rendered_sha256: sha256("rendered"),
+        reused: true,
+        stop,
+    };
+    let params = serde_json::json!({"b": [1, null], "a": "é"});
+    Box::new(Provenance {
+        flow: "flow.v1@strict".into(),
+        pack_hash: sha256("pack"),
+        prompt_hash: sha256("prompt"),
+        rendered_prompt_sha256: sha256("rendered"),
+        engine: "jinja".into(),
+        engine_version: "2".into(),
+        model: identity(),
+        usage: Usage { input_tokens: 300, output_tokens: 7 },
+        calls: StopReason::ALL.into_iter().map(call).collect(),
+        warnings: vec!["unknown_param".into()],
+        configured_params: JsonObject(params.as_object().unwrap().clone()),
+    })
+}
+
+fn report() -> Box<SessionReport> {
+    let output = |promotion_status| Promoted {
+        path: "day.jsonl".into(),
+        manifest_path: "manifest.json".into(),
+        data_hash: Some(sha256("day")),
+        schema_version: "event_summary.v1".into(),
+        promotion_status,
+    };
+    Box::new(SessionReport {
+        events: 300,
+        lines: 2,
+        commits: 3,
+        outcomes: BTreeMap::from([("completed".to_owned(), 5)]),
+        outputs: Promotion::ALL.into_iter().map(output).collect(),
+        snapshot: Some(SnapshotPointer {
+            run_id: "run".into(),
+            sequence: 4,
+            snapshot_id: "snap".into(),
+            seq: Seq(70_000),
+        }),
+        error: Some("stopped".into()),
+    })
+}
+
+/// Every form of details once.
+fn errors() -> Vec<ErrorFacts> {
+    let text = || Some("text".to_owned());
+    let details = [
+        ErrorDetails::Input {
+            input_name: "name".into(),
+            expected_path: text(),
+            expected_manifest_path: text(),
+            source_id: text(),
+        },
+        ErrorDetails::Schema {
+            artifact_family: "event_bus".into(),
+            schema_version_seen: text(),
+            schema_version_supported: vec!["event.v1".into()],
+            validation_error_summary: "summary".into(),
+            sample_evidence: "line 1".into(),
+        },
+        ErrorDetails::Integrity {
+            manifest_path: text(),
+            observed_hash: text(),
+            declared_hash: text(),
+            observed_counts: Some(1),
+            declared_counts: Some(2),
+        },
+        ErrorDetails::Storage { storage_location: "disk".into(), operation: "read".into() },
+        ErrorDetails::Model(Box::new(ModelFailure {
+            provider: "local".into(),
+            model_name: "m".into(),
+            prompt_hash: sha256("prompt"),
+            selection_manifest_refs: vec!["selection.json".into()],
+            retryable: true,
+            usage: Usage { input_tokens: 1, output_tokens: 2 },
+            calls: 3,
+            violations: vec![Violation { pointer: "/a".into(), message: "no".into() }],
+        })),
+        ErrorDetails::Provider { flow_id: "flow.v1".into() },
+        ErrorDetails::Unasked,
+        ErrorDetails::Pack { flow: "flow.v1".into() },
+        ErrorDetails::Param { param: "day".into() },
+        ErrorDetails::Item,
+        ErrorDetails::Publication {
+            publish_target: "summaries".into(),
+            staging_path: ".summaries.shadow".into(),
+            promotion_status: Promotion::NotWritten,
+        },
+    ];
+    let error =
+        |details| ErrorFacts { class: ErrorClass::SchemaMismatch, subtype: "CODE".into(), details };
+    details.into_iter().map(error).collect()
+}
+
+fn agent_runs() -> Vec<AgentRunFact> {
+    let (covers, resume_from) = (Some(Seq(40)), Some(Seq(30)));
+    let run_id = || "run".to_owned();
+    vec![
+        AgentRunFact::EventsAppended(EventsAppended {
+            run_id: run_id(),
+            first_seq: 1,
+            last_seq: 300,
+            previous: Seq(5),
+            sha256: sha256("lines"),
+            source: Some(FileMark {
+                file: "run.jsonl".into(),
+                end: 300,
+                lines: 4,
+                line_bytes: 5,
+                line_sha256: sha256("line"),
+            }),
+        }),
+        AgentRunFact::SnapshotTaken(SnapshotTaken {
+            run_id: run_id(),
+            sequence: 2,
+            snapshot_id: "snap".into(),
+            to_seq: 300,
+            previous: Seq(6),
+            sha256: sha256("snapshot"),
+            covers,
+            resume_from,
+            closes: true,
+        }),
+        AgentRunFact::CompactionFailed(CompactionFailed {
+            run_id: run_id(),
+            sequence: 2,
+            after_seq: 300,
+            message: "gate".into(),
+            covers,
+            resume_from,
+        }),
+    ]
+}
+
+fn digests() -> Vec<DigestFact> {
+    let run_id = || "run".to_owned();
+    let bag = |bag_type, window_type| {
+        let memo = |channel| MemoFacts { memo_slug: "slug".into(), channel };
+        DigestFact::Bag(Box::new(BagFacts {
+            bag_id: "bag_1".into(),
+            bag_type,
+            window: WindowFacts {
+                window_type,
+                start_day: Some(day()),
+                end_day: Some(day()),
+                label: "2026-W07".into(),
+                tz: "UTC".into(),
+            },
+            group: Some(GroupFacts { by: "tag".into(), key: "free:a".into() }),
+            selector_id: "weekly".into(),
+            selector_version: "1".into(),
+            selector_hash: sha256("selector"),
+            summaries_hash: sha256("summaries"),
+            title: "Title".into(),
+            tags: vec!["free:a".into()],
+            pair: Some(PairFacts { count: 3, lift: 1.5, npmi: -0.25, edge_score: 0.0 }),
+            candidate: 300,
+            selected: 2,
+            memos: Channel::ALL.into_iter().map(memo).collect(),
+            bag_meta_sha256: sha256("meta"),
+            trace_sha256: sha256("trace"),
+            created_at: "2026-02-11T00:00:00.000Z".into(),
+            run_id: run_id(),
+        }))
+    };
+    let types = BagType::ALL.into_iter().cycle();
+    let bags = WindowType::ALL.into_iter().zip(types).map(|(window, of_bag)| bag(of_bag, window));
+    let mut facts = vec![
+        DigestFact::Started(BuildStarted { run_id: run_id(), trigger: "build".into() }),
+        DigestFact::Published(BuildPublished { run_id: run_id(), bags: 2 }),
+        DigestFact::Collected(BagsCollected { run_id: run_id(), bags: 3 }),
+        DigestFact::Finished(Box::new(BuildFinished {
+            run_id: run_id(),
+            ok: true,
+            day: day(),
+            row: "{}".into(),
+            considered: Some(Seq(300)),
+            selectors: BTreeMap::from([("weekly".to_owned(), "hash UTC".to_owned())]),
+        })),
+    ];
+    facts.extend(bags);
+    facts
+}
+
+fn retentions() -> Vec<RetentionFact> {
+    let before = Timestamp(1_770_850_931_000);
+    let answers = AnswersDropped { dropped: 1, bytes: 300, before };
+    vec![
+        RetentionFact::AnswersDropped(answers.clone()),
+        RetentionFact::AcksMoved(AcksMoved { through: Seq(9), lines: 2, file: "acks".into() }),
+        RetentionFact::Applied(RetentionApplied {
+            answers: Some(answers),
+            acks: Some(AcksArchived { moved: 2, bytes: 300, before }),
+            frames: Some(FramesArchived {
+                records: 4,
+                segments: Some(1),
+                bytes: Some(300),
+                before,
+            }),
+            by: "service".into(),
+        }),
     ]
 }
 
@@ -239,9 +583,10 @@ fn events_are_written_and_read_as_ever() {
     let samples = samples();
     let current: BTreeMap<String, String> = samples
         .iter()
-        .map(|event| {
+        .enumerate()
+        .map(|(number, event)| {
             let (tag, version, payload) = codec::encode(event);
-            (format!("{tag:03}.{version}.{}", event.name()), hex(&payload))
+            (format!("{tag:03}.{version}.{}.{number:02}", event.name()), hex(&payload))
         })
         .collect();
     let golden = check("events.txt", &current);

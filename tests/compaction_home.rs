@@ -99,8 +99,8 @@ impl Host {
         let log = self.engine.log();
         let mut at = head_of(log, run_id).unwrap().snapshot;
         let mut found = Vec::new();
-        while at != 0 {
-            let (fact, body) = snapshot_at(log, Seq(at)).unwrap();
+        while at != Seq(0) {
+            let (fact, body) = snapshot_at(log, at).unwrap();
             found.push(body.snapshot);
             at = fact.previous;
         }

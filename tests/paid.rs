@@ -459,11 +459,11 @@ fn a_hostile_server_hurts_only_its_own_requests() {
     // What the model said when it never fitted is kept, with what was wrong with it.
     let events = home.events();
     let failed = events.iter().find_map(|(event, _)| match event {
-        Event::AttemptFailed { head, facts, .. } if head.request_id == "never-fits" => Some(facts),
+        Event::AttemptFailed { head, error, .. } if head.request_id == "never-fits" => Some(error),
         _ => None,
     });
-    let facts: Value = serde_json::from_str(failed.unwrap()).unwrap();
-    assert_ne!(facts["error"]["details"]["violations"], json!([]), "{facts}");
+    let error = serde_json::to_value(failed.unwrap()).unwrap();
+    assert_ne!(error["details"]["violations"], json!([]), "{error}");
     let said = |body: &Option<Vec<u8>>| {
         body.as_ref().is_some_and(|body| String::from_utf8_lossy(body).contains("[1, 2, 3]"))
     };

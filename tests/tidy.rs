@@ -20,6 +20,7 @@ use tidy::imports;
 /// The layers, lowest first. A room may use rooms of its own layer and of lower ones.
 const LAYERS: &[&[&str]] = &[
     &["contract", "limits", "error"],
+    &["facts"],
     &["markup"],
     &["state", "config", "os"],
     &["flow", "model", "upstream", "registry", "seam", "export", "log"],
@@ -62,7 +63,7 @@ const BANS: &[Ban] = &[
         why: "the core is pure: it gets time, ids and facts as data",
     },
     Ban {
-        rooms: &["contract", "limits", "config"],
+        rooms: &["contract", "facts", "limits", "config"],
         names: &["crate::os", "std::fs", "SystemTime", "Instant::now"],
         why: "these are functions of their arguments",
     },

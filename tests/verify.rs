@@ -21,9 +21,8 @@ use summarizer::export::item::{
     ModelIdentity, PromptIdentity, SummaryIdentity, SummaryItem, summary_id,
 };
 use summarizer::export::publish::{Fallback, Publisher};
-use summarizer::export::summary_bus::{
-    Counts, PartitionFacts, PartitionInput, PartitionKey, Stamp, render,
-};
+use summarizer::export::summary_bus::{Counts, PartitionFacts, PartitionKey, Stamp, render};
+use summarizer::facts::attempt::UpstreamInput;
 use summarizer::os::Disk;
 use summarizer::os::real::HostDisk;
 use summarizer::upstream::{
@@ -125,7 +124,7 @@ fn sound(root: &Path) {
             .map(|item| (item.summary_id.clone(), item.to_line().unwrap()))
             .collect();
         let produced = lines.len() as u64;
-        let inputs = mine.iter().flat_map(|one| &one.upstream).map(|one| PartitionInput {
+        let inputs = mine.iter().flat_map(|one| &one.upstream).map(|one| UpstreamInput {
             path: one.data_path.clone(),
             bus: one.bus,
             partition: one.partition.clone(),
@@ -133,6 +132,7 @@ fn sound(root: &Path) {
             manifest_path: one.manifest_path.clone(),
             manifest_sha256: one.manifest_sha256,
             schema_version: one.schema_version.clone(),
+            data_bytes: None,
         });
         let facts = PartitionFacts {
             counts: Counts { eligible: produced + 3, produced, skipped: 2, failed: 1 },

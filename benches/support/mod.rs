@@ -18,6 +18,7 @@ use summarizer::config::Config;
 use summarizer::contract::hash::Digest;
 use summarizer::contract::ids::Seq;
 use summarizer::contract::vocabulary::{Stream, Warnings};
+use summarizer::facts::session::Host;
 use summarizer::home::Home;
 use summarizer::log::{Options, Store};
 use summarizer::os::Machine;
@@ -191,7 +192,7 @@ impl Bench {
             command: "bench".into(),
             version: "0".into(),
             config: Digest::ZERO,
-            environment: "{}".into(),
+            host: Host::default(),
         };
         let now = self.machine.clock.now();
         self.engine.begin_run(run, now).expect("begin the run");
@@ -297,7 +298,8 @@ impl Bench {
                     summary,
                     item: body.clone(),
                     warnings: Warnings::default(),
-                    facts: "{}".into(),
+                    input: Box::default(),
+                    provenance: None,
                 };
                 let report = Report { request, attempt, epoch, outcome };
                 self.engine.report(report, now).expect("report");

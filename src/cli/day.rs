@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Context;
 use super::causes::engine_failed;
@@ -16,6 +16,8 @@ use super::settings::load_config;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::ReasonCode;
 use crate::control::question::Question;
+use crate::facts::attempt::UpstreamInput;
+use crate::facts::session::SessionReport;
 use crate::home::Home;
 use crate::projections::summaries::Summaries;
 use crate::state::event::RunEnd;
@@ -45,7 +47,7 @@ impl DayArgs {
         let DayCommand::Open { day } = &self.command;
         let inputs = inputs(context, *day)?;
         let read = inputs.len();
-        let question = Question::DayOpen { day: day.to_string(), inputs };
+        let question = Question::DayOpen { day: *day, inputs };
         match Held::take(context, false)? {
             Some(held) => open_within(context, held, question)?,
             None => {
@@ -76,7 +78,7 @@ fn open_within(context: &Context, mut held: Held, question: Question) -> Result<
     let mut summaries = Summaries::open(disk, buses, log, Some(&held.home.publisher_index()))
         .map_err(|error| not_published(&error))?;
     summaries.publish(None).map_err(|error| not_published(&error))?;
-    let report = json!({"outputs": summaries.take_promoted()}).to_string();
+    let report = SessionReport { outputs: summaries.take_promoted(), ..SessionReport::default() };
     held.engine.finish_run(RunEnd::Clean, report, now()).map_err(|error| engine_failed(&error))?;
     held.commit(now())?;
     summaries.publish(None).map_err(|error| not_published(&error))?;
@@ -85,7 +87,7 @@ fn open_within(context: &Context, mut held: Held, question: Question) -> Result<
 }
 
 /// The upstream partitions of a day, verified, as an event names them.
-fn inputs(context: &Context, day: Day) -> Result<Vec<Value>, Failure> {
+fn inputs(context: &Context, day: Day) -> Result<Vec<UpstreamInput>, Failure> {
     let config = load_config(context)?;
     let home = Home::new(&context.home, &config);
     let disk = Arc::clone(&context.machine.disk);
@@ -103,12 +105,16 @@ fn inputs(context: &Context, day: Day) -> Result<Vec<Value>, Failure> {
             }
         };
         let manifest = &partition.manifest;
-        inputs.push(json!({
-            "path": manifest.data_path, "bus": family.bus(), "partition": manifest.partition,
-            "data_sha256": manifest.data_sha256.hex(), "data_bytes": manifest.bytes,
-            "manifest_path": manifest.path, "manifest_sha256": manifest.sha256.hex(),
-            "schema_version": family.bus_schema_version(),
-        }));
+        inputs.push(UpstreamInput {
+            path: manifest.data_path.clone(),
+            bus: family.bus(),
+            partition: manifest.partition.clone(),
+            data_sha256: Some(manifest.data_sha256),
+            data_bytes: manifest.bytes,
+            manifest_path: Some(manifest.path.clone()),
+            manifest_sha256: Some(manifest.sha256),
+            schema_version: Some(family.bus_schema_version().to_owned()),
+        });
     }
     Ok(inputs)
 }

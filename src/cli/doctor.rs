@@ -524,21 +524,22 @@ fn look_at_retention(context: &Context, held: &Held, findings: &mut Findings) {
         return;
     }
     let (disk, now) = (context.machine.disk.as_ref(), context.machine.clock.now());
-    let last = retention::last(held.engine.log());
-    let last = last.as_ref().and_then(|last| last["at"].as_str());
-    let last = last.map_or("never applied".to_owned(), |at| format!("last applied at {at}"));
+    let last = match retention::last(held.engine.log()) {
+        Ok(Some((at, _))) => format!("last applied at {at}"),
+        Ok(None) => "never applied".to_owned(),
+        Err(error) => format!("the record of the last pass does not read: {}", described(&error)),
+    };
     match retention::look(disk, &held.home, &held.engine, policy, now) {
         Ok(due) if due.is_empty() => {
             findings.fine("retention", format!("nothing is older than is kept; {last}"));
         }
         Ok(due) => {
-            let parts = due.to_json();
-            let many = |part: &str, of: &str| parts[part][of].as_u64().unwrap_or(0);
+            let parts = due.described("");
             let what = format!(
                 "older than is kept: {}, {}, {}; {last}",
-                ui::count(many("answers", "dropped"), "answer"),
-                ui::count(many("acks", "moved"), "ack"),
-                ui::count(many("frames", "records"), "record"),
+                ui::count(parts.answers.map_or(0, |part| part.dropped), "answer"),
+                ui::count(parts.acks.map_or(0, |part| part.moved), "ack"),
+                ui::count(parts.frames.map_or(0, |part| part.records), "record"),
             );
             let in_passing = Policy::in_passing(&held.config);
             let leaves_acks = retention::look(disk, &held.home, &held.engine, in_passing, now)

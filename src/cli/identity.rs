@@ -1,13 +1,12 @@
 //! How a session of the service and a build of digests identify themselves.
 
-use serde_json::json;
-
 use super::Context;
 use super::failure::{Exit, Failure};
 use crate::config::Config;
 use crate::contract::hash::push_hex;
 use crate::contract::time::Timestamp;
 use crate::export::run_record::Environment;
+use crate::facts::session::Host;
 use crate::home::Home;
 use crate::projections::digester::DigestSetup;
 use crate::sequencer::engine::RunStart;
@@ -29,17 +28,19 @@ pub fn run_id(now: Timestamp) -> Result<String, Failure> {
 /// How this run names itself.
 pub fn run_start(context: &Context, config: &Config, command: &str) -> Result<RunStart, Failure> {
     let run_id = run_id(context.machine.clock.now())?;
-    let environment = json!({
-        "os": std::env::consts::OS, "arch": std::env::consts::ARCH,
-        "hostname": hostname(), "timezone": config.timezone.name(),
-        "pid": std::process::id(),
-    });
+    let host = Host {
+        os: std::env::consts::OS.to_owned(),
+        arch: std::env::consts::ARCH.to_owned(),
+        hostname: Some(hostname()),
+        timezone: Some(config.timezone.name().to_owned()),
+        pid: std::process::id(),
+    };
     Ok(RunStart {
         run_id,
         command: command.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         config: config.fingerprint(),
-        environment: environment.to_string(),
+        host,
     })
 }
 

@@ -24,6 +24,7 @@ use crate::compaction::service_run::OBJECTIVE;
 use crate::config::Config;
 use crate::contract::ids::Seq;
 use crate::control::question::{Answer, Question};
+use crate::facts::recovery::RecoveryReport;
 use crate::home::{Home, HomeLock};
 use crate::log::{Options, Store};
 use crate::os::{Disk, Open};
@@ -35,7 +36,7 @@ use crate::replay::{Compare, Until, compare_files, compare_snapshots, rebuild as
 use crate::seam::tail::TailOptions;
 use crate::sequencer::engine::{Engine, EngineError, EngineOptions, cursor};
 use crate::upkeep::kinship::Kinship;
-use crate::upkeep::recover::{Places, RecoverError, Report, Rules, rebuild, salvage};
+use crate::upkeep::recover::{Places, RecoverError, Rules, rebuild, salvage};
 
 /// Make the log again from its own records, the queue, the acks and the published summaries
 ///
@@ -88,7 +89,7 @@ const LISTED_MAX: usize = 100;
 #[derive(Serialize)]
 struct Recovered {
     #[serde(flatten)]
-    report: Report,
+    report: RecoveryReport,
     /// Run logs of the watched folder that were taken in again.
     run_logs: u64,
     /// Snapshots of runs whose files are what they were.
@@ -97,8 +98,8 @@ struct Recovered {
 
 impl Recovered {
     fn lose(&mut self, kind: &'static str, means: &'static str, example: &str) {
-        let loss = self.report.unknown.entry(kind).or_default();
-        loss.means = means;
+        let loss = self.report.unknown.entry(kind.to_owned()).or_default();
+        means.clone_into(&mut loss.means);
         loss.count += 1;
         if loss.examples.len() < LISTED_MAX {
             loss.examples.push(example.to_owned());
@@ -145,13 +146,14 @@ impl RecoverArgs {
         config: &Config,
         home: &Home,
         found: &Found,
-    ) -> Result<Report, Failure> {
+    ) -> Result<RecoveryReport, Failure> {
         let disk = &context.machine.disk;
         let new = home.run().join(".recovering");
         disk.remove_dir_all(&new).map_err(|error| failed("clear a left-over", &error))?;
         disk.create_dir_all(&new).map_err(|error| failed("make room", &error))?;
         let path = new.join("summarizer.redb");
-        let mut report = Report { damage: found.what().map(str::to_owned), ..Report::default() };
+        let mut report =
+            RecoveryReport { damage: found.what().map(str::to_owned), ..RecoveryReport::default() };
         let store = match found {
             Found::Damaged(_) => {
                 let old = open(context, home)?;

@@ -2,7 +2,7 @@
 //! moved away, frames of the log are archived. Each is a fact of the log.
 
 use clap::Args;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::causes::held_by_another;
 use super::failure::{Exit, Failure};
@@ -40,16 +40,19 @@ impl RetainArgs {
         let due = retention::look(disk, &held.home, &held.engine, policy, now);
         let due = due.map_err(|error| not_retained(&error))?;
         let mut report = match self.dry_run || policy.keeps_all() {
-            true => due.to_json(),
+            true => json!(due.described("")),
             false => {
                 let machine = &context.machine;
-                retention::apply(machine, &held.home, &mut held.engine, &due, "command", now)
-                    .map_err(|error| not_retained(&error))?
+                let home = &held.home;
+                let told = retention::apply(machine, home, &mut held.engine, &due, "command", now);
+                json!(told.map_err(|error| not_retained(&error))?)
             }
         };
         report["dry_run"] = self.dry_run.into();
-        if let Some(last) = retention::last(held.engine.log()) {
-            report["last"] = last["at"].clone();
+        let last =
+            retention::last(held.engine.log()).map_err(|error| not_retained(&error.into()))?;
+        if let Some((at, _)) = last {
+            report["last"] = at.to_string().into();
         }
         Ok(report)
     }

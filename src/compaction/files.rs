@@ -9,11 +9,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::agent_runs::facts::{SnapshotBody, SnapshotTaken};
+use super::agent_runs::facts::SnapshotBody;
 use super::build::{BuiltSnapshot, SnapshotForm, artifact_name};
 use super::difference::Difference;
 use super::previous::Previous;
 use super::snapshot::{FailureAction, Snapshot};
+use crate::facts::agent_run::SnapshotTaken;
 use crate::os::Disk;
 
 const SNAPSHOT_SUFFIX: &str = ".snapshot.json";

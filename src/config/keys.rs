@@ -109,7 +109,6 @@ pub const KEYS: &[Key] = &[
     key("digest.auto", "\"on\"", Kind::Text, "on: the service builds digests by itself; or off"),
     key("digest.debounce", "\"30 s\"", Kind::Duration, "quiet time before such a build"),
     key("digest.max_delay", "\"10 min\"", Kind::Duration, "longest wait for quiet"),
-    key("digest.legacy_rows", "\"off\"", Kind::Text, "on: also index/l2_rows_legacy.json"),
     key(
         "retention.answers_after",
         "\"never\"",

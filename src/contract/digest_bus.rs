@@ -31,8 +31,6 @@ pub const LATEST_FILE: &str = "l2_latest.json";
 pub const TAGS_FILE: &str = "tags_index.json";
 /// Bags by pair.
 pub const PAIRS_FILE: &str = "pairs_index.json";
-/// The rows of the former format.
-pub const LEGACY_FILE: &str = "l2_rows_legacy.json";
 /// The hashes of the others.
 pub const SHA256_FILE: &str = "index.sha256";
 

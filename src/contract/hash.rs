@@ -46,6 +46,19 @@ impl fmt::Debug for Digest {
     }
 }
 
+impl serde::Serialize for Digest {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.hex())
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Digest {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 /// The text was not a SHA-256 digest in either spelling.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a sha256 digest: expected 64 hex digits, with or without `sha256:`")]

@@ -98,10 +98,15 @@ pub fn stable_id(prefix: &str, parts: &[Part<'_>]) -> String {
 }
 
 /// The hash of an ordered list of ids, each taken byte for byte.
-pub fn list_hash<S: AsRef<str>>(ids: &[S]) -> String {
+pub fn list_digest<S: AsRef<str>>(ids: &[S]) -> Digest {
     let mut parts = vec![Part::Text("list")];
     parts.extend(ids.iter().map(|id| Part::Opaque(id.as_ref())));
-    digest(&parts).hex()
+    digest(&parts)
+}
+
+/// The same as bare hex.
+pub fn list_hash<S: AsRef<str>>(ids: &[S]) -> String {
+    list_digest(ids).hex()
 }
 
 #[cfg(test)]

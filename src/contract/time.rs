@@ -125,6 +125,31 @@ impl fmt::Display for Day {
     }
 }
 
+impl Day {
+    /// Days since 1970-01-01: the form in the log.
+    pub fn days(self) -> i32 {
+        self.0.to_epoch_days()
+    }
+
+    /// The day so many days after 1970-01-01.
+    pub fn of_days(days: i32) -> Option<Day> {
+        NaiveDate::from_epoch_days(days).map(Day)
+    }
+}
+
+impl serde::Serialize for Day {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Day {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 /// The text is not a calendar day.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a calendar day: expected YYYY-MM-DD")]

@@ -12,17 +12,17 @@ use serde_json::{Map, Value, json};
 use crate::config::Config;
 use crate::contract::hash::{Digest, push_hex};
 use crate::contract::ids::{KeyIndex, Seq};
-use crate::contract::time::{Day, Timestamp};
+use crate::contract::time::Timestamp;
 use crate::control::question::{Answer, Question, done};
 use crate::explain::event_json::{event_json, pause_word, taken_json};
 use crate::explain::{Around, ExplainError, Wanted, explain};
 use crate::export::{Committed, ack, quarantine};
+use crate::facts::publication::DayOpened;
 use crate::home::Home;
 use crate::limits::QUERY_PAGE_ROWS;
 use crate::log::codec::{self, CodecError};
 use crate::log::{LogError, ReadError, Reader, Record};
 use crate::os::Machine;
-use crate::projections::summaries::DAY_OPENED;
 use crate::registry::SharedFlows;
 use crate::sequencer::engine::{Engine, EngineError, OperatorError};
 use crate::sequencer::mark::QueueMark;
@@ -81,7 +81,7 @@ pub fn answer(
 ) -> Result<Reply, EngineError> {
     let now = around.now;
     match question {
-        Question::Status => Ok(Reply::Now(Answer::Ok(status(engine, around)))),
+        Question::Status => Ok(Reply::Now(Answer::Ok(status(engine, around)?))),
         Question::Requests { state, flow, since_ms, before, limit } => {
             let filter = match Filter::new(state.as_deref(), flow, since_ms) {
                 Ok(filter) => filter,
@@ -96,11 +96,7 @@ pub fn answer(
             explained(engine, around, &id, Wanted { verify, prompts, texts })
         }
         Question::DayOpen { day, inputs } => {
-            if day.parse::<Day>().is_err() {
-                return Ok(Reply::Now(Answer::Refused(format!("{day} is no day"))));
-            }
-            let facts = json!({"day": day, "inputs": inputs}).to_string();
-            engine.note(DAY_OPENED, facts, None, now)?;
+            engine.record(Event::DayOpened(Box::new(DayOpened { day, inputs })), now)?;
             Ok(Reply::Now(done("opened")))
         }
         Question::Quarantine { after, limit } => {
@@ -247,7 +243,7 @@ fn granted(result: Result<(), OperatorError>, what: &str) -> Result<Reply, Engin
     }
 }
 
-fn status(engine: &Engine, around: &Surroundings<'_>) -> Value {
+fn status(engine: &Engine, around: &Surroundings<'_>) -> Result<Value, EngineError> {
     let state = engine.state();
     let (head, hash) = engine.log().head();
     let mark = QueueMark::decode(&engine.log().mark()).map(|mark| mark.position);
@@ -274,7 +270,7 @@ fn status(engine: &Engine, around: &Surroundings<'_>) -> Value {
                "waited_ms": around.now.ms_since(open.row.taken_at)})
     });
     let paused: Vec<&str> = state.paused().iter().map(pause_word).collect();
-    json!({
+    Ok(json!({
         "at": around.now.to_string(),
         "run": run,
         "paused": paused,
@@ -298,7 +294,7 @@ fn status(engine: &Engine, around: &Surroundings<'_>) -> Value {
         "disk": {"free_bytes": around.free_bytes},
         "charged": charged(state),
         "retention": {
-            "daily": around.config.retention_daily, "last": retention::last(engine.log()),
+            "daily": around.config.retention_daily, "last": retention::last_json(engine.log())?,
         },
         "today": around.now.day_in(around.config.timezone).to_string(),
         "limits": {
@@ -312,7 +308,7 @@ fn status(engine: &Engine, around: &Surroundings<'_>) -> Value {
         "flows_mutated": around.flows.read().mutations(state.flows()).iter()
             .map(|one| json!({"flow_id": one.flow_id, "variant": one.variant}))
             .collect::<Vec<_>>(),
-    })
+    }))
 }
 
 /// What models cost on the latest day on which they cost anything.

@@ -5,6 +5,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::contract::time::Day;
+use crate::facts::attempt::UpstreamInput;
 use crate::projections::digester::DigestOrder;
 use crate::projections::runs::{OrderError, RunQuestion};
 
@@ -54,10 +56,10 @@ pub enum Question {
     /// Make a day exist on the Summary Bus.
     DayOpen {
         /// The day.
-        day: String,
+        day: Day,
         /// Its upstream partitions, as they were read.
         #[serde(default)]
-        inputs: Vec<Value>,
+        inputs: Vec<UpstreamInput>,
     },
     /// A page of quarantined lines, oldest first.
     Quarantine {

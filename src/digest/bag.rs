@@ -8,24 +8,27 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use chrono_tz::Tz;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::choose::{BagDraft, BagGroup};
 use super::markdown::{one_line, shorten};
 use super::memo::{self, MemoItem};
 use super::pairs::PairScore;
-use super::selector::{BagType, Channel, Export, PublishRule, Selector};
-use super::window::{Window, WindowType};
+use super::selector::{Export, PublishRule, Selector};
+use super::window::Window;
 use crate::contract::digest_bus::{
     BAG_VERSION, BagIdentity, DIGESTS_DIR, LEVEL, MEMO_INDEX_VERSION, MEMO_META_VERSION,
     TRACE_VERSION, bag_dir_sha256, bag_id,
 };
-use crate::contract::hash::sha256;
+use crate::contract::hash::{Digest, sha256};
 use crate::contract::json::{jcs, to_file};
-use crate::contract::stable_id::list_hash;
+use crate::contract::stable_id::{list_digest, list_hash};
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::Stream;
+use crate::facts::digest::{
+    BagFacts, BagType, Channel, GroupFacts, MemoFacts, PairFacts, WindowFacts,
+};
 
 /// Most source ids that a trace lists. A longer list appears only as its hash.
 const SOURCE_IDS_LISTED_MAX: usize = 10_000;
@@ -34,84 +37,22 @@ const TITLE_CHARS: usize = 200;
 /// Longest memo slug.
 const SLUG_CHARS_MAX: usize = 120;
 
-/// A window as it appears in records.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WindowFacts {
-    pub window_type: WindowType,
-    pub start_day: Option<String>,
-    pub end_day: Option<String>,
-    pub label: String,
-    /// The time zone that defines its days.
-    pub tz: String,
-}
-
-impl WindowFacts {
-    pub fn of(window: &Window, zone: Tz) -> WindowFacts {
-        let text = |day: Option<Day>| day.map(|day| day.to_string());
-        WindowFacts {
-            window_type: window.kind,
-            start_day: text(window.start),
-            end_day: text(window.end),
-            label: window.label(),
-            tz: zone.name().to_owned(),
-        }
+/// The facts of a window in a zone.
+pub fn window_facts(window: &Window, zone: Tz) -> WindowFacts {
+    WindowFacts {
+        window_type: window.kind,
+        start_day: window.start,
+        end_day: window.end,
+        label: window.label(),
+        tz: zone.name().to_owned(),
     }
 }
 
-/// The group of a bag as it appears in records.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GroupFacts {
-    /// The property that summaries were grouped by.
-    pub by: String,
-    pub key: String,
-}
-
-/// The score of a pair as it appears in records.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PairFacts {
-    pub count: u64,
-    pub lift: f64,
-    pub npmi: f64,
-    pub edge_score: f64,
-}
-
-impl PairFacts {
-    fn of(score: PairScore) -> PairFacts {
-        // Six decimals exceed the precision of the counts and are equal on every machine.
-        let round = |number: f64| (number * 1e6).round() / 1e6;
-        let PairScore { count, lift, npmi, edge } = score;
-        PairFacts { count, lift: round(lift), npmi: round(npmi), edge_score: round(edge) }
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MemoFacts {
-    pub memo_slug: String,
-    pub channel: Channel,
-}
-
-/// Everything that the indexes say about a bag.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct BagFacts {
-    pub bag_id: String,
-    pub bag_type: BagType,
-    pub window: WindowFacts,
-    pub group: Option<GroupFacts>,
-    pub selector_id: String,
-    pub selector_version: String,
-    pub selector_hash: String,
-    pub summaries_hash: String,
-    pub title: String,
-    pub tags: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pair: Option<PairFacts>,
-    pub candidate: u64,
-    pub selected: u64,
-    pub memos: Vec<MemoFacts>,
-    pub bag_meta_sha256: String,
-    pub trace_sha256: String,
-    pub created_at: String,
-    pub run_id: String,
+fn pair_facts(score: PairScore) -> PairFacts {
+    // Six decimals are more than the counts support and the same on every machine.
+    let round = |number: f64| (number * 1e6).round() / 1e6;
+    let PairScore { count, lift, npmi, edge } = score;
+    PairFacts { count, lift: round(lift), npmi: round(npmi), edge_score: round(edge) }
 }
 
 /// Selector, window and group. A newer bag with the same key supersedes an older one.
@@ -209,11 +150,6 @@ impl BagItem {
     }
 }
 
-/// The hash of an ordered list of summary ids.
-pub fn summaries_hash(ids: &[String]) -> String {
-    list_hash(ids)
-}
-
 /// The id that a draft would get, and the hash of its summaries.
 pub fn draft_id(
     selector: &Selector,
@@ -221,8 +157,8 @@ pub fn draft_id(
     window: &WindowFacts,
     group: Option<&BagGroup>,
     ids: &[String],
-) -> (String, String) {
-    let hash = summaries_hash(ids);
+) -> (String, Digest) {
+    let hash = list_digest(ids);
     let id = bag_id(&BagIdentity {
         bag_type: selector.bag_type.as_str(),
         window_type: window.window_type.as_str(),
@@ -231,7 +167,7 @@ pub fn draft_id(
         selector_id: &selector.selector_id,
         selector_hash,
         group: group.map(|group| group.key.as_str()),
-        summaries_hash: &hash,
+        summaries_hash: &hash.hex(),
     });
     (id, hash)
 }
@@ -239,7 +175,9 @@ pub fn draft_id(
 /// A bag that is about to be written.
 pub struct NewBag<'a> {
     pub selector: &'a Selector,
-    pub selector_hash: &'a str,
+    /// The hash of the selector.
+    pub selector_hash: Digest,
+    /// The zone of its window.
     pub zone: Tz,
     pub window: &'a Window,
     pub draft: &'a BagDraft,
@@ -249,11 +187,11 @@ pub struct NewBag<'a> {
 
 impl NewBag<'_> {
     pub fn render(&self, stamp: &BuildStamp) -> serde_json::Result<(BagFacts, BagFiles)> {
-        let window = WindowFacts::of(self.window, self.zone);
+        let window = window_facts(self.window, self.zone);
         let ids: Vec<String> = self.items.iter().map(|one| one.memo.summary_id.clone()).collect();
         let group = self.draft.group.as_ref();
         let (bag_id, summaries_hash) =
-            draft_id(self.selector, self.selector_hash, &window, group, &ids);
+            draft_id(self.selector, &self.selector_hash.hex(), &window, group, &ids);
         let about = group.map(spoken);
         let title = self.selector.title_of(about.as_deref(), &self.window.title());
         let title = shorten(&one_line(&title), TITLE_CHARS);
@@ -268,16 +206,16 @@ impl NewBag<'_> {
             }),
             selector_id: self.selector.selector_id.clone(),
             selector_version: self.selector.selector_version.clone(),
-            selector_hash: self.selector_hash.to_owned(),
+            selector_hash: self.selector_hash,
             summaries_hash,
             title,
             tags: group.map(|group| group.tags.clone()).unwrap_or_default(),
-            pair: group.and_then(|group| group.pair).map(PairFacts::of),
+            pair: group.and_then(|group| group.pair).map(pair_facts),
             candidate: dropped + self.items.len() as u64,
             selected: self.items.len() as u64,
             memos: Vec::new(),
-            bag_meta_sha256: String::new(),
-            trace_sha256: String::new(),
+            bag_meta_sha256: Digest::ZERO,
+            trace_sha256: Digest::ZERO,
             created_at: stamp.created_at.clone(),
             run_id: stamp.run_id.clone(),
         };
@@ -285,10 +223,10 @@ impl NewBag<'_> {
         self.memos(&mut facts, &mut files)?;
         self.exports(&mut files);
         let meta = to_file(&self.bag_json(&facts, stamp))?;
-        facts.bag_meta_sha256 = sha256(&meta).hex();
+        facts.bag_meta_sha256 = sha256(&meta);
         files.insert("meta/bag.json".to_owned(), meta);
         let trace = to_file(&self.trace_json(&facts, stamp, &ids, &files))?;
-        facts.trace_sha256 = sha256(&trace).hex();
+        facts.trace_sha256 = sha256(&trace);
         files.insert("meta/trace.json".to_owned(), trace);
         Ok((facts, files))
     }

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use chrono_tz::Tz;
 use serde_json::{Value, json};
 
-use super::bag::{BagFacts, BagFiles, BagItem, BuildStamp, NewBag, WindowFacts, draft_id};
+use super::bag::{BagFiles, BagItem, BuildStamp, NewBag, draft_id, window_facts};
 use super::catalog::{self, Catalog, Changes, Reason, Retirement};
 use super::choose::{BagDraft, Matcher};
 use super::library::{Library, Unit};
@@ -33,8 +33,12 @@ use crate::contract::vocabulary::{ErrorClass, Stream};
 use crate::export::publish::PublishError;
 use crate::export::run_record::Environment;
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
+use crate::facts::digest::{
+    BagFacts, BagsCollected, BuildFinished, BuildPublished, BuildStarted, DigestFact,
+};
 use crate::log::{ReadError, Reader};
 use crate::os::Disk;
+use crate::state::event::{Event, Note};
 use crate::verify::{self, Expected, Report};
 
 /// Windows examined before the new bags in them are written.
@@ -44,13 +48,7 @@ const BAGS_AT_ONCE: usize = 64;
 /// Most violations that a run record lists.
 const VIOLATIONS_LISTED: usize = 20;
 
-#[derive(Debug, Clone)]
-pub struct Note {
-    pub kind: &'static str,
-    pub facts: String,
-    pub body: Option<Vec<u8>>,
-}
-
+/// The log did not take a note.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("commit the build to the log: {0}")]
 pub struct JournalError(pub String);
@@ -83,8 +81,7 @@ pub struct BuildSettings<'a> {
     /// The time zone of selectors that name none.
     pub zone: Tz,
     pub threads: usize,
-    /// Also writes the rows of the former index format.
-    pub legacy_rows: bool,
+    /// Version of this program.
     pub engine_version: &'a str,
     pub environment: Environment,
     /// The build stops when this is set.
@@ -326,12 +323,8 @@ impl Build<'_> {
         self.report.retired = changes.retired.len() as u64;
         self.report.restored = changes.restored.len() as u64;
         self.report.published = self.new.len() as u64;
-        let legacy = settings.legacy_rows != self.digests.catalog().legacy_rows()
-            && self.digests.catalog().change().is_some();
-        self.report.unchanged = self.new.is_empty()
-            && changes.retired.is_empty()
-            && changes.restored.is_empty()
-            && !legacy;
+        self.report.unchanged =
+            self.new.is_empty() && changes.retired.is_empty() && changes.restored.is_empty();
         match self.report.unchanged {
             true => self.finish_unchanged(library),
             false => self.finish(library, changes),
@@ -440,14 +433,11 @@ impl Build<'_> {
             self.stage = "staging";
             self.account.count("staging", "files", files.len() as u64);
             self.account.count("staging", "bags", 1);
-            self.account.bags.push((bag.path(), bag.bag_meta_sha256.clone()));
+            self.account.bags.push((bag.path(), bag.bag_meta_sha256.hex()));
             self.report.memos += bag.memos.len() as u64;
             self.report.bags.push((bag.path(), bag.title.clone()));
-            notes.push(Note {
-                kind: catalog::BAG,
-                facts: to_json(&bag)?,
-                body: Some(to_json(&files)?.into_bytes()),
-            });
+            let fact = DigestFact::Bag(Box::new(bag.clone()));
+            notes.push(Note::with_body(Event::Digest(fact), to_json(&files)?));
             facts.push(bag);
         }
         let (first, _) = self.journal.note(notes)?;
@@ -460,11 +450,11 @@ impl Build<'_> {
         if self.noted.is_some() {
             return Ok(());
         }
-        let started = catalog::Started {
+        let started = DigestFact::Started(BuildStarted {
             run_id: self.order.run_id.clone(),
             trigger: self.order.trigger.clone(),
-        };
-        let note = Note { kind: catalog::STARTED, facts: to_json(&started)?, body: None };
+        });
+        let note = Note::new(Event::Digest(started));
         let (_, at) = self.journal.note(vec![note])?;
         self.noted = Some(at);
         self.stamp = Some(BuildStamp {
@@ -552,16 +542,11 @@ impl Build<'_> {
         if !self.new.is_empty() {
             self.digests.disk().sync_tree(&staging).map_err(disk_error("sync", &staging))?;
         }
-        let published = catalog::Published {
+        let published = DigestFact::Published(BuildPublished {
             run_id: self.order.run_id.clone(),
             bags: self.new.len() as u64,
-            legacy_rows: self.settings.legacy_rows,
-        };
-        let note = Note {
-            kind: catalog::PUBLISHED,
-            facts: to_json(&published)?,
-            body: Some(to_json(&changes)?.into_bytes()),
-        };
+        });
+        let note = Note::with_body(Event::Digest(published), to_json(&changes)?);
         self.journal.note(vec![note])?;
         self.counts = true;
         self.reach("promotion");
@@ -583,7 +568,7 @@ impl Build<'_> {
             at: self.journal.now(),
             log_head: String::new(),
         };
-        next.apply(self.new.clone(), changes.clone(), self.settings.legacy_rows, change);
+        next.apply(self.new.clone(), changes.clone(), change);
         let files = super::index::render(&next).map_err(DigestError::Record)?;
         let staging = self.digests.staging(&self.order.run_id);
         let folder = staging.join(INDEX_DIR);
@@ -616,9 +601,9 @@ impl Build<'_> {
         Ok(())
     }
 
-    fn considered(&self, library: &Library) -> Option<u64> {
+    fn considered(&self, library: &Library) -> Option<Seq> {
         let unrestricted = self.order.selector.is_none() && self.order.window.is_none();
-        unrestricted.then_some(library.read_to().0)
+        unrestricted.then_some(library.read_to())
     }
 
     fn selectors(&self) -> BTreeMap<String, String> {
@@ -636,7 +621,7 @@ impl Build<'_> {
         self.account.started = self.noted.unwrap_or(self.account.started);
         let record = self.account.record(Some(self.journal.now()), None);
         let (day, row) = self.account.row(&record).map_err(DigestError::Record)?;
-        let finished = catalog::Finished {
+        let finished = BuildFinished {
             run_id: self.order.run_id.clone(),
             ok: true,
             day,
@@ -645,7 +630,8 @@ impl Build<'_> {
             selectors: considered.map(|_| self.selectors()).unwrap_or_default(),
         };
         let body = record.to_bytes().map_err(DigestError::Record)?;
-        let note = Note { kind: catalog::FINISHED, facts: to_json(&finished)?, body: Some(body) };
+        let fact = DigestFact::Finished(Box::new(finished));
+        let note = Note::with_body(Event::Digest(fact), body);
         self.journal.note(vec![note])?;
         self.digests.publish(None, None)?;
         Ok(())
@@ -672,7 +658,7 @@ impl Build<'_> {
         self.account.started = self.noted.unwrap_or(self.account.started);
         let record = self.account.record(Some(self.journal.now()), Some(&failing));
         let Ok((day, row)) = self.account.row(&record) else { return error };
-        let finished = catalog::Finished {
+        let finished = BuildFinished {
             run_id: self.order.run_id.clone(),
             ok: false,
             day,
@@ -680,10 +666,9 @@ impl Build<'_> {
             considered: None,
             selectors: BTreeMap::new(),
         };
-        let note = match (to_json(&finished), record.to_bytes()) {
-            (Ok(facts), Ok(body)) => Note { kind: catalog::FINISHED, facts, body: Some(body) },
-            _ => return error,
-        };
+        let Ok(body) = record.to_bytes() else { return error };
+        let fact = DigestFact::Finished(Box::new(finished));
+        let note = Note::with_body(Event::Digest(fact), body);
         if self.journal.note(vec![note]).is_ok() {
             let written = self.digests.read(None).and_then(|()| self.digests.write_records());
             if let Err(second) = written {
@@ -711,8 +696,7 @@ pub fn close_crashed(
             account.reach(stage, open.at);
         }
         let own = digests.catalog().entries().values().filter(|one| one.facts.run_id == run_id);
-        account.bags =
-            own.map(|one| (one.facts.path(), one.facts.bag_meta_sha256.clone())).collect();
+        account.bags = own.map(|one| (one.facts.path(), one.facts.bag_meta_sha256.hex())).collect();
         account.promoted = true;
         account.indexes = digests.index_hashes()?;
         None
@@ -729,7 +713,7 @@ pub fn close_crashed(
     };
     let record = account.record(None, failing.as_ref());
     let (day, row) = account.row(&record).map_err(DigestError::Record)?;
-    let finished = catalog::Finished {
+    let finished = BuildFinished {
         run_id: run_id.clone(),
         ok: failing.is_none(),
         day,
@@ -738,7 +722,8 @@ pub fn close_crashed(
         selectors: BTreeMap::new(),
     };
     let body = record.to_bytes().map_err(DigestError::Record)?;
-    let note = Note { kind: catalog::FINISHED, facts: to_json(&finished)?, body: Some(body) };
+    let fact = DigestFact::Finished(Box::new(finished));
+    let note = Note::with_body(Event::Digest(fact), body);
     journal.note(vec![note])?;
     digests.publish(None, None)?;
     Ok(Some(run_id))
@@ -788,9 +773,8 @@ pub fn collect(
     let retired = &collected.removed;
     if !retired.is_empty() {
         let run_id = wanted.run_id.clone();
-        let facts = catalog::Collected { run_id, bags: retired.len() as u64 };
-        let body = Some(to_json(retired)?.into_bytes());
-        journal.note(vec![Note { kind: catalog::COLLECTED, facts: to_json(&facts)?, body }])?;
+        let fact = DigestFact::Collected(BagsCollected { run_id, bags: retired.len() as u64 });
+        journal.note(vec![Note::with_body(Event::Digest(fact), to_json(retired)?)])?;
         digests.publish(None, None)?;
     }
     digests.remove_folders(&collected.orphans)?;
@@ -803,13 +787,13 @@ fn fingerprint(hash: &str, zone: Tz) -> String {
     format!("{hash} {}", zone.name())
 }
 
-fn to_json<T: serde::Serialize>(value: &T) -> Result<String, BuildError> {
-    Ok(serde_json::to_string(value).map_err(DigestError::Record)?)
+fn to_json<T: serde::Serialize>(value: &T) -> Result<Vec<u8>, BuildError> {
+    Ok(serde_json::to_vec(value).map_err(DigestError::Record)?)
 }
 
 fn look(library: &Library, catalog: &Catalog, job: &WindowJob<'_>) -> WindowResult {
     let choice = job.matcher.choose(&job.window);
-    let facts = WindowFacts::of(&job.window, job.matcher.zone());
+    let facts = window_facts(&job.window, job.matcher.zone());
     let mut looked = WindowResult {
         candidates: choice.candidates,
         selected: choice.matched,
@@ -848,7 +832,7 @@ fn write_bag(
     }
     let bag = NewBag {
         selector: job.selector,
-        selector_hash: job.hash,
+        selector_hash: job.selector.hash(),
         zone: job.matcher.zone(),
         window: &job.window,
         draft,
@@ -861,8 +845,8 @@ fn write_bag(
         path: facts.path(),
         bag_id: facts.bag_id.clone(),
         bag_type: facts.bag_type.as_str().to_owned(),
-        bag_meta_sha256: Some(facts.bag_meta_sha256.clone()),
-        trace_sha256: Some(facts.trace_sha256.clone()),
+        bag_meta_sha256: Some(facts.bag_meta_sha256.hex()),
+        trace_sha256: Some(facts.trace_sha256.hex()),
         published_memos: Some(facts.memos.len() as u64),
     };
     let mut report = Report::default();

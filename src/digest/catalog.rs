@@ -9,30 +9,13 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
-use super::bag::{BagFacts, BagKey};
-use super::selector::BagType;
+use super::bag::BagKey;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
+use crate::facts::digest::{BagFacts, BagType, BuildStarted, DigestFact};
 use crate::log::codec;
 use crate::log::{ReadError, Reader};
 use crate::state::event::Event;
-
-pub const STARTED: &str = "digest.started";
-/// A bag was written; its files are the body.
-pub const BAG: &str = "digest.bag";
-/// A build is valid: its bags count from here on.
-pub const PUBLISHED: &str = "digest.published";
-/// Retired bags were removed for good.
-pub const COLLECTED: &str = "digest.collected";
-/// A build ended; its run record is the body.
-pub const FINISHED: &str = "digest.finished";
-
-/// The facts of [`STARTED`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Started {
-    pub run_id: String,
-    pub trigger: String,
-}
 
 /// Why a bag left the indexes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,17 +50,7 @@ pub struct Retirement {
     pub superseded_by: Option<String>,
 }
 
-/// The facts of [`PUBLISHED`]; the lists are its body.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Published {
-    pub run_id: String,
-    /// How many bags it brings.
-    pub bags: u64,
-    /// Whether the rows of the former format are written too.
-    pub legacy_rows: bool,
-}
-
-/// The body of [`PUBLISHED`].
+/// The body of [`DigestFact::Published`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changes {
     /// Bags that leave the indexes.
@@ -86,31 +59,7 @@ pub struct Changes {
     pub restored: Vec<String>,
 }
 
-/// The facts of [`COLLECTED`]; the bag ids are its body.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Collected {
-    pub run_id: String,
-    pub bags: u64,
-}
-
-/// The facts of [`FINISHED`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Finished {
-    pub run_id: String,
-    /// Whether the build did what was asked.
-    pub ok: bool,
-    /// The day its row belongs to.
-    pub day: String,
-    /// Its line in the run-records bus.
-    pub row: String,
-    /// Up to where in the log every summary was considered, after a build without restriction.
-    #[serde(default)]
-    pub considered: Option<u64>,
-    /// The selectors of that build, each with its hash and the zone of its windows.
-    #[serde(default)]
-    pub selectors: BTreeMap<String, String>,
-}
-
+/// A retired bag.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Retired {
     pub reason: Reason,
@@ -130,7 +79,9 @@ pub struct CatalogEntry {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpenBuild {
-    pub started: Started,
+    /// What it said.
+    pub started: BuildStarted,
+    /// When.
     pub at: Timestamp,
     /// True once its bags count.
     pub published: bool,
@@ -162,7 +113,6 @@ pub struct Catalog {
     removed: BTreeMap<String, BagType>,
     open: Option<OpenBuild>,
     change: Option<IndexChange>,
-    legacy_rows: bool,
     runs: BTreeMap<String, Seq>,
     failed: BTreeSet<String>,
     last: Option<LastBuild>,
@@ -176,26 +126,21 @@ impl Catalog {
         let mut failure = None;
         log.scan(self.read_to.next(), until, &mut |entry| {
             self.read_to = entry.seq;
-            if entry.tag != codec::NOTED {
+            if entry.tag != codec::DIGEST {
                 return ControlFlow::Continue(());
             }
-            match codec::decode(entry.tag, entry.version, entry.payload) {
-                Ok(Event::Noted { kind, facts }) if kind.starts_with("digest.") => {
-                    let change = || IndexChange {
-                        seq: entry.seq,
-                        at: entry.at,
-                        log_head: entry.hash().hex(),
-                    };
-                    let taken = self.take(log, &kind, &facts, change());
-                    if let Err(error) = taken {
-                        failure = Some(error);
-                        return ControlFlow::Break(());
-                    }
-                    ControlFlow::Continue(())
-                }
-                Ok(_) => ControlFlow::Continue(()),
-                Err(source) => {
-                    failure = Some(ReadError::Event { seq: entry.seq, source });
+            let event = codec::decode(entry.tag, entry.version, entry.payload)
+                .map_err(|source| ReadError::Event { seq: entry.seq, source });
+            let change =
+                || IndexChange { seq: entry.seq, at: entry.at, log_head: entry.hash().hex() };
+            let taken = event.and_then(|event| match event {
+                Event::Digest(fact) => self.take(log, fact, change()),
+                _ => Ok(()),
+            });
+            match taken {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    failure = Some(error);
                     ControlFlow::Break(())
                 }
             }
@@ -206,23 +151,17 @@ impl Catalog {
     fn take(
         &mut self,
         log: &Reader,
-        kind: &str,
-        facts: &str,
+        fact: DigestFact,
         change: IndexChange,
     ) -> Result<(), ReadError> {
         let seq = change.seq;
-        match kind {
-            STARTED => {
+        match fact {
+            DigestFact::Started(started) => {
                 self.waiting.clear();
-                let started = parsed(seq, facts)?;
                 self.open = Some(OpenBuild { started, at: change.at, published: false });
             }
-            BAG => {
-                let bag: BagFacts = parsed(seq, facts)?;
-                self.waiting.push((bag.run_id.clone(), seq, bag));
-            }
-            PUBLISHED => {
-                let published: Published = parsed(seq, facts)?;
+            DigestFact::Bag(bag) => self.waiting.push((bag.run_id.clone(), seq, *bag)),
+            DigestFact::Published(published) => {
                 let changes: Changes = body(log, seq)?;
                 let bags = std::mem::take(&mut self.waiting);
                 let own = bags.into_iter().filter(|(run_id, ..)| *run_id == published.run_id);
@@ -230,14 +169,13 @@ impl Catalog {
                 if let Some(open) = &mut self.open {
                     open.published = true;
                 }
-                self.apply(own, changes, published.legacy_rows, change);
+                self.apply(own, changes, change);
             }
-            COLLECTED => {
+            DigestFact::Collected(_) => {
                 let ids: Vec<String> = body(log, seq)?;
                 self.collect(&ids, change);
             }
-            FINISHED => {
-                let finished: Finished = parsed(seq, facts)?;
+            DigestFact::Finished(finished) => {
                 if self.open.as_ref().is_some_and(|open| open.started.run_id == finished.run_id) {
                     self.open = None;
                     self.waiting.clear();
@@ -248,25 +186,17 @@ impl Catalog {
                 let (run_id, ok) = (finished.run_id.clone(), finished.ok);
                 self.last = Some(LastBuild { run_id, ok, at: change.at });
                 if let Some(considered) = finished.considered {
-                    self.considered = Seq(considered);
+                    self.considered = considered;
                     self.selectors = finished.selectors;
                 }
                 self.runs.insert(finished.run_id, seq);
             }
-            // A later version may note more; what it does not change here it need not explain.
-            _ => {}
         }
         Ok(())
     }
 
-    /// Applies the changes of a build.
-    pub fn apply(
-        &mut self,
-        bags: Vec<(Seq, BagFacts)>,
-        changes: Changes,
-        legacy_rows: bool,
-        change: IndexChange,
-    ) {
+    /// Makes a build count.
+    pub fn apply(&mut self, bags: Vec<(Seq, BagFacts)>, changes: Changes, change: IndexChange) {
         for retirement in changes.retired {
             let Retirement { bag_id, reason, superseded_by } = retirement;
             if let Some(entry) = self.entries.get_mut(&bag_id) {
@@ -288,7 +218,6 @@ impl Catalog {
             self.live.insert(facts.key(), facts.bag_id.clone());
             self.entries.insert(facts.bag_id.clone(), CatalogEntry { seq, facts, retired: None });
         }
-        self.legacy_rows = legacy_rows;
         self.change = Some(change);
     }
 
@@ -339,12 +268,7 @@ impl Catalog {
         self.change.as_ref()
     }
 
-    /// Whether the rows of the former format are written too.
-    pub fn legacy_rows(&self) -> bool {
-        self.legacy_rows
-    }
-
-    /// Positions of the events that hold run records, by run id.
+    /// The events that hold the run records of builds, by run.
     pub fn runs(&self) -> &BTreeMap<String, Seq> {
         &self.runs
     }
@@ -367,10 +291,6 @@ impl Catalog {
     pub fn selectors(&self) -> &BTreeMap<String, String> {
         &self.selectors
     }
-}
-
-fn parsed<'a, T: Deserialize<'a>>(seq: Seq, facts: &'a str) -> Result<T, ReadError> {
-    serde_json::from_str(facts).map_err(|error| ReadError::unexpected(seq, error))
 }
 
 fn body<T: serde::de::DeserializeOwned>(log: &Reader, seq: Seq) -> Result<T, ReadError> {

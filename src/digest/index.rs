@@ -7,18 +7,15 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::{Value, json};
 
-use super::bag::{BagFacts, PairFacts};
 use super::catalog::{Catalog, CatalogEntry};
-use super::selector::BagType;
-use super::window::{Window, WindowType};
 use crate::contract::digest_bus::{
-    BY_WINDOW_FILE, LATEST_FILE, LEGACY_FILE, LEVEL, PAIRS_FILE, REGISTRY_FILE, SHA256_FILE,
-    TAGS_FILE,
+    BY_WINDOW_FILE, LATEST_FILE, LEVEL, PAIRS_FILE, REGISTRY_FILE, SHA256_FILE, TAGS_FILE,
 };
-use crate::contract::hash::sha256;
+use crate::contract::hash::{Digest, sha256};
 use crate::contract::json::to_file;
+use crate::contract::time::Day;
+use crate::facts::digest::{BagFacts, BagType, PairFacts, WindowType};
 
 #[derive(Serialize)]
 struct RegistryIndex<'a> {
@@ -36,13 +33,13 @@ struct RegistryEntry<'a> {
     bag_type: BagType,
     bag_id: &'a str,
     window_label: &'a str,
-    start_day: Option<&'a str>,
-    end_day: Option<&'a str>,
+    start_day: Option<Day>,
+    end_day: Option<Day>,
     selector_id: &'a str,
     group: Option<&'a str>,
     path: String,
-    bag_meta_sha256: &'a str,
-    trace_sha256: &'a str,
+    bag_meta_sha256: Digest,
+    trace_sha256: Digest,
     published_memos: usize,
     created_at: &'a str,
 }
@@ -70,8 +67,8 @@ struct ByWindow<'a> {
 #[derive(Serialize)]
 struct WindowEntry<'a> {
     window_type: WindowType,
-    start_day: Option<&'a str>,
-    end_day: Option<&'a str>,
+    start_day: Option<Day>,
+    end_day: Option<Day>,
     bag_refs: Vec<BagRef<'a>>,
 }
 
@@ -146,10 +143,10 @@ fn group(facts: &BagFacts) -> Option<&str> {
     facts.group.as_ref().map(|group| group.key.as_str())
 }
 
-/// The order of bags in each index: by window, selector, group and id.
-fn place(facts: &BagFacts) -> (&Option<String>, &str, &str, Option<&str>, &str) {
+/// The order of bags in every index: by window, selector, group and id.
+fn place(facts: &BagFacts) -> (Option<Day>, &str, &str, Option<&str>, &str) {
     let window = &facts.window;
-    (&window.start_day, &window.label, &facts.selector_id, group(facts), &facts.bag_id)
+    (window.start_day, &window.label, &facts.selector_id, group(facts), &facts.bag_id)
 }
 
 /// Every index file by name; empty when no build was published.
@@ -172,9 +169,6 @@ pub fn render(catalog: &Catalog) -> serde_json::Result<BTreeMap<&'static str, Ve
     files.insert(LATEST_FILE, latest(&updated_at, &live)?);
     files.insert(TAGS_FILE, tags(&updated_at, &live)?);
     files.insert(PAIRS_FILE, pairs(&updated_at, &live)?);
-    if catalog.legacy_rows() {
-        files.insert(LEGACY_FILE, to_file(&legacy(&live))?.into_bytes());
-    }
     let sums: String =
         files.iter().map(|(name, bytes)| format!("{}  {name}\n", sha256(bytes))).collect();
     files.insert(SHA256_FILE, sums.into_bytes());
@@ -187,13 +181,13 @@ fn registry_entry(facts: &BagFacts) -> RegistryEntry<'_> {
         bag_type: facts.bag_type,
         bag_id: &facts.bag_id,
         window_label: &facts.window.label,
-        start_day: facts.window.start_day.as_deref(),
-        end_day: facts.window.end_day.as_deref(),
+        start_day: facts.window.start_day,
+        end_day: facts.window.end_day,
         selector_id: &facts.selector_id,
         group: group(facts),
         path: facts.path(),
-        bag_meta_sha256: &facts.bag_meta_sha256,
-        trace_sha256: &facts.trace_sha256,
+        bag_meta_sha256: facts.bag_meta_sha256,
+        trace_sha256: facts.trace_sha256,
         published_memos: facts.memos.len(),
         created_at: &facts.created_at,
     }
@@ -228,8 +222,8 @@ fn by_window(updated_at: &str, live: &[&BagFacts]) -> serde_json::Result<Vec<u8>
         let window = &facts.window;
         let entry = windows.entry(&window.label).or_insert_with(|| WindowEntry {
             window_type: window.window_type,
-            start_day: window.start_day.as_deref(),
-            end_day: window.end_day.as_deref(),
+            start_day: window.start_day,
+            end_day: window.end_day,
             bag_refs: Vec::new(),
         });
         entry.bag_refs.push(BagRef {
@@ -300,34 +294,4 @@ fn pairs(updated_at: &str, live: &[&BagFacts]) -> serde_json::Result<Vec<u8>> {
         .collect();
     let schema_version = "pairs_index.v1";
     Ok(to_file(&Pairs { schema_version, updated_at, pairs })?.into_bytes())
-}
-
-/// One row for each memo, for readers of the former format.
-fn legacy(live: &[&BagFacts]) -> Vec<Value> {
-    let mut rows = Vec::new();
-    for facts in live {
-        let window = &facts.window;
-        let days = Window {
-            kind: window.window_type,
-            start: window.start_day.as_deref().and_then(|day| day.parse().ok()),
-            end: window.end_day.as_deref().and_then(|day| day.parse().ok()),
-        };
-        let (start, end) = days.instants(window.tz.parse().unwrap_or(chrono_tz::UTC));
-        let coverage = facts.selected as f64 / facts.candidate.max(1) as f64;
-        let coverage = (coverage * 1e6).round() / 1e6;
-        for memo in &facts.memos {
-            rows.push(json!({
-                "digest_id": facts.bag_id,
-                "channel": if memo.channel.as_str() == "digest" { "memo" } else { memo.channel.as_str() },
-                "unit_type": facts.bag_type,
-                "topic_ids": ["unknown"],
-                "tags": facts.tags,
-                "scores": {"coverage": coverage},
-                "start_ts": start.map(|at| at.to_string()),
-                "end_ts": end.map(|at| at.to_string()),
-                "path": format!("{}/memo/{}.md", facts.path(), memo.memo_slug),
-            }));
-        }
-    }
-    rows
 }

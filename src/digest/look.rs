@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono_tz::Tz;
 use serde_json::{Value, json};
 
-use super::bag::{WindowFacts, draft_id};
+use super::bag::{draft_id, window_facts};
 use super::build::{BuildError, read_item};
 use super::catalog::{Catalog, CatalogEntry};
 use super::choose::{BagDraft, DropReason, Matcher};
@@ -37,8 +37,7 @@ pub fn list(catalog: &Catalog, wanted: &BagFilter) -> Value {
         })
         .collect();
     entries.sort_by(|a, b| {
-        let place =
-            |entry: &CatalogEntry| (entry.facts.window.start_day.clone(), entry.facts.key());
+        let place = |entry: &CatalogEntry| (entry.facts.window.start_day, entry.facts.key());
         place(a).cmp(&place(b))
     });
     let row = |entry: &&CatalogEntry| {
@@ -104,7 +103,7 @@ pub fn preview(
             ),
         }));
     };
-    let facts = WindowFacts::of(window, matcher.zone());
+    let facts = window_facts(window, matcher.zone());
     let choice = matcher.choose(window);
     let hash = selector.hash().hex();
     let mut fates: BTreeMap<u32, Vec<Value>> = BTreeMap::new();

@@ -14,10 +14,10 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::markdown::{front, inline, label, one_line, plain, shorten};
-use super::selector::{BagType, Channel};
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::Stream;
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
+use crate::facts::digest::{BagType, Channel};
 
 /// Most characters of one summary in a timeline.
 const TOLD_CHARS: usize = 300;

@@ -14,18 +14,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::bag::{BagFacts, BagFiles, bag_path};
+use super::bag::{BagFiles, bag_path};
 use super::catalog::Catalog;
 use super::difference::Difference;
 use super::index;
 use super::kept::{InPlace, TraceMark};
-use super::selector::BagType;
-use crate::contract::digest_bus::{DIGESTS_DIR, INDEX_DIR, LEGACY_FILE, LEVEL};
+use crate::contract::digest_bus::{DIGESTS_DIR, INDEX_DIR, LEVEL};
 use crate::contract::hash::sha256;
 use crate::contract::ids::Seq;
 use crate::export::publish::{Fallback, PublishError, Publisher};
 use crate::export::run_record::RUN_RECORDS_DIR;
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
+use crate::facts::digest::{BagFacts, BagType};
 use crate::log::{ReadError, Reader};
 use crate::os::{Disk, Open};
 
@@ -257,7 +257,7 @@ impl Digests {
                 continue;
             }
             let found = self.disk.read_if_present(&trace).map_err(disk_error("read", &trace))?;
-            let same = found.is_some_and(|bytes| sha256(bytes).hex() == entry.facts.trace_sha256);
+            let same = found.is_some_and(|bytes| sha256(bytes) == entry.facts.trace_sha256);
             match same && !self.suspect.contains(&path) {
                 true => {
                     self.in_place.extend(mark.map(|mark| (path.clone(), mark)));
@@ -353,22 +353,16 @@ impl Digests {
                 different.push(*name);
             }
         }
-        let legacy = live.join(LEGACY_FILE);
-        let stale = !files.contains_key(LEGACY_FILE)
-            && self.disk.stat(&legacy).map_err(disk_error("inspect", &legacy))?.is_some();
-        if !different.is_empty() || stale {
+        if !different.is_empty() {
             let disk = Arc::clone(&self.disk);
             let mut publication = self.index()?.begin()?;
             for name in &different {
                 publication.put(name, &files[*name])?;
             }
-            if stale {
-                publication.remove(LEGACY_FILE)?;
-            }
             publication.commit(|tree| are_as_meant(disk.as_ref(), tree, &files))?;
         }
         self.published = wanted;
-        Ok(!different.is_empty() || stale)
+        Ok(!different.is_empty())
     }
 
     /// All bag folders, relative to the bus home, with the type and the id that their path names.

@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 use crate::contract::digest_bus::{
     BAG_VERSION, INDEX_DIR, INDEX_VERSIONS, MEMO_INDEX_VERSION, MEMO_META_VERSION, TRACE_VERSION,
 };
-use crate::contract::time::Timestamp;
+use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::ErrorClass;
 use crate::export::run_record::{
-    Counters, Environment, Evidence, Project, Promotion, RunError, RunOutput, RunRecord, RunStatus,
+    Counters, Environment, Evidence, Project, RunError, RunOutput, RunRecord, RunStatus,
     SchemaVersions, Severity, Stage, StageStatus,
 };
 use crate::export::summary_bus::SUMMARIES_DIR;
+use crate::facts::session::Promotion;
 
 pub const STAGES: [&str; 6] =
     ["input_resolution", "selection", "staging", "validation", "promotion", "index_update"];
@@ -87,12 +88,12 @@ impl BuildAccount {
         self.counted.get(stage).and_then(|counts| counts.get(what)).copied().unwrap_or(0)
     }
 
-    /// The day of a record's row, and the row, which names the indexes but not every bag.
-    pub fn row(&self, record: &RunRecord) -> serde_json::Result<(String, String)> {
+    /// The day of a record's row and the row itself, which names the indexes and not every bag.
+    pub fn row(&self, record: &RunRecord) -> serde_json::Result<(Day, String)> {
         let zone = self.environment.timezone.parse().unwrap_or(chrono_tz::UTC);
         let mut short = record.clone();
         short.outputs.retain(|output| output.artifact_family == INDEX_FAMILY);
-        Ok((self.started.day_in(zone).to_string(), short.to_row()?))
+        Ok((self.started.day_in(zone), short.to_row()?))
     }
 
     /// The record of a build. `ended` is absent for a build whose process died.

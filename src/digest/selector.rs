@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::tags::canonical;
-use super::window::WindowType;
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::json::jcs_hash;
 use crate::contract::schema;
 use crate::contract::vocabulary::Stream;
+use crate::facts::digest::{BagType, Channel, WindowType};
 use crate::flow::lint::{Finding, Severity};
 use crate::os::Disk;
 use crate::registry::HOME_FOLDER;
@@ -28,29 +28,7 @@ pub const SELECTORS: &str = "registry.selectors.v1.jsonl";
 /// Most selectors in one dataset.
 pub const SELECTORS_MAX: usize = 1000;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum BagType {
-    /// Summaries that share a tag.
-    Tagbag,
-    /// Summaries that have two tags which often occur together.
-    Pairbag,
-    /// Summaries of one window, perhaps of one project, field value or set of tags.
-    Cohort,
-}
-
-impl BagType {
-    pub const ALL: [BagType; 3] = [BagType::Cohort, BagType::Pairbag, BagType::Tagbag];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            BagType::Tagbag => "tagbag",
-            BagType::Pairbag => "pairbag",
-            BagType::Cohort => "cohort",
-        }
-    }
-}
-
+/// Whether a selector is in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SelectorStatus {
@@ -191,30 +169,7 @@ pub enum OrderKey {
     TasksDown,
 }
 
-/// What a memo is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Channel {
-    /// Overview, timeline, achievements, pending tasks.
-    Digest,
-    /// Pending tasks, oldest first.
-    Tasks,
-    Achievements,
-    /// One line for each summary, newest first.
-    Portfolio,
-}
-
-impl Channel {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Channel::Digest => "digest",
-            Channel::Tasks => "tasks",
-            Channel::Achievements => "achievements",
-            Channel::Portfolio => "portfolio",
-        }
-    }
-}
-
+/// Which memos are written.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct MemoRule {

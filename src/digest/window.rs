@@ -6,34 +6,9 @@
 
 use chrono::{Datelike as _, Days, NaiveDate, NaiveTime, TimeZone as _};
 use chrono_tz::Tz;
-use serde::{Deserialize, Serialize};
 
 use crate::contract::time::{Day, Timestamp};
-
-/// How long a window is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WindowType {
-    Day,
-    IsoWeek,
-    /// An odd ISO week and the even one after it; week 53 stands alone.
-    Fortnight,
-    Month,
-    /// Everything.
-    All,
-}
-
-impl WindowType {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            WindowType::Day => "day",
-            WindowType::IsoWeek => "iso_week",
-            WindowType::Fortnight => "fortnight",
-            WindowType::Month => "month",
-            WindowType::All => "all",
-        }
-    }
-}
+use crate::facts::digest::WindowType;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Window {

@@ -18,6 +18,7 @@ use crate::contract::hash::{Digest, Hasher, sha256};
 use crate::contract::request::Request;
 use crate::contract::source::InputContext;
 use crate::export::item::{SummaryIdentity, summary_id};
+use crate::facts::attempt::SelectionInput;
 use crate::flow::context::Surroundings;
 use crate::flow::{self, FlowOutcome, LoadedPack, ReplyCache, RunOptions};
 use crate::model::builtin::Builtin;
@@ -259,36 +260,26 @@ fn identity(chain: &mut Chain, story: &Story) {
 
 /// Every upstream file and manifest that was read.
 fn files(chain: &mut Chain, upstream: &Upstream, story: &Story) {
-    let inputs = story.produced["inputs"].as_array().cloned().unwrap_or_default();
+    let inputs = &story.input.inputs;
     let (mut manifests, mut wrong_manifests) = (0_usize, Vec::new());
     let mut wrong_data = Vec::new();
-    for input in &inputs {
-        let text = |name: &str| input[name].as_str().unwrap_or_default();
-        if !text("manifest_path").is_empty() {
+    for input in inputs {
+        if let Some(path) = &input.manifest_path {
             manifests += 1;
-            compare(
-                &mut wrong_manifests,
-                upstream,
-                text("manifest_path"),
-                text("manifest_sha256"),
-                None,
-            );
+            compare(&mut wrong_manifests, upstream, path, input.manifest_sha256, None);
         }
         // Of a manifested file only the manifest's bytes were read, of a plain one all.
-        let manifested = !text("manifest_path").is_empty();
-        let bytes = input["data_bytes"].as_u64().filter(|_| manifested);
-        compare(&mut wrong_data, upstream, text("path"), text("data_sha256"), bytes);
+        let bytes = input.data_bytes.filter(|_| input.manifest_path.is_some());
+        compare(&mut wrong_data, upstream, &input.path, input.data_sha256, bytes);
     }
     if manifests > 0 {
         let what = format!("{manifests} manifests are as read");
         chain.all("upstream.manifest", what, &wrong_manifests);
     }
     chain.all("upstream.data", format!("{} files are as read", inputs.len()), &wrong_data);
-    let selection = &story.produced["selection"];
-    if let Some(path) = selection["path"].as_str() {
+    if let Some(SelectionInput { path, sha256, .. }) = &story.input.selection {
         let mut wrong = Vec::new();
-        let recorded = selection["sha256"].as_str().unwrap_or_default();
-        compare(&mut wrong, upstream, path, recorded, None);
+        compare(&mut wrong, upstream, path, Some(*sha256), None);
         chain.all("selection.manifest", format!("{path} is as read"), &wrong);
     }
 }
@@ -297,12 +288,15 @@ fn compare(
     wrong: &mut Vec<String>,
     upstream: &Upstream,
     path: &str,
-    recorded: &str,
+    recorded: Option<Digest>,
     bytes: Option<u64>,
 ) {
     match hash_file(upstream, path, bytes.filter(|bytes| *bytes > 0)) {
-        Ok(now) if now.hex() == recorded => {}
-        Ok(now) => wrong.push(format!("{path} has {now} and was read as {recorded}")),
+        Ok(now) if Some(now) == recorded => {}
+        Ok(now) => {
+            let recorded = recorded.map_or_else(|| "unknown".to_owned(), |hash| hash.hex());
+            wrong.push(format!("{path} has {now} and was read as {recorded}"));
+        }
         Err(error) => wrong.push(format!("{path}: {error}")),
     }
 }
@@ -378,12 +372,11 @@ fn same_words(words: &str, quote: &str) -> bool {
 }
 
 fn pack(chain: &mut Chain, around: &Around, story: &Story) {
-    let recorded =
-        |name: &str| story.produced["provenance"][name].as_str().unwrap_or_default().to_owned();
+    let recorded = story.provenance.as_ref().map(|made| made.pack_hash.hex()).unwrap_or_default();
     match load(around, story) {
         Ok(pack) => {
             let now = pack.pack_hash().hex();
-            chain.same("flow.pack", "the pack in the registry", &recorded("pack_hash"), &now);
+            chain.same("flow.pack", "the pack in the registry", &recorded, &now);
             let request = Request::parse(&story.taken.line);
             let params = request.map(|request| params_of(story, &request)).unwrap_or_default();
             let now = pack.prompt_hash(&params).hex();
@@ -396,8 +389,8 @@ fn pack(chain: &mut Chain, around: &Around, story: &Story) {
 
 /// The parameters a summary was made with: the request's over those that were configured.
 fn params_of(story: &Story, request: &Request) -> Map<String, Value> {
-    let configured = story.produced["provenance"]["configured_params"].as_object();
-    with_request(configured.cloned().unwrap_or_default(), request)
+    let configured = story.provenance.as_ref().map(|made| made.configured_params.0.clone());
+    with_request(configured.unwrap_or_default(), request)
 }
 
 fn load(around: &Around, story: &Story) -> Result<LoadedPack, String> {
@@ -424,9 +417,9 @@ fn outcome(chain: &mut Chain, story: &Story, again: &Again) {
             return;
         }
     };
-    let recorded = story.produced["provenance"]["rendered_prompt_sha256"].as_str();
-    let now = &made.rendered_prompt_sha256;
-    chain.same("prompt.rendered", "the rendered prompt", recorded.unwrap_or_default(), now);
+    let recorded = story.provenance.as_ref().map(|made| made.rendered_prompt_sha256.hex());
+    let now = made.rendered_prompt_sha256.hex();
+    chain.same("prompt.rendered", "the rendered prompt", &recorded.unwrap_or_default(), &now);
     let outputs = &story.item["outputs"];
     let same = outputs["structured"] == made.structured
         && outputs["summary_text"] == made.summary.summary_text.as_str();
@@ -448,8 +441,9 @@ pub(crate) fn run_again(around: &Around, story: &Story, texts: &Texts) -> Again 
         return Err("not every text could be read again".to_owned());
     }
     let pack = load(around, story)?;
-    let recorded = story.produced["provenance"]["pack_hash"].as_str().unwrap_or_default();
-    if pack.pack_hash().hex() != recorded {
+    let recorded = story.provenance.as_ref().map(|made| made.pack_hash);
+    let recorded = recorded.ok_or("the log does not say which pack made it")?;
+    if pack.pack_hash() != recorded {
         return Err(format!("the pack is another: {recorded} is not in the registry any more"));
     }
     let request = Request::parse(&story.taken.line)

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::export::Committed;
+use crate::facts::attempt::{SourcePlace, SourcePlaces};
 use crate::state::event::{Event, PauseCause, TakenRequest};
 
 /// What a cause of a pause is called.
@@ -47,12 +48,12 @@ pub fn event_json(committed: &Committed) -> Value {
 
 fn details(event: &Event) -> Value {
     match event {
-        Event::RunStarted { run_id, command, version, config, environment } => json!({
+        Event::RunStarted { run_id, command, version, config, host } => json!({
             "run_id": run_id, "command": command, "version": version, "config": config.hex(),
-            "environment": parsed(environment),
+            "host": host,
         }),
         Event::RunFinished { run_id, started, end, report } => json!({
-            "run_id": run_id, "started": started.0, "report": parsed(report),
+            "run_id": run_id, "started": started.0, "report": report,
             "end": format!("{end:?}").to_lowercase(),
         }),
         Event::LineQuarantined(line) => json!({
@@ -84,34 +85,56 @@ fn details(event: &Event) -> Value {
         Event::AttemptStarted { request, attempt } => {
             json!({"request": request.0, "attempt": attempt})
         }
-        Event::InputResolved { request, attempt, summary, facts, .. } => json!({
-            "request": request.0, "attempt": attempt, "summary_id": summary.summary_id,
-            "facts": parsed(facts),
-        }),
+        Event::InputResolved { request, attempt, summary, input, sources, .. } => {
+            let mut facts = json!(input);
+            facts["sources"] = places_json(sources);
+            facts["sources_omitted"] = sources.omitted.into();
+            json!({
+                "request": request.0, "attempt": attempt, "summary_id": summary.summary_id,
+                "facts": facts,
+            })
+        }
         Event::WorkHeld { request, attempt, behind, summary } => json!({
             "request": request.0, "attempt": attempt, "behind": behind.0,
             "summary_id": summary.summary_id,
         }),
-        Event::ModelResponded { request, attempt, call, body_sha256, facts } => json!({
+        Event::ModelResponded { request, attempt, call, body_sha256, answer } => json!({
             "request": request.0, "attempt": attempt, "call": call.hex(),
-            "body_sha256": body_sha256.hex(), "facts": parsed(facts),
+            "body_sha256": body_sha256.hex(), "facts": answer,
         }),
-        Event::SummaryProduced { request, attempt, summary, body_sha256, facts, .. } => json!({
+        Event::SummaryProduced {
+            request,
+            attempt,
+            summary,
+            body_sha256,
+            input,
+            provenance,
+            ..
+        } => json!({
             "request": request.0, "attempt": attempt, "summary_id": summary.summary_id,
-            "path": summary.path(), "body_sha256": body_sha256.hex(), "facts": parsed(facts),
+            "path": summary.path(), "body_sha256": body_sha256.hex(),
+            "facts": with(json!(input), "provenance", json!(provenance)),
         }),
         Event::AttemptFailed {
-            request, attempt, status, reason, message, retry_at, facts, ..
+            request,
+            attempt,
+            status,
+            reason,
+            message,
+            retry_at,
+            input,
+            error,
+            ..
         } => {
             json!({
                 "request": request.0, "attempt": attempt, "status": status, "reason_code": reason,
                 "message": message, "retry_at": retry_at.map(|at| at.to_string()),
-                "facts": parsed(facts),
+                "facts": with(json!(input), "error", json!(error)),
             })
         }
-        Event::RequestSkipped { request, attempt, reason, facts, .. } => json!({
+        Event::RequestSkipped { request, attempt, reason, input, .. } => json!({
             "request": request.0, "attempt": attempt, "reason_code": reason,
-            "facts": parsed(facts),
+            "facts": input,
         }),
         Event::IntakePaused { cause } | Event::IntakeResumed { cause } => {
             json!({"cause": pause_word(cause)})
@@ -134,12 +157,20 @@ fn details(event: &Event) -> Value {
             "input_tokens": charge.input_tokens, "output_tokens": charge.output_tokens,
             "cost": charge.cost_nanos as f64 / 1e9, "estimated": charge.estimated,
         }),
-        Event::Noted { kind, facts } => json!({"kind": kind, "facts": parsed(facts)}),
+        Event::DayOpened(opened) => json!({"facts": opened}),
+        Event::PublishFailed(failed) => json!({"facts": failed}),
+        Event::AgentRun(fact) => json!(fact),
+        Event::Digest(fact) => json!(fact),
+        Event::Retention(fact) => json!(fact),
+        Event::LogRecovered(report) => json!({"facts": report}),
+        Event::ReceiptKept { body_sha256 } => json!({"body_sha256": body_sha256}),
     }
 }
 
-fn parsed(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| text.into())
+/// Every source with its file, as people look for it.
+fn places_json(places: &SourcePlaces) -> Value {
+    let place = |(file, source): (&str, &SourcePlace)| with(json!(source), "file", file);
+    places.iter().map(place).collect()
 }
 
 fn with(mut value: Value, name: &str, member: impl Into<Value>) -> Value {

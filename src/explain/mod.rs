@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 use crate::bus::SummaryBus;
 use crate::config::Config;
 use crate::contract::ids::Seq;
+use crate::facts::model::{AnswerFacts, Provenance};
 use crate::flow::align::{Aligned, Basis, SourceSpan, align};
 use crate::home::Home;
 use crate::log::codec::CodecError;
@@ -243,7 +244,7 @@ pub struct Answered {
     /// Hash of the answer.
     pub body_sha256: String,
     /// Identity, usage and stop reason.
-    pub facts: Value,
+    pub facts: AnswerFacts,
 }
 
 /// One try.
@@ -289,7 +290,7 @@ pub fn explain(
     let item = &story.item;
     let generated = item["outputs"]["model_generated"].as_bool().unwrap_or(true);
     let published = published(around, &story.summary);
-    let provenance = &story.produced["provenance"];
+    let provenance = story.provenance.as_ref();
     let again = match wanted.verify || wanted.prompts {
         true => Some(check::run_again(around, &story, &texts)),
         false => None,
@@ -313,25 +314,26 @@ pub fn explain(
             true => texts.lines_with_text(),
             false => texts.lines_listed(),
         },
-        sources_omitted: story.resolved["sources_omitted"].as_u64().unwrap_or(0),
-        upstream: story.produced["inputs"].clone(),
+        sources_omitted: story.places.omitted,
+        upstream: json!(story.input.inputs),
         selection: item["selection"].clone(),
-        selection_manifest: story.produced["selection"].clone(),
+        selection_manifest: json!(story.input.selection),
         request: asked(&story),
         flow: json!({
             "flow_id": story.taken.flow_id, "variant": story.taken.variant,
             "template_id": item["prompt"]["template_id"],
             "prompt_version": item["prompt"]["prompt_version"],
             "prompt_hash": item["prompt"]["prompt_hash"],
-            "pack_hash": provenance["pack_hash"],
-            "engine": provenance["engine"], "engine_version": provenance["engine_version"],
-            "rendered_prompt_sha256": provenance["rendered_prompt_sha256"],
-            "warnings": provenance["warnings"],
+            "pack_hash": provenance.map(|made| made.pack_hash),
+            "engine": provenance.map(|made| &made.engine),
+            "engine_version": provenance.map(|made| &made.engine_version),
+            "rendered_prompt_sha256": provenance.map(|made| made.rendered_prompt_sha256),
+            "warnings": provenance.map(|made| &made.warnings),
         }),
         prompts,
         model: item["model"].clone(),
-        usage: provenance["usage"].clone(),
-        calls: provenance["calls"].clone(),
+        usage: json!(provenance.map(|made| made.usage)),
+        calls: json!(provenance.map(|made| &made.calls)),
         answers: story.answers.clone(),
         attempts: story.attempts.clone(),
         events: story.events.iter().map(event_json).collect(),
@@ -439,7 +441,7 @@ fn sentence(text: &str, aligned: Aligned, texts: &Texts) -> Sentence {
     Sentence { text: text[start..end].to_owned(), start, end, basis, score, spans }
 }
 
-fn prompts(again: &check::Again, provenance: &Value) -> Prompts {
+fn prompts(again: &check::Again, provenance: Option<&Provenance>) -> Prompts {
     let made = match again {
         Ok(made) => made,
         Err(problem) => {
@@ -467,7 +469,8 @@ fn prompts(again: &check::Again, provenance: &Value) -> Prompts {
         })
     });
     Prompts {
-        as_recorded: provenance["rendered_prompt_sha256"] == made.rendered_prompt_sha256.as_str(),
+        as_recorded: provenance
+            .is_some_and(|recorded| recorded.rendered_prompt_sha256 == made.rendered_prompt_sha256),
         problem: None,
         calls: calls.collect(),
     }

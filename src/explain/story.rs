@@ -9,6 +9,8 @@ use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::export::Committed;
+use crate::facts::attempt::{InputFacts, SourcePlaces};
+use crate::facts::model::Provenance;
 use crate::log::codec;
 use crate::log::{LogError, Reader};
 use crate::state::event::{Event, SummaryPointer, TakenRequest};
@@ -34,10 +36,12 @@ pub(crate) struct Story {
     pub body: Vec<u8>,
     /// The item.
     pub item: Value,
-    /// Facts of the input, with the place of every source.
-    pub resolved: Value,
-    /// Facts of the item.
-    pub produced: Value,
+    /// The place of every source.
+    pub places: SourcePlaces,
+    /// What was read.
+    pub input: InputFacts,
+    /// How the item was made; `None` for one of a log that was lost.
+    pub provenance: Option<Provenance>,
     pub answers: Vec<Answered>,
     pub attempts: Vec<Attempt>,
     pub events: Vec<Committed>,
@@ -50,30 +54,31 @@ impl Story {
         let damaged = |what: &str| LogError::Damaged { seq: request, what: what.to_owned() };
         let taken = taken.ok_or_else(|| damaged("no request"))?;
         let mut produced = None;
-        let mut resolved = Value::Null;
+        let mut places = SourcePlaces::default();
         let mut answers = Vec::new();
         let mut attempts: Vec<Attempt> = Vec::new();
         for one in &events {
             attempted(&mut attempts, one);
             match &one.event {
-                Event::InputResolved { facts, .. } => resolved = parsed(facts),
-                Event::ModelResponded { attempt, call, body_sha256, facts, .. } => {
+                Event::InputResolved { sources, .. } => places = (**sources).clone(),
+                Event::ModelResponded { attempt, call, body_sha256, answer, .. } => {
                     answers.push(Answered {
                         seq: one.seq.0,
                         attempt: *attempt,
                         call: call.hex(),
                         body_sha256: body_sha256.hex(),
-                        facts: parsed(facts),
+                        facts: (**answer).clone(),
                     });
                 }
-                Event::SummaryProduced { summary, body_sha256, facts, .. } => {
+                Event::SummaryProduced { summary, body_sha256, input, provenance, .. } => {
                     let at = ProducedAt { seq: one.seq, at: one.at, hash: one.hash };
-                    produced = Some((at, summary.clone(), *body_sha256, parsed(facts)));
+                    let made = ((**input).clone(), provenance.as_deref().cloned());
+                    produced = Some((at, summary.clone(), *body_sha256, made));
                 }
                 _ => {}
             }
         }
-        let Some((produced_at, summary, body_sha256, produced)) = produced else {
+        let Some((produced_at, summary, body_sha256, (input, provenance))) = produced else {
             return Err(ExplainError::NoSummary(taken.head.request_id));
         };
         let seq = produced_at.seq;
@@ -88,17 +93,14 @@ impl Story {
             body_sha256,
             body,
             item,
-            resolved,
-            produced,
+            places,
+            input,
+            provenance,
             answers,
             attempts,
             events,
         })
     }
-}
-
-fn parsed(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_default()
 }
 
 fn events(log: &Reader, request: Seq, last: Seq) -> Result<Vec<Committed>, ExplainError> {

@@ -31,7 +31,6 @@ pub(crate) struct Texts {
 impl Texts {
     pub fn read(upstream: &Upstream, story: &Story) -> Texts {
         let title = story.item["selection"]["title_as_text"] == true;
-        let places = story.resolved["sources"].as_array();
         let mut texts = Texts {
             sources: Vec::new(),
             lines: Vec::new(),
@@ -39,22 +38,20 @@ impl Texts {
             plain: Vec::new(),
             complete: true,
         };
-        for place in places.into_iter().flatten() {
-            let text = |name: &str| place[name].as_str().unwrap_or_default().to_owned();
-            let number = |name: &str| place[name].as_u64().unwrap_or(0);
+        for (file, place) in story.places.iter() {
             let line = SourceLine {
-                id: text("id"),
-                file: text("file"),
-                line: number("line"),
-                offset: number("offset"),
-                len: number("len"),
-                text_bytes: number("text_bytes"),
+                id: place.id.clone(),
+                file: file.to_owned(),
+                line: place.line,
+                offset: place.offset,
+                len: place.len,
+                text_bytes: place.text_bytes,
                 ..SourceLine::default()
             };
             texts.push(upstream, line, title);
         }
         texts.recorded = texts.lines.len();
-        let omitted = story.resolved["sources_omitted"].as_u64().unwrap_or(0);
+        let omitted = story.places.omitted;
         if omitted > 0 {
             texts.look_up(upstream, story, omitted, title);
         }

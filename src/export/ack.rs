@@ -152,7 +152,13 @@ fn outcome(event: &Event) -> Option<Ack<'_>> {
         | Event::CheckpointTaken { .. }
         | Event::FlowUsed { .. }
         | Event::ModelCharged { .. }
-        | Event::Noted { .. } => None,
+        | Event::DayOpened(_)
+        | Event::PublishFailed(_)
+        | Event::AgentRun(_)
+        | Event::Digest(_)
+        | Event::Retention(_)
+        | Event::LogRecovered(_)
+        | Event::ReceiptKept { .. } => None,
     }
 }
 
@@ -227,7 +233,8 @@ mod tests {
             body_sha256: Digest::ZERO,
             warnings: Warnings::default().with(Warning::DeadlineMissed),
             supersedes: Some(Seq(5)),
-            facts: String::new(),
+            input: Box::default(),
+            provenance: None,
         };
         let text = line(&committed(event)).unwrap();
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -254,7 +261,7 @@ mod tests {
             reason: ReasonCode::SkippedEmptyContent,
             warnings: Warnings::default(),
             supersedes: None,
-            facts: String::new(),
+            input: Box::default(),
         };
         let value: serde_json::Value =
             serde_json::from_str(&line(&committed(event)).unwrap()).unwrap();

@@ -12,6 +12,7 @@ use crate::contract::json::to_jcs;
 use crate::contract::stable_id::{Part, list_hash, stable_id};
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::{Stream, SummaryKind};
+use crate::facts::attempt::SourceCounts;
 
 /// The engine in every summary id. It changes only with a decision record, not with a release.
 pub const ENGINE: &str = "engine_v1";
@@ -251,17 +252,6 @@ pub struct LineFacts<'a> {
     pub counts: SourceCounts,
     /// Why the others were not.
     pub skip_reasons: Option<&'a BTreeMap<String, u64>>,
-}
-
-/// Sources of a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-pub struct SourceCounts {
-    /// All.
-    pub sources: u64,
-    /// Those with text.
-    pub used: u64,
-    /// Those without.
-    pub skipped: u64,
 }
 
 /// The facts of a line that nobody has read yet.

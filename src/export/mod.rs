@@ -13,7 +13,6 @@ pub mod ack;
 pub mod append_only;
 pub mod fingerprint;
 pub mod item;
-pub mod outcome_facts;
 pub mod publish;
 pub mod quarantine;
 pub mod run_record;
@@ -26,7 +25,7 @@ use crate::contract::time::Timestamp;
 use crate::state::event::Event;
 
 /// A committed event with everything its record adds.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Committed {
     /// Its position.
     pub seq: Seq,

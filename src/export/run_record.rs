@@ -12,6 +12,7 @@ use crate::contract::hash::sha256;
 use crate::contract::json::{to_file, to_jcs};
 use crate::contract::time::Day;
 use crate::contract::vocabulary::ErrorClass;
+use crate::facts::session::Promotion;
 
 /// The folder of run record files, relative to the bus home.
 pub const RUN_RECORDS_DIR: &str = "artifacts/run_records";
@@ -54,18 +55,6 @@ pub enum Resolution {
     Missing,
     /// Something else was used.
     Substituted,
-}
-
-/// How far an output came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Promotion {
-    /// Written, not visible.
-    Staged,
-    /// Visible.
-    Promoted,
-    /// Not written.
-    NotWritten,
 }
 
 /// Whose run it is.

@@ -7,60 +7,29 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::outcome_facts::{ErrorFact, OutcomeFacts};
 use super::run_record::{
-    Counters, Environment, Evidence, Project, Promotion, Resolution, RunError, RunInput, RunOutput,
-    RunRecord, RunStatus, RunWarning, SchemaVersions, Severity, Stage, StageStatus,
+    Counters, Environment, Evidence, Project, Resolution, RunError, RunInput, RunOutput, RunRecord,
+    RunStatus, RunWarning, SchemaVersions, Severity, Stage, StageStatus,
 };
 use super::summary_bus::{PartitionKey, SUMMARIES_DIR};
 use crate::contract::ids::Seq;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::{AckStatus, Bus, ErrorClass, ReasonCode, Warnings};
+use crate::facts::agent_run::SnapshotPointer;
+use crate::facts::attempt::{InputFacts, UpstreamInput};
+use crate::facts::failure::{ErrorDetails, ErrorFacts};
+use crate::facts::model::Usage;
+use crate::facts::session::{Host, Promoted, Promotion, SessionReport};
 use crate::state::event::{Event, RunEnd};
 
-/// The kind of the note that says why a publication did not happen.
-pub const PUBLISH_FAILED: &str = "publish_failed";
 /// Skips in one run above which they are listed in a file of their own.
 pub const SKIPS_LISTED_ABOVE: u64 = 1_000;
 /// Upstream files listed in one record; the rest are counted.
 const INPUTS_MAX: usize = 5_000;
 /// Kinds of errors and warnings listed in one record; the rest are counted together.
 const KINDS_MAX: usize = 200;
-
-/// What a run promoted, as it says itself when it ends.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Promoted {
-    /// The data file, relative to the bus home.
-    pub path: String,
-    /// Its manifest, relative to the bus home.
-    pub manifest_path: String,
-    /// Hash of its data; none when it was not written.
-    pub data_hash: Option<String>,
-    /// Version of its records.
-    pub schema_version: String,
-    /// How far it came.
-    pub promotion_status: Promotion,
-}
-
-/// What `RunFinished` reports beside its counts.
-#[derive(Debug, Default, Deserialize)]
-struct Report {
-    #[serde(default)]
-    outputs: Vec<Promoted>,
-    error: Option<String>,
-    snapshot: Option<Snapshot>,
-}
-
-/// The newest snapshot of the service's own run.
-#[derive(Debug, Deserialize)]
-struct Snapshot {
-    run_id: String,
-    sequence: u64,
-    snapshot_id: String,
-}
 
 /// A run that ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,7 +55,7 @@ struct Run {
     command: String,
     version: String,
     config: String,
-    environment: Value,
+    host: Host,
     started: (Seq, Timestamp),
     stages: BTreeMap<StageName, Span>,
     errors: BTreeMap<(ErrorClass, String, StageName), Group>,
@@ -95,9 +64,9 @@ struct Run {
     inputs: BTreeMap<String, RunInput>,
     inputs_beyond: u64,
     touched: BTreeSet<PartitionKey>,
-    read: BTreeMap<String, BTreeSet<String>>,
+    versions_read: BTreeMap<String, BTreeSet<String>>,
     skips: u64,
-    snapshot: Option<Snapshot>,
+    snapshot: Option<SnapshotPointer>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -143,7 +112,7 @@ struct Span {
 struct Group {
     count: u64,
     message: String,
-    details: Value,
+    details: Option<ErrorDetails>,
     request_id: Option<String>,
     at: Timestamp,
 }
@@ -155,20 +124,14 @@ impl SessionFold {
     }
 
     /// Takes the next event; gives the run that it ends.
-    pub fn take(
-        &mut self,
-        seq: Seq,
-        at: Timestamp,
-        event: &Event,
-        facts: &OutcomeFacts,
-    ) -> Option<FinishedRun> {
-        if let Event::RunStarted { run_id, command, version, config, environment } = event {
+    pub fn take(&mut self, seq: Seq, at: Timestamp, event: &Event) -> Option<FinishedRun> {
+        if let Event::RunStarted { run_id, command, version, config, host } = event {
             self.open = Some(Run {
                 run_id: run_id.clone(),
                 command: command.clone(),
                 version: version.clone(),
                 config: config.hex(),
-                environment: serde_json::from_str(environment).unwrap_or_default(),
+                host: (**host).clone(),
                 started: (seq, at),
                 stages: BTreeMap::new(),
                 errors: BTreeMap::new(),
@@ -177,7 +140,7 @@ impl SessionFold {
                 inputs: BTreeMap::new(),
                 inputs_beyond: 0,
                 touched: BTreeSet::new(),
-                read: BTreeMap::new(),
+                versions_read: BTreeMap::new(),
                 skips: 0,
                 snapshot: None,
             });
@@ -186,7 +149,7 @@ impl SessionFold {
             let run = self.open.take_if(|run| run.started.0 == *started)?;
             return Some(run.finish(seq, at, *end, report));
         }
-        self.open.as_mut()?.take(at, event, facts);
+        self.open.as_mut()?.take(at, event);
         None
     }
 }
@@ -199,7 +162,7 @@ impl Run {
         *span.counters.entry(name).or_default() += by;
     }
 
-    fn take(&mut self, at: Timestamp, event: &Event, facts: &OutcomeFacts) {
+    fn take(&mut self, at: Timestamp, event: &Event) {
         use StageName::{AckEmit, InputResolution, ModelExecute, Promote, QueueRead};
         let (mut warned, mut acked) = (Warnings::default(), true);
         match event {
@@ -239,16 +202,13 @@ impl Run {
                 self.count(ModelExecute, at, "answers", 1);
                 acked = false;
             }
-            Event::SummaryProduced { summary, warnings, .. } => {
+            Event::SummaryProduced { summary, warnings, input, provenance, .. } => {
                 self.count(ModelExecute, at, "produced", 1);
-                for (name, tokens) in
-                    [("input_tokens", "input_tokens"), ("output_tokens", "output_tokens")]
-                {
-                    let count = facts.provenance.usage.get(tokens).copied().unwrap_or(0);
-                    self.count(ModelExecute, at, name, count);
-                }
+                let usage = provenance.as_ref().map_or_else(Usage::default, |made| made.usage);
+                self.count(ModelExecute, at, "input_tokens", usage.input_tokens);
+                self.count(ModelExecute, at, "output_tokens", usage.output_tokens);
                 self.touched.insert(PartitionKey { stream: summary.stream, day: summary.day });
-                self.skips += facts.counts.skipped;
+                self.skips += input.counts.skipped;
                 warned = *warnings;
             }
             Event::RequestSkipped { warnings, .. } => {
@@ -259,20 +219,22 @@ impl Run {
             Event::AttemptFailed { retry_at: Some(_), .. } => {
                 self.count(ModelExecute, at, "failed_transient", 1);
             }
-            Event::AttemptFailed { head, status, reason, message, .. } => {
-                self.failed(at, &head.request_id, (*status, *reason), message, facts);
+            Event::AttemptFailed { head, status, reason, message, error, .. } => {
+                self.failed(at, &head.request_id, (*status, *reason), message, error.as_deref());
             }
             Event::RequestCancelled { .. } => self.count(ModelExecute, at, "cancelled", 1),
-            Event::Noted { kind, facts } if kind == PUBLISH_FAILED => {
+            Event::PublishFailed(failed) => {
                 self.count(Promote, at, "failed", 1);
-                let noted: Value = serde_json::from_str(facts).unwrap_or_default();
-                let message = noted["message"].as_str().unwrap_or_default().to_owned();
-                let fact = ErrorFact {
+                let fact = ErrorFacts {
                     class: ErrorClass::PublishFailure,
                     subtype: "NOT_PUBLISHED".to_owned(),
-                    details: noted["details"].clone(),
+                    details: publication(Promotion::NotWritten),
                 };
-                self.error(fact, Promote, message, None, at);
+                self.error(fact, Promote, failed.message.clone(), None, at);
+                acked = false;
+            }
+            Event::DayOpened(opened) => {
+                self.read(&opened.inputs);
                 acked = false;
             }
             _ => acked = false,
@@ -283,7 +245,9 @@ impl Run {
         for warning in warned.iter() {
             self.warn(warning.as_str(), QueueRead, format!("an ack warns of {warning}"), at);
         }
-        self.note(at, facts);
+        if let Some(input) = input_of(event) {
+            self.note(at, input);
+        }
     }
 
     fn failed(
@@ -292,58 +256,67 @@ impl Run {
         request_id: &str,
         (status, reason): (AckStatus, Option<ReasonCode>),
         message: &str,
-        facts: &OutcomeFacts,
+        error: Option<&ErrorFacts>,
     ) {
         let resolving = status == AckStatus::RejectedInvalidInput;
         let stage = if resolving { StageName::InputResolution } else { StageName::ModelExecute };
         self.count(stage, at, "failed", 1);
         let code = reason.map_or(status.as_str(), |reason| reason.as_str());
-        let fact = facts.error.clone().unwrap_or_else(|| ErrorFact {
+        let fact = error.cloned().unwrap_or_else(|| ErrorFacts {
             class: if resolving { ErrorClass::InputMissing } else { ErrorClass::ModelFailure },
             subtype: code.to_uppercase(),
             details: match resolving {
-                true => json!({"input_name": "input", "expected_path": null,
-                    "expected_manifest_path": null, "resolution": "missing"}),
-                false => json!({"selection_manifest_refs": [], "retryable": false}),
+                true => ErrorDetails::Input {
+                    input_name: "input".to_owned(),
+                    expected_path: None,
+                    expected_manifest_path: None,
+                    source_id: None,
+                },
+                false => ErrorDetails::Unasked,
             },
         });
-        if fact.class == ErrorClass::InputMissing
-            && let Some(path) = fact.details["expected_path"].as_str()
+        if let ErrorDetails::Input { expected_path: Some(path), expected_manifest_path, .. } =
+            &fact.details
         {
-            let path = path.to_owned();
-            let manifest = fact.details["expected_manifest_path"].as_str().map(str::to_owned);
-            self.input(
-                path.clone(),
-                RunInput {
-                    name: path.clone(),
-                    artifact_family: family_of(&path).to_owned(),
-                    path,
-                    manifest_path: manifest,
-                    data_hash: None,
-                    schema_version: None,
-                    required: true,
-                    resolution: Resolution::Missing,
-                },
-            );
+            let missing = RunInput {
+                name: path.clone(),
+                artifact_family: family_of(path).to_owned(),
+                path: path.clone(),
+                manifest_path: expected_manifest_path.clone(),
+                data_hash: None,
+                schema_version: None,
+                required: true,
+                resolution: Resolution::Missing,
+            };
+            self.input(path.clone(), missing);
         }
         self.error(fact, stage, message.to_owned(), Some(request_id.to_owned()), at);
     }
 
     /// What was read, and on which day it counts.
-    fn note(&mut self, at: Timestamp, facts: &OutcomeFacts) {
-        if let (Some(stream), Some(Ok(day))) = (facts.stream, facts.day.as_ref().map(|d| d.parse()))
-        {
+    fn note(&mut self, at: Timestamp, facts: &InputFacts) {
+        if let (Some(stream), Some(day)) = (facts.stream, facts.day) {
             self.touched.insert(PartitionKey { stream, day });
         }
-        for input in &facts.inputs {
+        self.read(&facts.inputs);
+        for note in &facts.notes {
+            let kind = note.split(':').next().unwrap_or_default().to_owned();
+            self.warn(&kind, StageName::InputResolution, note.clone(), at);
+        }
+    }
+
+    /// Upstream files that were read.
+    fn read(&mut self, inputs: &[UpstreamInput]) {
+        for input in inputs {
+            let data_hash = input.data_sha256.map(|hash| hash.hex());
             if self.inputs.get(&input.path).is_some_and(|known| {
-                known.data_hash == input.data_sha256 && known.resolution == Resolution::Present
+                known.data_hash == data_hash && known.resolution == Resolution::Present
             }) {
                 continue;
             }
             let family = artifact_family(input.bus);
             if let Some(version) = &input.schema_version {
-                self.read.entry(family.to_owned()).or_default().insert(version.clone());
+                self.versions_read.entry(family.to_owned()).or_default().insert(version.clone());
             }
             self.input(
                 input.path.clone(),
@@ -352,16 +325,12 @@ impl Run {
                     artifact_family: family.to_owned(),
                     path: input.path.clone(),
                     manifest_path: input.manifest_path.clone(),
-                    data_hash: input.data_sha256.clone(),
+                    data_hash,
                     schema_version: input.schema_version.clone(),
                     required: true,
                     resolution: Resolution::Present,
                 },
             );
-        }
-        for note in &facts.notes {
-            let kind = note.split(':').next().unwrap_or_default().to_owned();
-            self.warn(&kind, StageName::InputResolution, note.clone(), at);
         }
     }
 
@@ -381,7 +350,7 @@ impl Run {
         let group = self.warnings.entry((kind.to_owned(), stage)).or_insert(Group {
             count: 0,
             message,
-            details: Value::Null,
+            details: None,
             request_id: None,
             at,
         });
@@ -390,7 +359,7 @@ impl Run {
 
     fn error(
         &mut self,
-        fact: ErrorFact,
+        fact: ErrorFacts,
         stage: StageName,
         message: String,
         request_id: Option<String>,
@@ -404,7 +373,7 @@ impl Run {
         let group = self.errors.entry(key).or_insert(Group {
             count: 0,
             message,
-            details: fact.details,
+            details: Some(fact.details),
             request_id,
             at,
         });
@@ -415,12 +384,17 @@ impl Run {
         self.stages.get(&stage).and_then(|span| span.counters.get(name)).copied().unwrap_or(0)
     }
 
-    fn finish(mut self, last: Seq, at: Timestamp, end: RunEnd, report: &str) -> FinishedRun {
-        let report: Report = serde_json::from_str(report).unwrap_or_default();
+    fn finish(
+        mut self,
+        last: Seq,
+        at: Timestamp,
+        end: RunEnd,
+        report: &SessionReport,
+    ) -> FinishedRun {
         self.ended(at, end, report.error.as_deref());
-        self.snapshot = report.snapshot;
-        let outputs = self.outputs(report.outputs);
-        let zone = self.environment["timezone"].as_str().and_then(|zone| zone.parse().ok());
+        self.snapshot.clone_from(&report.snapshot);
+        let outputs = self.outputs(&report.outputs);
+        let zone = self.host.timezone.as_ref().and_then(|zone| zone.parse().ok());
         let day = self.started.1.day_in(zone.unwrap_or(chrono_tz::UTC));
         let lists_skips = self.skips > SKIPS_LISTED_ABOVE;
         let promoted = outputs.iter().filter(|one| one.promotion_status == Promotion::Promoted);
@@ -452,9 +426,9 @@ impl Run {
             warnings,
             errors,
             environment: Environment {
-                hostname: self.environment["hostname"].as_str().map(str::to_owned),
-                os: text_of(&self.environment["os"]),
-                arch: text_of(&self.environment["arch"]),
+                hostname: self.host.hostname,
+                os: text_of(self.host.os),
+                arch: text_of(self.host.arch),
                 config_fingerprint: self.config,
                 timezone: zone.unwrap_or(chrono_tz::UTC).name().to_owned(),
             },
@@ -464,33 +438,28 @@ impl Run {
 
     /// A run that did not end by itself has an error that says so.
     fn ended(&mut self, at: Timestamp, end: RunEnd, error: Option<&str>) {
-        let target = json!({
-            "publish_target": SUMMARIES_DIR, "staging_path": format!(".{SUMMARIES_DIR}.shadow"),
-            "intended_promoted_path": SUMMARIES_DIR, "promotion_status": "staged",
-        });
         let (class, subtype, details, message) = match end {
             RunEnd::Clean => return,
             RunEnd::Crashed => {
                 let message = "the run ended without a word; the next one noticed".to_owned();
-                (ErrorClass::PublishFailure, "RUN_CRASHED", target, message)
+                (ErrorClass::PublishFailure, "RUN_CRASHED", publication(Promotion::Staged), message)
             }
             RunEnd::Failed => {
                 let message = error.unwrap_or("the run stopped on an error").to_owned();
-                let details = json!({
-                    "storage_kind": "filesystem", "storage_location": "run",
-                    "operation": "run", "retryable": true,
-                });
+                let details = ErrorDetails::Storage {
+                    storage_location: "run".to_owned(),
+                    operation: "run".to_owned(),
+                };
                 (ErrorClass::StorageUnavailable, "RUN_FAILED", details, message)
             }
         };
-        let fact = ErrorFact { class, subtype: subtype.to_owned(), details };
+        let fact = ErrorFacts { class, subtype: subtype.to_owned(), details };
         self.error(fact, StageName::RunRecordEmit, message, None, at);
     }
 
     /// What the run says it promoted; of a killed one, what it had committed and not shown.
-    fn outputs(&self, reported: Vec<Promoted>) -> Vec<RunOutput> {
-        let reported: BTreeMap<String, Promoted> =
-            reported.into_iter().map(|one| (one.path.clone(), one)).collect();
+    fn outputs(&self, reported: &[Promoted]) -> Vec<RunOutput> {
+        let reported = reported.iter().map(|one| (one.path.clone(), one.clone()));
         let committed = self.touched.iter().map(|key| Promoted {
             path: format!("{SUMMARIES_DIR}/{}", key.data_file()),
             manifest_path: format!("{SUMMARIES_DIR}/{}", key.manifest_file()),
@@ -506,7 +475,7 @@ impl Run {
             artifact_family: "summary_bus".to_owned(),
             path: one.path,
             manifest_path: Some(one.manifest_path),
-            data_hash: one.data_hash,
+            data_hash: one.data_hash.map(|hash| hash.hex()),
             schema_version: Some(one.schema_version),
             promotion_status: one.promotion_status,
             required: true,
@@ -556,7 +525,8 @@ impl Run {
     }
 
     fn versions(&self, outputs: &[RunOutput]) -> SchemaVersions {
-        let mut versions = SchemaVersions { read: self.read.clone(), written: BTreeMap::new() };
+        let mut versions =
+            SchemaVersions { read: self.versions_read.clone(), written: BTreeMap::new() };
         if self.counter(StageName::QueueRead, "lines") > 0 {
             let request = BTreeSet::from([crate::contract::request::SCHEMA.to_owned()]);
             versions.read.insert("summary_request".to_owned(), request);
@@ -596,11 +566,8 @@ impl Run {
         let mut errors: Vec<RunError> = groups
             .map(|(index, ((class, subtype, stage), group))| {
                 let fatal = matches!(subtype.as_str(), "RUN_CRASHED" | "RUN_FAILED");
-                let details = match &group.details {
-                    Value::Object(_) => group.details.clone(),
-                    _ => json!({}),
-                };
-                let mut details = details;
+                let mut details =
+                    group.details.as_ref().map_or_else(|| json!({}), ErrorDetails::to_json);
                 details["occurrences"] = group.count.into();
                 RunError {
                     error_id: format!("err_{}", index + 1),
@@ -608,7 +575,7 @@ impl Run {
                     subtype: Some(subtype.clone()),
                     stage: stage.as_str().to_owned(),
                     message: counted(group),
-                    evidence: evidence_of(&details, group.request_id.as_deref()),
+                    evidence: evidence_of(group.details.as_ref(), group.request_id.as_deref()),
                     details: Some(details),
                     remediation_hint: hint(*class, subtype).to_owned(),
                     severity: if fatal { Severity::Fatal } else { Severity::Error },
@@ -691,8 +658,27 @@ impl Run {
     }
 }
 
-fn text_of(value: &Value) -> String {
-    value.as_str().unwrap_or("unknown").to_owned()
+fn text_of(text: String) -> String {
+    if text.is_empty() { "unknown".to_owned() } else { text }
+}
+
+/// What a record says about a publication that did not happen.
+fn publication(promotion_status: Promotion) -> ErrorDetails {
+    ErrorDetails::Publication {
+        publish_target: SUMMARIES_DIR.to_owned(),
+        staging_path: format!(".{SUMMARIES_DIR}.shadow"),
+        promotion_status,
+    }
+}
+
+/// What an ending says was read.
+pub fn input_of(event: &Event) -> Option<&InputFacts> {
+    match event {
+        Event::SummaryProduced { input, .. }
+        | Event::RequestSkipped { input, .. }
+        | Event::AttemptFailed { retry_at: None, input, .. } => Some(input),
+        _ => None,
+    }
 }
 
 fn counted(group: &Group) -> String {
@@ -702,16 +688,20 @@ fn counted(group: &Group) -> String {
     }
 }
 
-fn evidence_of(details: &Value, request_id: Option<&str>) -> Vec<Evidence> {
-    let plain = |kind: &str, path: &Value| {
-        let path = path.as_str().filter(|path| !path.is_empty())?.to_owned();
+fn evidence_of(details: Option<&ErrorDetails>, request_id: Option<&str>) -> Vec<Evidence> {
+    let plain = |kind: &str, path: &Option<String>| {
+        let path = path.clone().filter(|path| !path.is_empty())?;
         Some(Evidence { kind: kind.to_owned(), path: Some(path), reference: None, note: None })
     };
-    let files = [
-        plain("file", &details["expected_path"]),
-        plain("manifest", &details["expected_manifest_path"]),
-        plain("manifest", &details["manifest_path"]),
-    ];
+    let files = match details {
+        Some(ErrorDetails::Input { expected_path, expected_manifest_path, .. }) => {
+            [plain("file", expected_path), plain("manifest", expected_manifest_path)]
+        }
+        Some(ErrorDetails::Integrity { manifest_path, .. }) => {
+            [None, plain("manifest", manifest_path)]
+        }
+        _ => [None, None],
+    };
     let mut evidence: Vec<Evidence> = files.into_iter().flatten().collect();
     evidence.extend(request_id.map(|id| Evidence {
         kind: "log".to_owned(),
@@ -760,23 +750,18 @@ pub fn skip_report_path(run_id: &str) -> String {
 }
 
 /// A line of a skip report, for events that skipped something.
-pub fn skip_line(
-    seq: Seq,
-    at: Timestamp,
-    event: &Event,
-    facts: &OutcomeFacts,
-) -> serde_json::Result<Option<String>> {
+pub fn skip_line(seq: Seq, at: Timestamp, event: &Event) -> serde_json::Result<Option<String>> {
     let line = match event {
-        Event::RequestSkipped { head, reason, .. } => json!({
+        Event::RequestSkipped { head, reason, input, .. } => json!({
             "schema_version": "skip_report.v1", "seq": seq.0, "at": at.to_string(),
             "request_id": head.request_id, "summary_id": null, "reason": bare(*reason),
-            "stream": facts.stream, "day": facts.day, "sources_skipped": facts.counts.skipped,
+            "stream": input.stream, "day": input.day, "sources_skipped": input.counts.skipped,
         }),
-        Event::SummaryProduced { head, summary, .. } if facts.counts.skipped > 0 => json!({
+        Event::SummaryProduced { head, summary, input, .. } if input.counts.skipped > 0 => json!({
             "schema_version": "skip_report.v1", "seq": seq.0, "at": at.to_string(),
             "request_id": head.request_id, "summary_id": summary.summary_id,
             "reason": "sources_without_text", "stream": summary.stream,
-            "day": summary.day.to_string(), "sources_skipped": facts.counts.skipped,
+            "day": summary.day, "sources_skipped": input.counts.skipped,
         }),
         _ => return Ok(None),
     };

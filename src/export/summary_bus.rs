@@ -11,11 +11,12 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::fingerprint::Fingerprint;
-use super::item::{ItemFacts, LineFacts, SourceCounts};
+use super::item::{ItemFacts, LineFacts};
 use crate::contract::hash::{Digest, Hasher};
 use crate::contract::json::{jcs_hash, to_file};
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::{Bus, Stream};
+use crate::facts::attempt::{SelectionInput, SourceCounts, UpstreamInput};
 
 /// The folder of the Summary Bus, relative to the bus home.
 pub const SUMMARIES_DIR: &str = "summaries";
@@ -70,36 +71,6 @@ pub struct Counts {
     pub failed: u64,
 }
 
-/// An upstream partition or file that fed a partition.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PartitionInput {
-    /// The data file, relative to the bus home.
-    pub path: String,
-    /// The bus.
-    pub bus: Bus,
-    /// The upstream partition; `other` for plain files.
-    pub partition: String,
-    /// Hash of the data.
-    pub data_sha256: Option<Digest>,
-    /// The manifest, relative to the bus home.
-    pub manifest_path: Option<String>,
-    /// Hash of the manifest file.
-    pub manifest_sha256: Option<Digest>,
-    /// Version of its records.
-    pub schema_version: Option<String>,
-}
-
-/// A selection manifest that fed a partition.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SelectionInput {
-    /// Its path, relative to the bus home.
-    pub path: String,
-    /// Hash of the file.
-    pub sha256: Digest,
-    /// The hash recorded in it.
-    pub selection_hash: String,
-}
-
 /// The last event that changed a byte of the partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stamp {
@@ -125,7 +96,7 @@ pub struct PartitionFacts {
     /// Failed requests by reason.
     pub fail_reasons: BTreeMap<String, u64>,
     /// The upstream it was made from.
-    pub inputs: Vec<PartitionInput>,
+    pub inputs: Vec<UpstreamInput>,
     /// The selections it was made from.
     pub selections: Vec<SelectionInput>,
     /// Who changed it last.
@@ -413,7 +384,7 @@ impl<W: Write> PartitionWriter<W> {
     }
 
     /// The stream's own account of its input: one value where all agree, else `mixed` and lists.
-    fn input(&self, facts: &PartitionFacts, inputs: &[&PartitionInput]) -> Value {
+    fn input(&self, facts: &PartitionFacts, inputs: &[&UpstreamInput]) -> Value {
         let (bus, prefix) = match self.key.stream {
             Stream::Events => (Bus::EventBus, "eventbus_manifest"),
             Stream::Sessions => (Bus::SessionBus, "sessions_manifest"),
@@ -524,14 +495,14 @@ fn distinct(
     inputs.iter().map(field).collect()
 }
 
-fn sorted(inputs: &[PartitionInput]) -> Vec<&PartitionInput> {
-    let mut inputs: Vec<&PartitionInput> = inputs.iter().collect();
+fn sorted(inputs: &[UpstreamInput]) -> Vec<&UpstreamInput> {
+    let mut inputs: Vec<&UpstreamInput> = inputs.iter().collect();
     inputs.sort();
     inputs.dedup();
     inputs
 }
 
-fn inputs_value(inputs: &[&PartitionInput], selections: &[SelectionInput]) -> Value {
+fn inputs_value(inputs: &[&UpstreamInput], selections: &[SelectionInput]) -> Value {
     let mut rows: Vec<(String, Value)> = inputs
         .iter()
         .map(|input| {
@@ -569,7 +540,7 @@ pub(crate) mod tests {
     use crate::contract::hash::sha256;
     use crate::contract::schema;
 
-    pub(crate) fn facts(produced: u64, inputs: Vec<PartitionInput>) -> PartitionFacts {
+    pub(crate) fn facts(produced: u64, inputs: Vec<UpstreamInput>) -> PartitionFacts {
         PartitionFacts {
             counts: Counts { eligible: produced + 1, produced, skipped: 1, failed: 0 },
             skip_reasons: BTreeMap::from([("empty_content".to_owned(), 1)]),
@@ -586,8 +557,8 @@ pub(crate) mod tests {
         }
     }
 
-    fn input(day: &str) -> PartitionInput {
-        PartitionInput {
+    fn input(day: &str) -> UpstreamInput {
+        UpstreamInput {
             path: format!("eventbus/daily/{day}.jsonl"),
             bus: Bus::EventBus,
             partition: day.to_owned(),
@@ -595,6 +566,7 @@ pub(crate) mod tests {
             manifest_path: Some(format!("eventbus/manifest/{day}.manifest.json")),
             manifest_sha256: Some(sha256(day)),
             schema_version: Some("event.v1".to_owned()),
+            data_bytes: None,
         }
     }
 

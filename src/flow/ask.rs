@@ -204,7 +204,7 @@ impl Asker<'_> {
             node: question.node.to_owned(),
             turn,
             request_hash,
-            rendered_sha256: question.rendered.hex(),
+            rendered_sha256: question.rendered,
             reused,
             usage: reply.usage,
             stop: reply.stop,

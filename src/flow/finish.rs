@@ -12,7 +12,7 @@ use super::outcome::{FlowOutcome, Quality};
 use super::pack::LoadedPack;
 use super::project::SummaryOutputs;
 use super::render::{ENGINE, ENGINE_VERSION};
-use crate::contract::hash::sha256;
+use crate::contract::hash::{Digest, sha256};
 use crate::model::{BUILTIN, Provider, SourceText};
 
 /// How many members of an answer that the schema does not know are named in the warning.
@@ -90,7 +90,7 @@ impl Ran<'_> {
             quality: Quality { checks, repaired: ledger.repaired, truncated: ledger.truncated },
             model,
             model_generated: !made_by_builtin,
-            prompt_hash: pack.prompt_hash(params).hex(),
+            prompt_hash: pack.prompt_hash(params),
             rendered_prompt_sha256,
             engine: ENGINE,
             engine_version: ENGINE_VERSION,
@@ -104,13 +104,13 @@ impl Ran<'_> {
 }
 
 /// The hash of the one rendered prompt, or of the lines `<sha256>  <node>` when there are several.
-fn rendered_hash(ledger: &Ledger) -> String {
+fn rendered_hash(ledger: &Ledger) -> Digest {
     match ledger.rendered.as_slice() {
-        [(_, only)] => only.hex(),
+        [(_, only)] => *only,
         several => {
             let lines: String =
                 several.iter().map(|(node, hash)| format!("{hash}  {node}\n")).collect();
-            sha256(lines).hex()
+            sha256(lines)
         }
     }
 }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::hierarchy::{Coverage, Hierarchy};
 use super::project::SummaryOutputs;
+use crate::contract::hash::Digest;
 use crate::contract::schema::Violation;
 use crate::model::{ErrorClass, Message, ModelError, ModelIdentity, ModelReply, StopReason, Usage};
 
@@ -19,7 +20,7 @@ pub struct CallRecord {
     /// Hash of everything the answer depends on.
     pub request_hash: String,
     /// Hash of the rendered prompt.
-    pub rendered_sha256: String,
+    pub rendered_sha256: Digest,
     /// True when the answer came from the reply cache and cost nothing.
     pub reused: bool,
     pub usage: Usage,
@@ -82,10 +83,10 @@ pub struct FlowOutcome {
     pub model: ModelIdentity,
     /// False when every word was taken from the sources by a deterministic provider.
     pub model_generated: bool,
-    /// Hash of the pack's prompts and the parameters.
-    pub prompt_hash: String,
-    /// Hash of the rendered prompts.
-    pub rendered_prompt_sha256: String,
+    /// Identity of the prompt.
+    pub prompt_hash: Digest,
+    /// Hash of what was rendered.
+    pub rendered_prompt_sha256: Digest,
     /// Name of the template engine.
     pub engine: &'static str,
     pub engine_version: &'static str,

@@ -18,11 +18,33 @@ use bincode::{Decode, Encode};
 use crate::contract::bytes::Piece;
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
+use crate::contract::json::jcs;
 use crate::contract::schema::Violation;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::{
-    AckStatus, Bus, QuarantineReason, ReasonCode, Stream, SummaryKind, Urgency, Warnings,
+    AckStatus, Bus, ErrorClass, QuarantineReason, ReasonCode, Stream, SummaryKind, Urgency,
+    Warnings,
 };
+use crate::facts::JsonObject;
+use crate::facts::agent_run::{
+    AgentRunFact, CompactionFailed, EventsAppended, FileMark, SnapshotPointer, SnapshotTaken,
+};
+use crate::facts::attempt::{
+    FilePlaces, InputFacts, Recovered, SelectionInput, SourceCounts, SourcePlace, SourcePlaces,
+    UpstreamInput,
+};
+use crate::facts::digest::{
+    BagFacts, BagType, BagsCollected, BuildFinished, BuildPublished, BuildStarted, Channel,
+    DigestFact, GroupFacts, MemoFacts, PairFacts, WindowFacts, WindowType,
+};
+use crate::facts::failure::{ErrorDetails, ErrorFacts, ModelFailure};
+use crate::facts::model::{AnswerFacts, CallFacts, ModelIdentity, Provenance, StopReason, Usage};
+use crate::facts::publication::{DayOpened, PublishFailed};
+use crate::facts::recovery::{Loss, RecoveryReport};
+use crate::facts::retention::{
+    AcksArchived, AcksMoved, AnswersDropped, FramesArchived, RetentionApplied, RetentionFact,
+};
+use crate::facts::session::{Host, Promoted, Promotion, SessionReport};
 use crate::limits::EVENT_BYTES_MAX;
 use crate::state::event::{
     AckHead, BadLine, Charge, Event, PauseCause, RawLine, RunEnd, SummaryPointer, Superseded,
@@ -63,7 +85,7 @@ const CONFIGURATION: Configuration = bincode::config::standard().with_limit::<EV
 
 /// Changes whenever the meaning of stored rows changes: tables with another fingerprint are
 /// thrown away and rebuilt from the log, never upgraded by guessing.
-pub const STATE_FINGERPRINT: &[u8] = b"state.v2";
+pub const STATE_FINGERPRINT: &[u8] = b"state.v1";
 
 fn bytes_of<T: Encode>(value: T) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -150,6 +172,52 @@ macro_rules! wire_newtype {
     )+};
 }
 
+/// Enums with members: the number of the variant, then its members in the order they are stored.
+macro_rules! wire_enum {
+    ($($name:ident {
+        $($code:literal $variant:ident $({ $($field:ident),+ $(,)? })? $(($inner:ident))?,)+
+    })+) => {$(
+        impl Encode for $name {
+            fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
+                match self {$(
+                    $name::$variant $({ $($field),+ })? $(($inner))? => {
+                        let code: u8 = $code;
+                        code.encode(encoder)?;
+                        $($($field.encode(encoder)?;)+)?
+                        $($inner.encode(encoder)?;)?
+                    }
+                )+}
+                Ok(())
+            }
+        }
+        impl<C> Decode<C> for $name {
+            fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
+                match u8::decode(decoder)? {
+                    $($code => {
+                        $($(let $field = Decode::decode(decoder)?;)+)?
+                        $(let $inner = Decode::decode(decoder)?;)?
+                        Ok($name::$variant $({ $($field),+ })? $(($inner))?)
+                    })+
+                    code => {
+                        let name = stringify!($name);
+                        Err(DecodeError::OtherString(format!("no {name} has number {code}")))
+                    }
+                }
+            }
+        }
+    )+};
+}
+
+/// Fieldless enums with a list of all members, stored as their number.
+macro_rules! wire_all {
+    ($($name:ident),+ $(,)?) => {
+        wire_word! {$(
+            $name: |word| *word as u8,
+                |code| $name::ALL.into_iter().find(|word| *word as u8 == code);
+        )+}
+    };
+}
+
 wire_newtype! {
     Seq(u64);
     Timestamp(i64);
@@ -186,7 +254,10 @@ wire_word! {
     RunEnd: |end| *end as u8, |code| {
         [RunEnd::Clean, RunEnd::Failed, RunEnd::Crashed].into_iter().find(|end| *end as u8 == code)
     };
+    ErrorClass: |word| word.code(), ErrorClass::from_code;
 }
+
+wire_all! { BagType, Channel, Promotion, StopReason, WindowType }
 
 wire_struct! {
     AckHead { request_id, key, line, offset }
@@ -210,37 +281,142 @@ wire_struct! {
     RunInfo { run_id, command, started, started_at }
     Totals { by_status, by_reason, quarantined, taken }
     Ledger { totals, paused, run, producers }
+    Host { os, arch, hostname, timezone, pid }
+    Promoted { path, manifest_path, data_hash, schema_version, promotion_status }
+    SessionReport { events, lines, commits, outcomes, outputs, snapshot, error }
+    SnapshotPointer { run_id, sequence, snapshot_id, seq }
+    InputFacts {
+        stream, day, inputs, inputs_omitted, source_text_hash, counts, notes, selection, recovered,
+    }
+    UpstreamInput {
+        path, bus, partition, data_sha256, data_bytes, manifest_path, manifest_sha256,
+        schema_version,
+    }
+    SelectionInput { path, sha256, selection_hash }
+    SourceCounts { sources, used, skipped }
+    SourcePlaces { files, omitted }
+    FilePlaces { file, sources }
+    SourcePlace { id, line, offset, len, text_bytes }
+    Recovered { ack_seq, log_head, at }
+    AnswerFacts { identity, usage, stop }
+    ModelIdentity {
+        provider, model_name, model_version, temperature, max_tokens, deterministic_mode, seed,
+    }
+    Usage { input_tokens, output_tokens }
+    Provenance {
+        flow, pack_hash, prompt_hash, rendered_prompt_sha256, engine, engine_version, model, usage,
+        calls, warnings, configured_params,
+    }
+    CallFacts { node, turn, request_hash, rendered_sha256, reused, stop }
+    ErrorFacts { class, subtype, details }
+    ModelFailure {
+        provider, model_name, prompt_hash, selection_manifest_refs, retryable, usage, calls,
+        violations,
+    }
+    DayOpened { day, inputs }
+    PublishFailed { message, violation }
+    EventsAppended { run_id, first_seq, last_seq, previous, sha256, source }
+    FileMark { file, end, lines, line_bytes, line_sha256 }
+    SnapshotTaken {
+        run_id, sequence, snapshot_id, to_seq, previous, sha256, covers, resume_from, closes,
+    }
+    CompactionFailed { run_id, sequence, after_seq, message, covers, resume_from }
+    BuildStarted { run_id, trigger }
+    BuildPublished { run_id, bags }
+    BagsCollected { run_id, bags }
+    BuildFinished { run_id, ok, day, row, considered, selectors }
+    BagFacts {
+        bag_id, bag_type, window, group, selector_id, selector_version, selector_hash,
+        summaries_hash, title, tags, pair, candidate, selected, memos, bag_meta_sha256,
+        trace_sha256, created_at, run_id,
+    }
+    WindowFacts { window_type, start_day, end_day, label, tz }
+    GroupFacts { by, key }
+    PairFacts { count, lift, npmi, edge_score }
+    MemoFacts { memo_slug, channel }
+    AnswersDropped { dropped, bytes, before }
+    AcksMoved { through, lines, file }
+    RetentionApplied { answers, acks, frames, by }
+    AcksArchived { moved, bytes, before }
+    FramesArchived { records, segments, bytes, before }
+    RecoveryReport {
+        records_kept, records_lost, damage, acks_read, acks_unreadable, lines, queue_change,
+        outputs_recognized, outputs_adopted, ended, open, unknown,
+    }
+    Loss { means, count, examples }
+}
+
+wire_enum! {
+    AgentRunFact {
+        1 EventsAppended(fact),
+        2 SnapshotTaken(fact),
+        3 CompactionFailed(fact),
+    }
+    DigestFact {
+        1 Started(fact),
+        2 Bag(fact),
+        3 Published(fact),
+        4 Collected(fact),
+        5 Finished(fact),
+    }
+    RetentionFact {
+        1 AnswersDropped(fact),
+        2 AcksMoved(fact),
+        3 Applied(fact),
+    }
+    ErrorDetails {
+        1 Input { input_name, expected_path, expected_manifest_path, source_id },
+        2 Schema {
+            artifact_family, schema_version_seen, schema_version_supported,
+            validation_error_summary, sample_evidence,
+        },
+        3 Integrity {
+            manifest_path, observed_hash, declared_hash, observed_counts, declared_counts,
+        },
+        4 Storage { storage_location, operation },
+        5 Model(failure),
+        6 Provider { flow_id },
+        7 Unasked,
+        8 Pack { flow },
+        9 Param { param },
+        10 Item,
+        11 Publication { publish_target, staging_path, promotion_status },
+    }
+    RawLine {
+        1 Whole(bytes),
+        2 Prefix(bytes),
+    }
+}
+
+/// The JSON that a person wrote is stored as canonical JSON: it has no shape of ours.
+impl Encode for JsonObject {
+    fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
+        let text = if self.0.is_empty() { String::new() } else { jcs(&self.0.clone().into()) };
+        text.encode(encoder)
+    }
+}
+
+impl<C> Decode<C> for JsonObject {
+    fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
+        let text = String::decode(decoder)?;
+        if text.is_empty() {
+            return Ok(JsonObject::default());
+        }
+        let object = serde_json::from_str(&text);
+        object.map(JsonObject).map_err(|error| DecodeError::OtherString(error.to_string()))
+    }
 }
 
 impl Encode for Day {
     fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
-        self.to_string().encode(encoder)
+        self.days().encode(encoder)
     }
 }
 
 impl<C> Decode<C> for Day {
     fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
-        let text = String::decode(decoder)?;
-        text.parse().map_err(|_| DecodeError::OtherString(format!("{text:?} is not a day")))
-    }
-}
-
-impl Encode for RawLine {
-    fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
-        match self {
-            RawLine::Whole(bytes) => (0u8, bytes).encode(encoder),
-            RawLine::Prefix(bytes) => (1u8, bytes).encode(encoder),
-        }
-    }
-}
-
-impl<C> Decode<C> for RawLine {
-    fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
-        match Decode::decode(decoder)? {
-            (0u8, bytes) => Ok(RawLine::Whole(bytes)),
-            (1u8, bytes) => Ok(RawLine::Prefix(bytes)),
-            (form, _) => Err(DecodeError::OtherString(format!("no raw form has number {form}"))),
-        }
+        let days = i32::decode(decoder)?;
+        Day::of_days(days).ok_or_else(|| DecodeError::OtherString(format!("no day is {days}")))
     }
 }
 
@@ -267,22 +443,10 @@ impl<C> Decode<C> for Open {
     }
 }
 
-/// The tag of [`Event::ModelResponded`].
-pub const MODEL_RESPONDED: u16 = 14;
-/// The tag of [`Event::LineQuarantined`], for scans that look for nothing else.
-pub const LINE_QUARANTINED: u16 = 3;
-/// The tag of [`Event::SummaryProduced`].
-pub const SUMMARY_PRODUCED: u16 = 15;
-/// Tag of what a call cost, for readers that look for nothing else.
-pub const MODEL_CHARGED: u16 = 28;
-/// The tag of [`Event::RunStarted`], likewise.
-pub const RUN_STARTED: u16 = 1;
-/// The tag of [`Event::Noted`], likewise.
-pub const NOTED: u16 = 26;
-
-/// The event list: tag, variant, fields in stored order. Each is at version 1.
+/// The event list: tag, variant, members in stored order. Each is at version 1. Variants in braces
+/// store their members one after the other, variants in parentheses the value they hold.
 macro_rules! event_codec {
-    ($($tag:literal $variant:ident { $($field:ident),+ $(,)? })+) => {
+    ($($tag:literal $variant:ident $({ $($field:ident),+ $(,)? })? $(($inner:ident))?,)+) => {
         /// Tag, version and payload of an event.
         pub fn encode(event: &Event) -> (u16, u32, Vec<u8>) {
             let mut payload = Vec::new();
@@ -293,78 +457,82 @@ macro_rules! event_codec {
         /// Appends the payload of an event; gives its tag and version.
         pub fn encode_into(event: &Event, out: &mut Vec<u8>) -> (u16, u32) {
             match event {
-                Event::LineQuarantined(line) => {
-                    append(&**line, out);
-                    (3, 1)
-                }
-                Event::RequestAccepted(request) => {
-                    append(&**request, out);
-                    (4, 1)
-                }
-                $(Event::$variant { $($field),+ } => {
-                    append(($($field,)+), out);
+                $(Event::$variant $({ $($field),+ })? $(($inner))? => {
+                    append($(($($field,)+))? $($inner)?, out);
                     ($tag, 1)
                 })+
             }
         }
 
-        /// The event a tag, a version and a payload stand for.
+        /// The event that a tag, a version and a payload stand for.
         pub fn decode(tag: u16, version: u32, payload: &[u8]) -> Result<Event, CodecError> {
             match (tag, version) {
-                (3, 1) => Ok(Event::LineQuarantined(Box::new(read("LineQuarantined", payload)?))),
-                (4, 1) => Ok(Event::RequestAccepted(Box::new(read("RequestAccepted", payload)?))),
                 $(($tag, 1) => {
-                    let ($($field,)+) = read(stringify!($variant), payload)?;
-                    Ok(Event::$variant { $($field),+ })
+                    let $(($($field,)+))? $($inner)? = read(stringify!($variant), payload)?;
+                    Ok(Event::$variant $({ $($field),+ })? $(($inner))?)
                 })+
                 _ => Err(CodecError::UnknownTag { tag, version }),
             }
         }
 
         /// Every tag and its name: part of the format.
-        pub const TAGS: &[(u16, &str)] = &[
-            (3, "LineQuarantined"),
-            (4, "RequestAccepted"),
-            $(($tag, stringify!($variant)),)+
-        ];
+        #[cfg(any(test, feature = "internals"))]
+        pub const TAGS: &[(u16, &str)] = &[$(($tag, stringify!($variant)),)+];
     };
 }
 
 event_codec! {
-    1 RunStarted { run_id, command, version, config, environment }
-    2 RunFinished { run_id, started, end, report }
-    5 RequestParked { request, behind }
-    6 ParkedAccepted { request, head, warnings }
-    7 RequestRejected { request, status, reason, message }
-    8 DuplicateReceived { request, of, of_request_id, reason, summary }
+    1 RunStarted { run_id, command, version, config, host },
+    2 RunFinished { run_id, started, end, report },
+    3 LineQuarantined(line),
+    4 RequestAccepted(request),
+    5 RequestParked { request, behind },
+    6 ParkedAccepted { request, head, warnings },
+    7 RequestRejected { request, status, reason, message },
+    8 DuplicateReceived { request, of, of_request_id, reason, summary },
     9 RequestDuplicated {
         request, head, of, of_request_id, reason, summary, warnings, supersedes,
-    }
-    10 AttemptStarted { request, attempt }
-    11 InputResolved { request, attempt, summary, warnings, facts }
-    12 WorkHeld { request, attempt, behind, summary }
-    13 WorkReleased { request }
-    14 ModelResponded { request, attempt, call, body_sha256, facts }
+    },
+    10 AttemptStarted { request, attempt },
+    11 InputResolved { request, attempt, summary, warnings, input, sources },
+    12 WorkHeld { request, attempt, behind, summary },
+    13 WorkReleased { request },
+    14 ModelResponded { request, attempt, call, body_sha256, answer },
     15 SummaryProduced {
-        request, attempt, head, summary, body_sha256, warnings, supersedes, facts,
-    }
+        request, attempt, head, summary, body_sha256, warnings, supersedes, input, provenance,
+    },
     16 AttemptFailed {
         request, attempt, head, status, reason, message, retry_at, counted, warnings, supersedes,
-        facts,
-    }
-    17 RequestSkipped { request, attempt, head, reason, warnings, supersedes, facts }
-    18 RequestCancelled { request, head, warnings, supersedes }
-    19 DelayEnded { request }
-    20 IntakePaused { cause }
-    21 IntakeResumed { cause }
-    22 ConfigReloaded { config }
-    23 QuarantineReleased { quarantined, request_id }
-    24 QueueAdopted { change, offset }
-    25 CheckpointTaken { applied, state, rows }
-    26 Noted { kind, facts }
-    27 FlowUsed { flow_id, variant, pack_hash, replaces }
-    28 ModelCharged { request, attempt, charge }
+        input, error,
+    },
+    17 RequestSkipped { request, attempt, head, reason, warnings, supersedes, input },
+    18 RequestCancelled { request, head, warnings, supersedes },
+    19 DelayEnded { request },
+    20 IntakePaused { cause },
+    21 IntakeResumed { cause },
+    22 ConfigReloaded { config },
+    23 QuarantineReleased { quarantined, request_id },
+    24 QueueAdopted { change, offset },
+    25 CheckpointTaken { applied, state, rows },
+    26 FlowUsed { flow_id, variant, pack_hash, replaces },
+    27 ModelCharged { request, attempt, charge },
+    28 DayOpened(opened),
+    29 PublishFailed(failed),
+    30 AgentRun(fact),
+    31 Digest(fact),
+    32 Retention(fact),
+    33 LogRecovered(report),
+    34 ReceiptKept { body_sha256 },
 }
+
+/// Tags for readers that look for one kind of event and skip the rest undecoded.
+pub const RUN_STARTED: u16 = 1;
+pub const LINE_QUARANTINED: u16 = 3;
+pub const MODEL_RESPONDED: u16 = 14;
+pub const SUMMARY_PRODUCED: u16 = 15;
+pub const MODEL_CHARGED: u16 = 27;
+pub const AGENT_RUN: u16 = 30;
+pub const DIGEST: u16 = 31;
 
 /// A row as bytes.
 pub fn encode_row(row: &Row) -> Vec<u8> {

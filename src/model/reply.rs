@@ -4,33 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::contract::time::Day;
-
-/// Most tokens that one call can plausibly have.
-const TOKENS_MAX: u64 = 1 << 30;
-
-/// Tokens of a call, as the provider counted them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Usage {
-    pub input_tokens: u64,
-    pub output_tokens: u64,
-}
-
-impl Usage {
-    /// The counts of a server, each capped at a plausible maximum so that sums cannot overflow.
-    pub fn counted(input_tokens: u64, output_tokens: u64) -> Usage {
-        let within = |count: u64| count.min(TOKENS_MAX);
-        Usage { input_tokens: within(input_tokens), output_tokens: within(output_tokens) }
-    }
-
-    pub fn total(self) -> u64 {
-        self.input_tokens.saturating_add(self.output_tokens)
-    }
-
-    pub fn add(&mut self, other: Usage) {
-        self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
-        self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
-    }
-}
+pub use crate::facts::model::{ModelIdentity, StopReason, Usage};
 
 /// The cost of one call.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,35 +45,6 @@ pub struct Evidence {
     /// One past the last byte inside that string.
     pub output_end: usize,
     pub span: Span,
-}
-
-/// Which model answered, as the Summary Bus records it.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct ModelIdentity {
-    /// Name of the provider in the configuration.
-    pub provider: String,
-    pub model_name: String,
-    /// Empty when unavailable.
-    pub model_version: String,
-    /// `None` when unknown.
-    pub temperature: Option<f64>,
-    /// Most tokens of an answer; `None` when unknown.
-    pub max_tokens: Option<u32>,
-    /// Whether a deterministic mode is on; `None` when the provider has none.
-    pub deterministic_mode: Option<bool>,
-    pub seed: Option<i64>,
-}
-
-/// Why the model stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StopReason {
-    /// The answer is complete.
-    End,
-    /// The token limit cut the answer off.
-    Length,
-    /// The provider withheld the answer.
-    Filtered,
 }
 
 /// One answer.

@@ -19,24 +19,26 @@ use parking_lot::{Condvar, Mutex};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::compaction::agent_runs::{Notary, facts};
+use crate::compaction::agent_runs::Notary;
 use crate::config::Config;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::digest::build::{
-    self, BuildError, BuildOrder, BuildSettings, Collection, Journal, JournalError, Note,
-    close_crashed, collect,
+    self, BuildError, BuildOrder, BuildSettings, Collection, Journal, JournalError, close_crashed,
+    collect,
 };
 use crate::digest::kept::Kept;
 use crate::digest::library::Library;
 use crate::digest::look;
 use crate::digest::publish::{DigestError, Digests};
 use crate::digest::selector::Selectors;
-use crate::digest::window::{Window, WindowType};
+use crate::digest::window::Window;
 use crate::export::run_record::Environment;
+use crate::facts::digest::WindowType;
 use crate::log::{ReadError, Reader};
 use crate::os::Machine;
 use crate::projections::runs::{OrderError, Orders};
+use crate::state::event::Note;
 
 /// Orders that may wait.
 const WAITING_MAX: usize = 16;
@@ -271,7 +273,6 @@ impl Digester {
             selectors: &selectors,
             zone: config.timezone,
             threads: config.workers.max(1),
-            legacy_rows: config.digest_legacy_rows,
             engine_version: env!("CARGO_PKG_VERSION"),
             environment: setup.environment.clone(),
             stop: &self.stop,
@@ -348,12 +349,6 @@ impl<N: Notary> Journal for NotaryJournal<N> {
     }
 
     fn note(&mut self, notes: Vec<Note>) -> Result<(Seq, Timestamp), JournalError> {
-        let notes = notes.into_iter().map(|Note { kind, facts, body }| facts::Note {
-            kind,
-            facts,
-            body: body.unwrap_or_default(),
-        });
-        let notes: Vec<facts::Note> = notes.collect();
         let first = self.notary.note(Box::new(move |_| notes)).map_err(JournalError)?;
         let record = self.log.get(first).map_err(|error| JournalError(chain(&error)))?;
         let record = record.ok_or_else(|| JournalError("the note is gone".to_owned()))?;

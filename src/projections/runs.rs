@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::compaction::agent_runs::facts::{Note, head_of, snapshot_at};
+use crate::compaction::agent_runs::facts::{head_of, snapshot_at};
 use crate::compaction::agent_runs::{
     AgentRunWriter, AppendEventsError, AppendReport, EventLines, MakeNotes, Notary,
 };
@@ -21,15 +21,15 @@ use crate::compaction::files::SnapshotStore;
 use crate::compaction::run_log::TakenSnapshot;
 use crate::compaction::trigger::Thresholds;
 use crate::config::Config;
+use crate::contract::hash::sha256;
 use crate::contract::ids::Seq;
 use crate::contract::json::jcs;
 use crate::contract::schema;
 use crate::log::Reader;
 use crate::projections::own_run::{self, OwnRun, OwnRunError};
 use crate::projections::snapshot_files::Projected;
+use crate::state::event::{Event, Note};
 
-/// The kind of a noted receipt.
-pub const RECEIPT: &str = "synthesis_receipt";
 /// The name by which the open segment of the service's own run is asked for.
 pub const OWN: &str = "service";
 /// How long who commits waits for who follows the service's own run.
@@ -233,9 +233,9 @@ impl AgentRuns {
             }
             Ok(Some(fact)) => {
                 let stored = head_of(&self.log, &fact.run_id);
-                let record = stored.map_or(0, |head| head.snapshot);
-                self.projected.wait_for(Seq(record));
-                let body = snapshot_at(&self.log, Seq(record));
+                let record = stored.map_or(Seq(0), |head| head.snapshot);
+                self.projected.wait_for(record);
+                let body = snapshot_at(&self.log, record);
                 let taken = TakenSnapshot {
                     snapshot_id: fact.snapshot_id,
                     sequence: fact.sequence,
@@ -309,7 +309,8 @@ fn keep(notary: &mut dyn Notary, receipt: &Value) -> Result<Value, OrderError> {
             first.pointer, first.message
         )));
     }
-    let note = Note { kind: RECEIPT, facts: jcs(receipt), body: Vec::new() };
+    let body = jcs(receipt).into_bytes();
+    let note = Note::with_body(Event::ReceiptKept { body_sha256: sha256(&body) }, body);
     match notary.note(Box::new(|_| vec![note])) {
         Ok(seq) => Ok(json!({"seq": seq.0})),
         Err(error) => Err(OrderError::Refused(error)),

@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::compaction::agent_runs::facts::{RunFact, SNAPSHOT_TAKEN, scan_facts, snapshot_at};
+use crate::compaction::agent_runs::facts::{scan_facts, snapshot_at};
 use crate::compaction::files::{SnapshotStore, StoreError};
 use crate::contract::ids::Seq;
 use crate::export::append_only::ProjectionError;
+use crate::facts::agent_run::AgentRunFact;
 use crate::home::Home;
 use crate::log::codec::Cursor;
 use crate::log::{ReadError, Reader};
@@ -54,7 +55,7 @@ impl SnapshotFiles {
         };
         let mut due = Vec::new();
         scan_facts(log, cursor.applied.next(), Some(applied), &mut |seq, _, fact| {
-            if matches!(fact, RunFact::Taken(_)) {
+            if matches!(fact, AgentRunFact::SnapshotTaken(_)) {
                 due.push(seq);
             }
             Ok(())
@@ -79,7 +80,7 @@ impl SnapshotFiles {
 
     /// Whether an event brings a file.
     pub fn concerns(event: &Event) -> bool {
-        matches!(event, Event::Noted { kind, .. } if kind == SNAPSHOT_TAKEN)
+        matches!(event, Event::AgentRun(fact) if matches!(**fact, AgentRunFact::SnapshotTaken(_)))
     }
 
     /// Writes the files of one record.

@@ -11,13 +11,14 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::compaction::agent_runs::facts::{RunFact, scan_facts, snapshot_at};
+use crate::compaction::agent_runs::facts::{scan_facts, snapshot_at};
 use crate::compaction::files::{SnapshotStore, StoreError, sequence_of};
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::export::append_only::Project;
 use crate::export::{Committed, ack, quarantine};
+use crate::facts::agent_run::AgentRunFact;
 use crate::log::checkpoint::{chain_digest, stored_digest, tables};
 use crate::log::codec::{self, CodecError};
 use crate::log::{Entry, LogError, ReadError, Reader};
@@ -260,7 +261,7 @@ pub fn compare_snapshots(
     };
     let mut taken = Vec::new();
     scan_facts(log, Seq(1), None, &mut |seq, _, fact| {
-        if matches!(fact, RunFact::Taken(_)) {
+        if matches!(fact, AgentRunFact::SnapshotTaken(_)) {
             taken.push(seq);
         }
         Ok(())

@@ -19,12 +19,13 @@ use crossbeam_channel::Receiver;
 use parking_lot::MutexGuard;
 
 use crate::compaction::agent_runs::MakeNotes;
-use crate::compaction::agent_runs::facts::{Note, RunHeads};
+use crate::compaction::agent_runs::facts::RunHeads;
 use crate::config::Config;
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::export::Committed;
+use crate::facts::session::{Host, SessionReport};
 use crate::log::checkpoint::{self, RestoreError, chain_digest, tables};
 use crate::log::codec::{self, CodecError, Cursor};
 use crate::log::{Checkpoint, LogError, ReadError, Reader, Store};
@@ -33,8 +34,8 @@ use crate::sequencer::foresight::Foresight;
 use crate::sequencer::intake::Line;
 use crate::sequencer::past::{PastView, Pending, Sealed};
 use crate::sequencer::writer::{BATCHES, StartError, Writer, Written};
-use crate::state::decide::{Arrival, FlowStanding, Outcome, Refused, Report, RetryPolicy};
-use crate::state::event::{BadLine, Event, PauseCause, RawLine, RunEnd, TakenRequest};
+use crate::state::decide::{Arrival, FlowStanding, Refused, Report, RetryPolicy};
+use crate::state::event::{BadLine, Event, Note, PauseCause, RawLine, RunEnd, TakenRequest};
 use crate::state::{Impossible, State};
 
 /// Waiters settled before one commit.
@@ -98,8 +99,8 @@ pub struct RunStart {
     pub version: String,
     /// Fingerprint of the configuration.
     pub config: Digest,
-    /// Host, system, zone, as JSON.
-    pub environment: String,
+    /// Where it runs.
+    pub host: Host,
 }
 
 /// What the engine is tuned by.
@@ -219,23 +220,25 @@ impl Engine {
                 run_id: open.run_id,
                 started: open.started,
                 end: RunEnd::Crashed,
-                report: "{}".to_owned(),
+                report: Box::default(),
             };
             self.push(event, None, now)?;
         }
-        let RunStart { run_id, command, version, config, environment } = run;
-        self.push(Event::RunStarted { run_id, command, version, config, environment }, None, now)
+        let RunStart { run_id, command, version, config, host } = run;
+        let host = Box::new(host);
+        self.push(Event::RunStarted { run_id, command, version, config, host }, None, now)
     }
 
     /// The run ends and says how.
     pub fn finish_run(
         &mut self,
         end: RunEnd,
-        report: String,
+        report: SessionReport,
         now: Timestamp,
     ) -> Result<(), EngineError> {
         let Some(run) = self.state.run().cloned() else { return Ok(()) };
-        let event = Event::RunFinished { run_id: run.run_id, started: run.started, end, report };
+        let (run_id, started, report) = (run.run_id, run.started, Box::new(report));
+        let event = Event::RunFinished { run_id, started, end, report };
         self.push(event, None, now).map(|_| ())
     }
 
@@ -281,45 +284,33 @@ impl Engine {
         self.push_all(events, now)
     }
 
-    /// A worker's report. Says whether it was about the try under way.
+    /// A worker's report. Says whether it was about the attempt under way.
     pub fn report(&mut self, report: Report, now: Timestamp) -> Result<bool, EngineError> {
-        let mut events = Vec::with_capacity(1);
+        let mut notes = Vec::with_capacity(1);
         let past = self.past();
-        self.state.report(&past, &report, &self.options.retry, now, &mut events)?;
-        let mut body = match report.outcome {
-            Outcome::Responded { body, .. } | Outcome::Produced { item: body, .. } => Some(body),
-            _ => None,
-        };
-        let counted = !events.is_empty();
-        for event in events {
-            let carries =
-                matches!(event, Event::ModelResponded { .. } | Event::SummaryProduced { .. });
-            self.push(event, if carries { body.take() } else { None }, now)?;
+        self.state.report(&past, report, &self.options.retry, now, &mut notes)?;
+        let counted = !notes.is_empty();
+        for note in notes {
+            self.push(note.event, note.body, now)?;
         }
         Ok(counted)
     }
 
-    /// A fact of a projection.
-    pub fn note(
-        &mut self,
-        kind: &str,
-        facts: String,
-        body: Option<Vec<u8>>,
-        now: Timestamp,
-    ) -> Result<Seq, EngineError> {
-        self.push(Event::Noted { kind: kind.to_owned(), facts }, body, now)
+    /// A fact with its body.
+    pub fn note(&mut self, note: Note, now: Timestamp) -> Result<Seq, EngineError> {
+        self.push(note.event, note.body, now)
     }
 
-    /// Facts about runs, made once the position of the first is known.
+    /// Facts about agent runs, made once the position of the first is known.
     pub fn note_all(&mut self, make: MakeNotes, now: Timestamp) -> Result<Seq, EngineError> {
         let first = self.state.applied.next();
-        for Note { kind, facts, body } in make(first) {
-            self.note(kind, facts, Some(body).filter(|body| !body.is_empty()), now)?;
+        for note in make(first) {
+            self.note(note, now)?;
         }
         Ok(first)
     }
 
-    /// An operational fact: a reload, a release, an adoption.
+    /// A fact without a body: a reload, a release, an adoption.
     pub fn record(&mut self, event: Event, now: Timestamp) -> Result<Seq, EngineError> {
         self.push(event, None, now)
     }
@@ -578,7 +569,7 @@ fn weight(event: &Event) -> usize {
         (None, Event::LineQuarantined(bad)) => match &bad.raw {
             RawLine::Whole(bytes) | RawLine::Prefix(bytes) => bytes.len(),
         },
-        (None, Event::Noted { facts, .. }) => facts.len(),
+        (None, Event::InputResolved { sources, .. }) => sources.weight(),
         _ => 0,
     };
     long + 256

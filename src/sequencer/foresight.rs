@@ -168,7 +168,7 @@ mod tests {
             command: "test".into(),
             version: "0".into(),
             config: Digest::ZERO,
-            environment: "{}".into(),
+            host: crate::facts::session::Host::default(),
         };
         engine.begin_run(run, NOW).unwrap();
         engine
@@ -230,16 +230,23 @@ mod tests {
                 stream: Stream::Events,
                 day: "2026-03-01".parse().unwrap(),
             };
-            let (facts, warnings) = ("{}".to_owned(), Warnings::default());
+            let (input, warnings) = (Box::default(), Warnings::default());
             let outcome = match chance(seed, request.0 as usize)[5] % 4 {
                 0 => continue,
                 1 => Outcome::Failed(Failed {
                     again: Again::Never,
                     reason: None,
                     message: String::new(),
-                    facts,
+                    input,
+                    error: None,
                 }),
-                _ => Outcome::Produced { summary, item: b"{}".to_vec(), warnings, facts },
+                _ => Outcome::Produced {
+                    summary,
+                    item: b"{}".to_vec(),
+                    warnings,
+                    input,
+                    provenance: None,
+                },
             };
             engine.report(Report { request, attempt, epoch, outcome }, NOW).unwrap();
         }

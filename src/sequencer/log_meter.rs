@@ -16,6 +16,7 @@ use crate::contract::ids::Seq;
 use crate::contract::request::Request;
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::{Stream, Warnings};
+use crate::facts::session::Host;
 use crate::log::{LogError, Options, Store};
 use crate::os::{Disk, DiskFile, Machine, Open, Stat};
 use crate::registry::FlowDirectory;
@@ -165,7 +166,7 @@ impl Work {
             command: "tune".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             config: Digest::ZERO,
-            environment: "{}".to_owned(),
+            host: Host::default(),
         };
         engine.begin_run(run, now)?;
         let mut work = Work { engine, now, events: 0, requests: 0, running: Vec::new() };
@@ -186,8 +187,13 @@ impl Work {
                 stream: Stream::ALL[0],
                 day: self.now.day_in(chrono_tz::UTC),
             };
-            let (facts, warnings) = ("{}".to_owned(), Warnings::default());
-            let outcome = Outcome::Produced { summary, item: item(number), warnings, facts };
+            let outcome = Outcome::Produced {
+                summary,
+                item: item(number),
+                warnings: Warnings::default(),
+                input: Box::default(),
+                provenance: None,
+            };
             self.engine.report(Report { request, attempt, epoch, outcome }, self.now)?;
         }
         while room(self) && self.events + (self.engine.pending() as u64) < until {

@@ -11,7 +11,7 @@ use crate::state::event::{AckHead, Event, Output, TakenRequest};
 use crate::state::{Digest16, Past, Row};
 
 /// One event that is not committed yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Pending {
     /// The position it will have.
     pub seq: Seq,

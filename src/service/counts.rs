@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::compaction::agent_runs::facts::SnapshotPointer;
 use crate::export::Committed;
-use crate::export::session_fold::Promoted;
+use crate::facts::agent_run::SnapshotPointer;
+use crate::facts::session::{Promoted, SessionReport};
 use crate::state::event::Event;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,20 +40,22 @@ impl SessionCounts {
     }
 
     /// The report that the end of a session carries: its counts and what it promoted.
-    pub(super) fn to_json(
+    pub(super) fn report(
         &self,
-        outputs: &[Promoted],
-        snapshot: Option<&SnapshotPointer>,
+        outputs: Vec<Promoted>,
+        snapshot: Option<SnapshotPointer>,
         error: Option<&str>,
-    ) -> String {
-        let mut report = serde_json::json!({
-            "events": self.events, "lines": self.lines, "commits": self.commits,
-            "outcomes": self.outcomes, "outputs": outputs, "snapshot": snapshot,
-        });
-        if let Some(error) = error {
-            report["error"] = error.into();
+    ) -> SessionReport {
+        let outcomes = self.outcomes.iter().map(|(name, count)| ((*name).to_owned(), *count));
+        SessionReport {
+            events: self.events,
+            lines: self.lines,
+            commits: self.commits,
+            outcomes: outcomes.collect(),
+            outputs,
+            snapshot,
+            error: error.map(str::to_owned),
         }
-        report.to_string()
     }
 
     pub(super) fn add(&mut self, other: SessionCounts) {

@@ -52,10 +52,7 @@ impl ServiceLoop {
         loop {
             let due = retention::look(machine.disk.as_ref(), home, &self.engine, policy, now)?;
             let removed = retention::apply(machine, home, &mut self.engine, &due, "service", now)?;
-            tracing::info!(
-                removed = removed.to_string(),
-                "removed data older than the retention period"
-            );
+            tracing::info!(?removed, "removed data older than the retention period");
             // The rest waits for the next day.
             if !due.is_cut() || Instant::now() >= until {
                 break;

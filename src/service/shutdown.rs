@@ -89,7 +89,7 @@ impl ServiceLoop {
         }
         self.close_own_run();
         let snapshot = self.engine.runs().overview().service.clone();
-        let report = self.session.counts.to_json(&outputs, snapshot.as_ref(), error);
+        let report = self.session.counts.report(outputs, snapshot, error);
         let now = self.now();
         self.engine.finish_run(end, report, now)?;
         self.commit(CheckpointWhen::Due)

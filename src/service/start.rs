@@ -37,7 +37,7 @@ impl Service {
                 // The session has begun in the log, so its failure is recorded there too.
                 let now = self.machine.clock.now();
                 let why = error.to_string();
-                let report = SessionCounts::default().to_json(&[], None, Some(&why));
+                let report = SessionCounts::default().report(Vec::new(), None, Some(&why));
                 engine.finish_run(RunEnd::Failed, report, now)?;
                 engine.commit(None, CheckpointWhen::Due, &[], now)?;
                 return Err(error);

@@ -4,8 +4,10 @@ use std::time::{Duration, Instant};
 
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::ReasonCode;
-use crate::export::session_fold::PUBLISH_FAILED;
+use crate::facts::publication::PublishFailed;
+use crate::projections::summaries::Trouble;
 use crate::state::decide::{Again, Failed, Outcome, Report};
+use crate::state::event::Event;
 use crate::state::event::PauseCause;
 
 use super::error::ServiceError;
@@ -72,7 +74,8 @@ impl ServiceLoop {
                 again: Again::Later,
                 reason: Some(ReasonCode::Timeout),
                 message: "the attempt took longer than its timeout".to_owned(),
-                facts: "{}".to_owned(),
+                input: Box::default(),
+                error: None,
             });
             let epoch = self.engine.state().epoch();
             self.engine.report(Report { request, attempt, epoch, outcome }, now)?;
@@ -85,7 +88,9 @@ impl ServiceLoop {
         let Some(publishing) = self.service.publishing.clone() else { return Ok(()) };
         while let Some(trouble) = publishing.trouble() {
             let now = self.now();
-            self.engine.note(PUBLISH_FAILED, trouble.facts().to_string(), None, now)?;
+            let Trouble { message, violation } = trouble;
+            let failed = PublishFailed { message, violation };
+            self.engine.record(Event::PublishFailed(failed), now)?;
         }
         Ok(())
     }

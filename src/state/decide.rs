@@ -5,13 +5,16 @@
 
 use super::apply::item_digest;
 use super::event::{
-    AckHead, Charge, Event, Output, PauseCause, SummaryPointer, Superseded, TakenRequest,
+    AckHead, Charge, Event, Note, Output, PauseCause, SummaryPointer, Superseded, TakenRequest,
 };
 use super::{Digest16, Open, Past, Row, State, Status};
 use crate::contract::hash::sha256;
 use crate::contract::ids::{KeyIndex, Seq};
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::{AckStatus, ReasonCode, Warning, Warnings};
+use crate::facts::attempt::{InputFacts, SourcePlaces};
+use crate::facts::failure::ErrorFacts;
+use crate::facts::model::{AnswerFacts, Provenance};
 
 /// What the registry says about the flow a request names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +60,7 @@ impl Default for RetryPolicy {
 }
 
 /// What a worker says about a try.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     /// The request.
     pub request: Seq,
@@ -70,7 +73,7 @@ pub struct Report {
 }
 
 /// What happened in a try.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     /// The input is known; the work can be identified before it is paid for.
     Resolved {
@@ -78,8 +81,10 @@ pub enum Outcome {
         summary: SummaryPointer,
         /// Warnings found on the way.
         warnings: Warnings,
-        /// Ids, hashes and manifests, as JSON.
-        facts: String,
+        /// What was read.
+        input: Box<InputFacts>,
+        /// Where each source lies.
+        sources: Box<SourcePlaces>,
     },
     /// A model answered.
     Responded {
@@ -87,8 +92,8 @@ pub enum Outcome {
         call: crate::contract::hash::Digest,
         /// The answer.
         body: Vec<u8>,
-        /// Identity, usage and stop reason, as JSON.
-        facts: String,
+        /// Who answered, and what it cost.
+        answer: Box<AnswerFacts>,
     },
     /// A flow was used with this pack.
     FlowUsed {
@@ -109,15 +114,17 @@ pub enum Outcome {
         item: Vec<u8>,
         /// Warnings found on the way.
         warnings: Warnings,
-        /// Provenance that is not in the item, as JSON.
-        facts: String,
+        /// What was read.
+        input: Box<InputFacts>,
+        /// How the item was made; `None` for an item of a lost log.
+        provenance: Option<Box<Provenance>>,
     },
     /// Rightly nothing to summarize.
     Skipped {
         /// One of the `skipped_` reasons.
         reason: ReasonCode,
-        /// Stream, day and counts, as JSON.
-        facts: String,
+        /// What was read.
+        input: Box<InputFacts>,
     },
     /// The try failed.
     Failed(Failed),
@@ -132,8 +139,10 @@ pub struct Failed {
     pub reason: Option<ReasonCode>,
     /// For people.
     pub message: String,
-    /// Error class and details, as JSON.
-    pub facts: String,
+    /// What was read.
+    pub input: Box<InputFacts>,
+    /// What went wrong; `None` when the attempt ended without a report.
+    pub error: Option<Box<ErrorFacts>>,
 }
 
 /// Whether trying again may help.
@@ -344,123 +353,101 @@ impl State {
         Ok(row.filter(|row| row.id_rest == digest.0[16..]).map(|row| (seq, row)))
     }
 
-    /// A worker reported. Reports of tries that are no longer under way say nothing, except for
-    /// what is true all the same: a flow was used, money was spent.
+    /// A worker reported. A report about an attempt that is no longer under way changes nothing,
+    /// except for what is true all the same: a flow was used, money was spent.
     pub fn report<P: Past>(
         &self,
         past: &P,
-        report: &Report,
+        report: Report,
         policy: &RetryPolicy,
         now: Timestamp,
-        out: &mut Vec<Event>,
+        out: &mut Vec<Note>,
     ) -> Result<(), P::Error> {
         let Report { request, attempt, epoch, outcome } = report;
-        match outcome {
-            Outcome::FlowUsed { flow_id, variant, pack_hash } => {
-                if self.flows().pack_of(flow_id, variant.as_deref()).is_none() {
-                    let (flow_id, variant) = (flow_id.clone(), variant.clone());
-                    let pack_hash = *pack_hash;
-                    out.push(Event::FlowUsed { flow_id, variant, pack_hash, replaces: None });
-                }
-                return Ok(());
-            }
-            Outcome::Charged(charge) => {
-                let (request, attempt, charge) = (*request, *attempt, charge.clone());
-                out.push(Event::ModelCharged { request, attempt, charge });
-                return Ok(());
-            }
-            _ => {}
-        }
-        let Some(open) = self.open.get(request) else { return Ok(()) };
-        let current = open.row.status == Status::Running
-            && open.row.attempts == *attempt
-            && self.epoch() == *epoch;
-        if !current {
-            return Ok(());
-        }
-        let about = About { request: *request, attempt: *attempt, open };
-        match outcome {
-            Outcome::Resolved { summary, warnings, facts } => {
-                self.resolved(past, &about, summary, *warnings, facts, out)
-            }
-            Outcome::Responded { call, body, facts } => {
-                out.push(Event::ModelResponded {
-                    request: *request,
-                    attempt: *attempt,
-                    call: *call,
-                    body_sha256: sha256(body),
-                    facts: facts.clone(),
-                });
-                Ok(())
-            }
-            Outcome::Produced { summary, item, warnings, facts } => {
-                if let Some(event) = self.same_item(past, &about, summary)? {
-                    out.push(event);
+        let current = |open: &&Open| {
+            open.row.status == Status::Running
+                && open.row.attempts == attempt
+                && self.epoch() == epoch
+        };
+        let open = self.open.get(&request).map(|open| &**open).filter(current);
+        let about = open.map(|open| About { request, attempt, open });
+        let note = match (outcome, about) {
+            (Outcome::FlowUsed { flow_id, variant, pack_hash }, _) => {
+                if self.flows().pack_of(&flow_id, variant.as_deref()).is_some() {
                     return Ok(());
                 }
-                out.push(Event::SummaryProduced {
-                    request: *request,
-                    attempt: *attempt,
-                    head: past.head(*request)?,
-                    summary: summary.clone(),
-                    body_sha256: sha256(item),
-                    warnings: final_warnings(open, *warnings, now),
-                    supersedes: open.particulars().supersedes,
-                    facts: facts.clone(),
-                });
-                Ok(())
+                Note::new(Event::FlowUsed { flow_id, variant, pack_hash, replaces: None })
             }
-            Outcome::Skipped { reason, facts } => {
-                out.push(Event::RequestSkipped {
-                    request: *request,
-                    attempt: *attempt,
-                    head: past.head(*request)?,
-                    reason: *reason,
-                    warnings: final_warnings(open, Warnings::default(), now),
-                    supersedes: open.particulars().supersedes,
-                    facts: facts.clone(),
-                });
-                Ok(())
+            (Outcome::Charged(charge), _) => {
+                Note::new(Event::ModelCharged { request, attempt, charge })
             }
-            Outcome::FlowUsed { .. } | Outcome::Charged(_) => Ok(()),
-            Outcome::Failed(failed) => {
-                let head = past.head(*request)?;
-                out.push(attempt_failed(&about, failed, head, policy, now));
-                Ok(())
+            (_, None) => return Ok(()),
+            (Outcome::Resolved { summary, warnings, input, sources }, Some(about)) => {
+                let event = match self.met_its_item(past, &about, &summary)? {
+                    Some(event) => event,
+                    None => {
+                        Event::InputResolved { request, attempt, summary, warnings, input, sources }
+                    }
+                };
+                Note::new(event)
             }
-        }
+            (Outcome::Responded { call, body, answer }, Some(_)) => {
+                let body_sha256 = sha256(&body);
+                let event = Event::ModelResponded { request, attempt, call, body_sha256, answer };
+                Note::with_body(event, body)
+            }
+            (Outcome::Produced { summary, item, warnings, input, provenance }, Some(about)) => {
+                if let Some(event) = self.same_item(past, &about, &summary)? {
+                    out.push(Note::new(event));
+                    return Ok(());
+                }
+                let event = Event::SummaryProduced {
+                    request,
+                    attempt,
+                    head: past.head(request)?,
+                    summary,
+                    body_sha256: sha256(&item),
+                    warnings: final_warnings(about.open, warnings, now),
+                    supersedes: about.open.particulars().supersedes,
+                    input,
+                    provenance,
+                };
+                Note::with_body(event, item)
+            }
+            (Outcome::Skipped { reason, input }, Some(about)) => Note::new(Event::RequestSkipped {
+                request,
+                attempt,
+                head: past.head(request)?,
+                reason,
+                warnings: final_warnings(about.open, Warnings::default(), now),
+                supersedes: about.open.particulars().supersedes,
+                input,
+            }),
+            (Outcome::Failed(failed), Some(about)) => {
+                let head = past.head(request)?;
+                Note::new(attempt_failed(&about, failed, head, policy, now))
+            }
+        };
+        out.push(note);
+        Ok(())
     }
 
-    /// The work is identified: it may exist, or be in the making by somebody else.
-    fn resolved<P: Past>(
+    /// The work is identified. The item may exist, or another request may be making it: then this
+    /// attempt ends here.
+    fn met_its_item<P: Past>(
         &self,
         past: &P,
         about: &About<'_>,
         summary: &SummaryPointer,
-        warnings: Warnings,
-        facts: &str,
-        out: &mut Vec<Event>,
-    ) -> Result<(), P::Error> {
+    ) -> Result<Option<Event>, P::Error> {
         if let Some(event) = self.same_item(past, about, summary)? {
-            out.push(event);
-            return Ok(());
+            return Ok(Some(event));
         }
         let item = item_digest(&summary.summary_id).head();
         let (request, attempt) = (about.request, about.attempt);
-        let event = match self.making.get(&item) {
-            Some(behind) if *behind != request => {
-                Event::WorkHeld { request, attempt, behind: *behind, summary: summary.clone() }
-            }
-            _ => Event::InputResolved {
-                request,
-                attempt,
-                summary: summary.clone(),
-                warnings,
-                facts: facts.to_owned(),
-            },
-        };
-        out.push(event);
-        Ok(())
+        let behind = self.making.get(&item).copied().filter(|behind| *behind != request);
+        let summary = summary.clone();
+        Ok(behind.map(|behind| Event::WorkHeld { request, attempt, behind, summary }))
     }
 
     /// The ending of a request whose item exists already.
@@ -680,7 +667,7 @@ fn superseded(newest: Option<(Seq, Row)>) -> Option<Superseded> {
 /// The output a holder points at: its own, or the one it turned out to duplicate.
 fn attempt_failed(
     about: &About<'_>,
-    failed: &Failed,
+    failed: Failed,
     head: AckHead,
     policy: &RetryPolicy,
     now: Timestamp,
@@ -711,12 +698,13 @@ fn attempt_failed(
         head,
         status,
         reason,
-        message: failed.message.clone(),
+        message: failed.message,
         retry_at,
         counted,
         warnings,
         supersedes: open.particulars().supersedes,
-        facts: failed.facts.clone(),
+        input: failed.input,
+        error: failed.error,
     }
 }
 

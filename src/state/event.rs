@@ -11,6 +11,15 @@ use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::{
     AckStatus, Bus, QuarantineReason, ReasonCode, Stream, SummaryKind, Urgency, Warnings,
 };
+use crate::facts::agent_run::AgentRunFact;
+use crate::facts::attempt::{InputFacts, SourcePlaces};
+use crate::facts::digest::DigestFact;
+use crate::facts::failure::ErrorFacts;
+use crate::facts::model::{AnswerFacts, Provenance};
+use crate::facts::publication::{DayOpened, PublishFailed};
+use crate::facts::recovery::RecoveryReport;
+use crate::facts::retention::RetentionFact;
+use crate::facts::session::{Host, SessionReport};
 
 /// What every ack about a request repeats, so that an ack is a function of one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -184,7 +193,7 @@ pub struct Charge {
 }
 
 /// A fact.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// A command took the home. Its sequence number is the epoch of every claim it makes.
     RunStarted {
@@ -196,8 +205,8 @@ pub enum Event {
         version: String,
         /// Hash of the effective configuration.
         config: Digest,
-        /// Host, system, zone and whatever else describes the environment, as JSON.
-        environment: String,
+        /// Where it runs.
+        host: Box<Host>,
     },
     /// A run ended.
     RunFinished {
@@ -207,8 +216,8 @@ pub enum Event {
         started: Seq,
         /// How it ended.
         end: RunEnd,
-        /// Counters, stages and errors of the run, as JSON.
-        report: String,
+        /// What it did, as far as only the run itself can know.
+        report: Box<SessionReport>,
     },
     /// A queue line was set aside.
     LineQuarantined(Box<BadLine>),
@@ -290,8 +299,10 @@ pub enum Event {
         summary: SummaryPointer,
         /// Warnings found on the way.
         warnings: Warnings,
-        /// Ids, hashes and manifests, as JSON.
-        facts: String,
+        /// What was read.
+        input: Box<InputFacts>,
+        /// Where each source lies.
+        sources: Box<SourcePlaces>,
     },
     /// The same item is being made by another request: this one waits for that outcome.
     WorkHeld {
@@ -319,8 +330,8 @@ pub enum Event {
         call: Digest,
         /// SHA-256 of the body.
         body_sha256: Digest,
-        /// Identity, usage and stop reason, as JSON.
-        facts: String,
+        /// Who answered, and what it cost.
+        answer: Box<AnswerFacts>,
     },
     /// A summary item exists. Its line is the record's body.
     SummaryProduced {
@@ -338,8 +349,10 @@ pub enum Event {
         warnings: Warnings,
         /// The ack this one replaces.
         supersedes: Option<Seq>,
-        /// Provenance that is not in the item, as JSON.
-        facts: String,
+        /// What was read.
+        input: Box<InputFacts>,
+        /// How the item was made; `None` for an item of a lost log, whose making nobody knows.
+        provenance: Option<Box<Provenance>>,
     },
     /// A try failed. Without `retry_at` the request ended.
     AttemptFailed {
@@ -363,8 +376,10 @@ pub enum Event {
         warnings: Warnings,
         /// The ack this one replaces.
         supersedes: Option<Seq>,
-        /// Error class and details, as JSON.
-        facts: String,
+        /// What was read.
+        input: Box<InputFacts>,
+        /// What went wrong; `None` when the attempt ended without a report.
+        error: Option<Box<ErrorFacts>>,
     },
     /// The request was rightly not summarized.
     RequestSkipped {
@@ -380,8 +395,8 @@ pub enum Event {
         warnings: Warnings,
         /// The ack this one replaces.
         supersedes: Option<Seq>,
-        /// Stream, day and counts, as JSON.
-        facts: String,
+        /// What was read.
+        input: Box<InputFacts>,
     },
     /// An operator ended the request.
     RequestCancelled {
@@ -458,14 +473,43 @@ pub enum Event {
         /// What it cost.
         charge: Charge,
     },
-    /// A fact of a projection that the request state does not depend on: a bag, a snapshot, a
-    /// pack, an opened day, a failed publication. Its content may be the record's body.
-    Noted {
-        /// What kind of fact.
-        kind: String,
-        /// The fact, as JSON.
-        facts: String,
+    /// An operator made a day exist.
+    DayOpened(Box<DayOpened>),
+    /// Committed summaries could not be published.
+    PublishFailed(PublishFailed),
+    /// Events or a snapshot of an agent run.
+    AgentRun(Box<AgentRunFact>),
+    /// A step of a digest build.
+    Digest(DigestFact),
+    /// A step of retention.
+    Retention(RetentionFact),
+    /// This log was made again from a damaged one and from files.
+    LogRecovered(Box<RecoveryReport>),
+    /// Something was synthesized or checked. The receipt, `synthesis_receipt.v1`, is the record's
+    /// body.
+    ReceiptKept {
+        /// SHA-256 of the body.
+        body_sha256: Digest,
     },
+}
+
+/// An event that is ready to be committed, with the bytes stored beside it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Note {
+    pub event: Event,
+    pub body: Option<Vec<u8>>,
+}
+
+impl Note {
+    /// A fact without a body.
+    pub fn new(event: Event) -> Note {
+        Note { event, body: None }
+    }
+
+    /// A fact with its bytes.
+    pub fn with_body(event: Event, body: Vec<u8>) -> Note {
+        Note { event, body: Some(body) }
+    }
 }
 
 impl Event {
@@ -515,7 +559,13 @@ impl Event {
             | Event::QueueAdopted { .. }
             | Event::CheckpointTaken { .. }
             | Event::FlowUsed { .. }
-            | Event::Noted { .. } => None,
+            | Event::DayOpened(_)
+            | Event::PublishFailed(_)
+            | Event::AgentRun(_)
+            | Event::Digest(_)
+            | Event::Retention(_)
+            | Event::LogRecovered(_)
+            | Event::ReceiptKept { .. } => None,
         }
     }
 
@@ -560,7 +610,13 @@ impl Event {
             Event::CheckpointTaken { .. } => "CheckpointTaken",
             Event::FlowUsed { .. } => "FlowUsed",
             Event::ModelCharged { .. } => "ModelCharged",
-            Event::Noted { .. } => "Noted",
+            Event::DayOpened(_) => "DayOpened",
+            Event::PublishFailed(_) => "PublishFailed",
+            Event::AgentRun(_) => "AgentRun",
+            Event::Digest(_) => "Digest",
+            Event::Retention(_) => "Retention",
+            Event::LogRecovered(_) => "LogRecovered",
+            Event::ReceiptKept { .. } => "ReceiptKept",
         }
     }
 }

@@ -15,16 +15,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::Value;
 
 use crate::bus::SummaryBus;
 use crate::contract::hash::{Digest, Hasher, sha256};
 use crate::contract::ids::{KeyIndex, Seq};
 use crate::contract::time::Timestamp;
+use crate::contract::vocabulary::Bus;
 use crate::contract::vocabulary::{
     AckStatus, QuarantineReason, ReasonCode, Stream, SummaryKind, Urgency, Warning, Warnings,
 };
+use crate::facts::attempt::{InputFacts, Recovered, SelectionInput, UpstreamInput};
+use crate::facts::recovery::RecoveryReport;
+use crate::facts::session::SessionReport;
 use crate::log::{LogError, Reader, Store};
 use crate::os::{Disk, Machine, Open};
 use crate::registry::SharedFlows;
@@ -80,54 +84,13 @@ pub enum RecoverError {
     },
 }
 
-/// What was found, what was made of it, and what could not be known.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Report {
-    /// Records of the old log that are intact and were kept.
-    pub records_kept: u64,
-    /// Whether any of its records could not be kept.
-    pub records_lost: bool,
-    /// Why the old log could not be read further, if it could not.
-    pub damage: Option<String>,
-    /// Acks that told of what came after those records.
-    pub acks_read: u64,
-    /// Lines of the ack file that are no acks.
-    pub acks_unreadable: u64,
-    /// Queue lines that were taken in again.
-    pub lines: u64,
-    /// What had happened to the queue file, if anything.
-    pub queue_change: Option<String>,
-    /// Published summaries that were recognized by the ack of their request.
-    pub outputs_recognized: u64,
-    /// Published summaries no ack told of: kept under `recovered:SUMMARY_ID`.
-    pub outputs_adopted: u64,
-    /// Requests that had ended without a summary, and still have.
-    pub ended: u64,
-    /// Requests that are open again.
-    pub open: u64,
-    /// What could not be known, by kind.
-    pub unknown: BTreeMap<&'static str, Loss>,
-}
-
-/// One kind of thing that could not be known.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Loss {
-    /// What that means.
-    pub means: &'static str,
-    /// How often.
-    pub count: u64,
-    /// Which, as far as they are listed.
-    pub examples: Vec<String>,
-}
-
-impl Report {
-    fn lose(&mut self, kind: &'static str, means: &'static str, example: &str) {
-        let loss = self.unknown.entry(kind).or_default();
-        loss.means = means;
-        loss.count += 1;
-        if !example.is_empty() && loss.examples.len() < LISTED_MAX {
-            loss.examples.push(example.to_owned());
-        }
+/// Counts one more loss of a kind.
+fn lose(report: &mut RecoveryReport, kind: &str, means: &str, example: &str) {
+    let loss = report.unknown.entry(kind.to_owned()).or_default();
+    means.clone_into(&mut loss.means);
+    loss.count += 1;
+    if !example.is_empty() && loss.examples.len() < LISTED_MAX {
+        loss.examples.push(example.to_owned());
     }
 }
 
@@ -190,7 +153,7 @@ pub fn rebuild(
     places: &Places<'_>,
     engine: Engine,
     by: Rules<'_>,
-    report: &mut Report,
+    report: &mut RecoveryReport,
     progress: &mut dyn FnMut(f64),
 ) -> Result<Engine, RecoverError> {
     let disk = &machine.disk;
@@ -270,8 +233,14 @@ impl Ack {
     }
 
     /// What the log that is lost said of it.
-    fn origin(&self) -> Value {
-        json!({"ack_seq": self.ack_seq, "log_head": self.log_head, "at": self.at})
+    fn origin(&self) -> Recovered {
+        let log_head = self.log_head.parse().ok();
+        Recovered { ack_seq: Seq(self.ack_seq), log_head, at: self.at.clone() }
+    }
+
+    /// What is known of the input of an attempt that only the ack tells of.
+    fn input(&self) -> Box<InputFacts> {
+        Box::new(InputFacts { recovered: Some(self.origin()), ..InputFacts::default() })
     }
 }
 
@@ -299,7 +268,7 @@ impl Evidence {
         disk: &Arc<dyn Disk>,
         places: &Places<'_>,
         kept: Seq,
-        report: &mut Report,
+        report: &mut RecoveryReport,
     ) -> Result<Evidence, RecoverError> {
         let mut evidence = Evidence {
             fates: BTreeMap::new(),
@@ -347,7 +316,7 @@ impl Evidence {
     }
 
     /// Partitions that are what their manifest says. Of one that is not, nothing is trusted.
-    fn read_bus(&mut self, buses: &Path, report: &mut Report) {
+    fn read_bus(&mut self, buses: &Path, report: &mut RecoveryReport) {
         let Ok(bus) = SummaryBus::open(buses) else { return };
         for stream in Stream::ALL {
             for day in bus.days(*stream).unwrap_or_default() {
@@ -357,7 +326,7 @@ impl Evidence {
                         let what = format!("{stream} {day}: {error}");
                         let means = "a published day that is not what its manifest says; its \
                                      summaries are made again";
-                        report.lose("damaged_partitions", means, &what);
+                        lose(report, "damaged_partitions", means, &what);
                         continue;
                     }
                 };
@@ -376,32 +345,45 @@ impl Evidence {
     }
 
     /// Stream, day and, for the first item of a day, the inputs its manifest names.
-    fn facts(&mut self, pointer: &SummaryPointer, origin: Value) -> String {
+    fn input(&mut self, pointer: &SummaryPointer, recovered: Option<Recovered>) -> Box<InputFacts> {
         let day = pointer.day.to_string();
-        let mut facts = json!({"stream": pointer.stream, "day": day, "recovered": origin});
         let listed = self.inputs.remove(&(pointer.stream, day)).unwrap_or_default();
         let listed = listed.as_array().cloned().unwrap_or_default();
         let (selections, inputs): (Vec<Value>, Vec<Value>) =
             listed.into_iter().partition(|input| input["bus"] == "selection_manifests");
-        facts["inputs"] = inputs.iter().map(input_fact).collect();
-        if let Some(selection) = selections.first() {
-            facts["selection"] = json!({
-                "path": selection["path"], "sha256": selection["data_hash"],
-                "selection_hash": selection["selection_hash"],
-            });
-        }
-        facts.to_string()
+        Box::new(InputFacts {
+            stream: Some(pointer.stream),
+            day: Some(pointer.day),
+            inputs: inputs.iter().filter_map(input_fact).collect(),
+            selection: selections.first().and_then(selection_fact),
+            recovered,
+            ..InputFacts::default()
+        })
     }
 }
 
+/// A selection manifest as a manifest lists it.
+fn selection_fact(selection: &Value) -> Option<SelectionInput> {
+    let text = |name: &str| selection[name].as_str();
+    Some(SelectionInput {
+        path: text("path")?.to_owned(),
+        sha256: text("data_hash")?.parse().ok()?,
+        selection_hash: text("selection_hash").unwrap_or_default().to_owned(),
+    })
+}
+
 /// An input as a manifest lists it, in the words of the events.
-fn input_fact(input: &Value) -> Value {
+fn input_fact(input: &Value) -> Option<UpstreamInput> {
     let known = |name: &str| input[name].as_str().filter(|text| !text.is_empty());
-    json!({
-        "path": input["path"], "bus": input["bus"], "partition": input["partition"],
-        "data_sha256": known("data_hash"), "manifest_path": known("manifest_path"),
-        "manifest_sha256": known("manifest_hash"),
-        "schema_version": known("schema_version_emitted"),
+    Some(UpstreamInput {
+        path: known("path")?.to_owned(),
+        bus: Bus::parse(known("bus")?)?,
+        partition: known("partition").unwrap_or_default().to_owned(),
+        data_sha256: known("data_hash").and_then(|hash| hash.parse().ok()),
+        data_bytes: None,
+        manifest_path: known("manifest_path").map(str::to_owned),
+        manifest_sha256: known("manifest_hash").and_then(|hash| hash.parse().ok()),
+        schema_version: known("schema_version_emitted").map(str::to_owned),
     })
 }
 
@@ -425,7 +407,7 @@ fn each_line(
 struct Recovery<'a> {
     engine: Engine,
     evidence: Evidence,
-    report: &'a mut Report,
+    report: &'a mut RecoveryReport,
     now: Timestamp,
     flows: &'a SharedFlows,
     /// Requests that ended as duplicates of work that may not be known yet.
@@ -592,8 +574,7 @@ impl Recovery<'_> {
                 None => {
                     let reason = ack.reason().unwrap_or(ReasonCode::SkippedEmptyContent);
                     self.day_unknown(&ack);
-                    let facts = json!({"recovered": ack.origin()}).to_string();
-                    self.tried(seq, Outcome::Skipped { reason, facts })
+                    self.tried(seq, Outcome::Skipped { reason, input: ack.input() })
                 }
             },
             Some(AckStatus::Duplicate) => {
@@ -613,15 +594,15 @@ impl Recovery<'_> {
 
     fn failed(&mut self, seq: Seq, ack: &Ack, again: Again) -> Result<(), RecoverError> {
         self.day_unknown(ack);
-        let facts = json!({"recovered": ack.origin()}).to_string();
         let message = ack.message.clone().unwrap_or_default();
-        self.tried(seq, Outcome::Failed(Failed { again, reason: ack.reason(), message, facts }))
+        let (reason, input) = (ack.reason(), ack.input());
+        self.tried(seq, Outcome::Failed(Failed { again, reason, message, input, error: None }))
     }
 
     fn day_unknown(&mut self, ack: &Ack) {
         let means = "skipped and failed requests whose day is not known: they count on the day \
                      they were made";
-        self.report.lose("days", means, ack.request_id.as_deref().unwrap_or_default());
+        lose(self.report, "days", means, ack.request_id.as_deref().unwrap_or_default());
     }
 
     fn produced(
@@ -633,14 +614,15 @@ impl Recovery<'_> {
         let Some(output) = self.evidence.outputs.get(&pointer.summary_id) else {
             let means = "summaries that are no longer published: their requests are open again";
             if self.lost.insert(pointer.summary_id.clone()) {
-                self.report.lose("outputs", means, &pointer.summary_id);
+                lose(self.report, "outputs", means, &pointer.summary_id);
             }
             return Ok(());
         };
         let (summary, item) = (output.pointer.clone(), output.line.clone());
-        let facts = self.evidence.facts(&summary, ack.origin());
+        let input = self.evidence.input(&summary, Some(ack.origin()));
         self.report.outputs_recognized += 1;
-        self.tried(seq, Outcome::Produced { summary, item, warnings: ack.warnings(), facts })
+        let warnings = ack.warnings();
+        self.tried(seq, Outcome::Produced { summary, item, warnings, input, provenance: None })
     }
 
     /// One try that came to this.
@@ -675,9 +657,9 @@ impl Recovery<'_> {
                 self.produced(seq, &ack, pointer)?;
                 continue;
             }
-            let facts = json!({"recovered": ack.origin()}).to_string();
-            let warnings = ack.warnings();
-            self.tried(seq, Outcome::Resolved { summary: pointer, warnings, facts })?;
+            let (input, warnings) = (ack.input(), ack.warnings());
+            let sources = Box::default();
+            self.tried(seq, Outcome::Resolved { summary: pointer, warnings, input, sources })?;
         }
         self.commit(None)
     }
@@ -699,7 +681,7 @@ impl Recovery<'_> {
             let output = ack.pointer().filter(|_| completed);
             let Some(pointer) = output else {
                 let means = "requests known only by their acks: their queue lines are gone";
-                self.report.lose("requests", means, &id);
+                lose(self.report, "requests", means, &id);
                 continue;
             };
             if !self.evidence.outputs.contains_key(&pointer.summary_id)
@@ -709,7 +691,7 @@ impl Recovery<'_> {
             }
             let means = "completed requests whose text is gone with the queue; id, key and \
                          summary are known";
-            self.report.lose("request_texts", means, &id);
+            lose(self.report, "request_texts", means, &id);
             let key = ack.idempotency_key.clone().unwrap_or_else(|| id.clone());
             let head = AckHead {
                 request_id: id,
@@ -717,7 +699,7 @@ impl Recovery<'_> {
                 line: ack.line.unwrap_or(0),
                 offset: ack.offset.unwrap_or(0),
             };
-            self.made_by(head, &pointer.summary_id, ack.origin(), ack.warnings())?;
+            self.made_by(head, &pointer.summary_id, Some(ack.origin()), ack.warnings())?;
             self.report.outputs_recognized += 1;
         }
         self.commit(None)
@@ -732,7 +714,7 @@ impl Recovery<'_> {
             }
             let name = format!("recovered:{summary_id}");
             let head = AckHead { request_id: name.clone(), key: name, line: 0, offset: 0 };
-            self.made_by(head, summary_id, Value::Null, Warnings::default())?;
+            self.made_by(head, summary_id, None, Warnings::default())?;
             self.report.outputs_adopted += 1;
             if index % LINES_AT_ONCE == 0 {
                 self.commit(None)?;
@@ -746,7 +728,7 @@ impl Recovery<'_> {
         &mut self,
         head: AckHead,
         summary_id: &str,
-        origin: Value,
+        origin: Option<Recovered>,
         warnings: Warnings,
     ) -> Result<(), RecoverError> {
         let Some(output) = self.evidence.outputs.get(summary_id) else { return Ok(()) };
@@ -789,8 +771,11 @@ impl Recovery<'_> {
         self.engine
             .arrival(Arrival { request, flow: FlowStanding::Active, refused: None }, self.now)?;
         let seq = self.engine.state().applied;
-        let facts = self.evidence.facts(&summary, origin);
-        self.tried(seq, Outcome::Produced { summary, item: line, warnings, facts })
+        let input = self.evidence.input(&summary, origin);
+        self.tried(
+            seq,
+            Outcome::Produced { summary, item: line, warnings, input, provenance: None },
+        )
     }
 
     fn finish(mut self) -> Result<Engine, RecoverError> {
@@ -798,11 +783,11 @@ impl Recovery<'_> {
         if self.report.records_lost {
             let means = "histories of tries, paid answers without a summary, run and digest \
                          records of the lost part: only files tell of them";
-            self.report.unknown.entry("histories").or_default().means = means;
+            self.report.unknown.entry("histories".to_owned()).or_default().means = means.to_owned();
         }
-        let facts = serde_json::to_string(&*self.report).unwrap_or_default();
-        self.engine.note("log_recovered", facts.clone(), None, self.now)?;
-        self.engine.finish_run(RunEnd::Clean, facts, self.now)?;
+        let report = Box::new(self.report.clone());
+        self.engine.record(Event::LogRecovered(report), self.now)?;
+        self.engine.finish_run(RunEnd::Clean, SessionReport::default(), self.now)?;
         self.commit(None)?;
         self.engine.commit(None, CheckpointWhen::Changed, &[], self.now)?;
         Ok(self.engine)

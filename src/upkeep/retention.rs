@@ -20,17 +20,18 @@ use serde_json::{Value, json};
 use crate::config::{ArchiveAfter, Config};
 use crate::contract::ids::Seq;
 use crate::contract::time::{Timestamp, parse_instant};
+use crate::facts::retention::{
+    AcksArchived, AcksMoved, AnswersDropped, FramesArchived, RetentionApplied, RetentionFact,
+};
 use crate::home::Home;
 use crate::log::codec::{self, Cursor};
-use crate::log::{LogError, Reader};
+use crate::log::{LogError, ReadError, Reader};
 use crate::os::{Disk, Machine, Open};
 use crate::projections::projector::{ACKS, ACKS_FLOOR};
 use crate::sequencer::engine::{CheckpointWhen, Engine, EngineError, cursor};
 use crate::state::event::Event;
 use crate::upstream::lines::Lines;
 
-/// The note of each time the policy was applied.
-const APPLIED: &str = "retention_applied";
 /// Where that note is.
 const LAST: &str = "retention_last";
 /// Answers before this record were looked at.
@@ -50,6 +51,9 @@ pub enum RetainError {
     /// The log.
     #[error("use the log")]
     Log(#[from] LogError),
+    /// A record.
+    #[error("read the log")]
+    Read(#[from] ReadError),
     /// The engine.
     #[error("note what goes")]
     Engine(#[from] EngineError),
@@ -173,23 +177,27 @@ impl Due {
         self.acks_too_large
     }
 
-    /// What it is, for people and programs.
-    pub fn to_json(&self) -> Value {
-        let mut told = json!({});
-        if let Some(due) = &self.answers {
-            told["answers"] = json!({
-                "dropped": due.seqs.len(), "bytes": due.bytes, "before": due.before.to_string(),
-            });
+    /// What it is, for people and programs. `by` is the command that asks.
+    pub fn described(&self, by: &str) -> RetentionApplied {
+        RetentionApplied {
+            answers: self.answers.as_ref().map(|due| AnswersDropped {
+                dropped: due.seqs.len() as u64,
+                bytes: due.bytes,
+                before: due.before,
+            }),
+            acks: self.acks.as_ref().map(|due| AcksArchived {
+                moved: due.lines,
+                bytes: due.end,
+                before: due.before,
+            }),
+            frames: self.frames.as_ref().map(|due| FramesArchived {
+                records: due.records,
+                segments: None,
+                bytes: None,
+                before: due.before,
+            }),
+            by: by.to_owned(),
         }
-        if let Some(due) = &self.acks {
-            told["acks"] = json!({
-                "moved": due.lines, "bytes": due.end, "before": due.before.to_string(),
-            });
-        }
-        if let Some(due) = &self.frames {
-            told["frames"] = json!({"records": due.records, "before": due.before.to_string()});
-        }
-        told
     }
 }
 
@@ -237,6 +245,7 @@ fn answers(
     let mut found: Vec<(Seq, Seq)> = Vec::new();
     let mut through = floor;
     let mut is_cut = false;
+    let mut failure = None;
     log.scan(floor.next(), None, &mut |entry| {
         if entry.at >= before {
             return ControlFlow::Break(());
@@ -245,15 +254,21 @@ fn answers(
         if is_cut {
             return ControlFlow::Break(());
         }
-        if entry.tag == codec::MODEL_RESPONDED
-            && let Ok(Event::ModelResponded { request, .. }) =
-                codec::decode(entry.tag, entry.version, entry.payload)
-        {
-            found.push((entry.seq, request));
+        if entry.tag == codec::MODEL_RESPONDED {
+            match codec::decode(entry.tag, entry.version, entry.payload) {
+                Ok(event) => found.extend(event.request().map(|request| (entry.seq, request))),
+                Err(source) => {
+                    failure = Some(ReadError::Event { seq: entry.seq, source });
+                    return ControlFlow::Break(());
+                }
+            }
         }
         through = entry.seq;
         ControlFlow::Continue(())
     })?;
+    if let Some(error) = failure {
+        return Err(error.into());
+    }
     let mut answers = Answers { seqs: Vec::new(), bytes: 0, before, through };
     for (seq, request) in found {
         if engine.state().open_request(request).is_some() {
@@ -336,10 +351,15 @@ pub fn apply(
     due: &Due,
     by: &str,
     now: Timestamp,
-) -> Result<Value, RetainError> {
-    let mut told = due.to_json();
+) -> Result<RetentionApplied, RetainError> {
+    let mut told = due.described(by);
     if let Some(answers) = due.answers.as_ref().filter(|due| !due.seqs.is_empty()) {
-        engine.note("answers_dropped", told["answers"].to_string(), None, now)?;
+        let fact = AnswersDropped {
+            dropped: answers.seqs.len() as u64,
+            bytes: answers.bytes,
+            before: answers.before,
+        };
+        engine.record(Event::Retention(RetentionFact::AnswersDropped(fact)), now)?;
         engine.commit(None, CheckpointWhen::Due, &[], now)?;
         engine.store().drop_bodies(&answers.seqs)?;
     }
@@ -355,16 +375,16 @@ pub fn apply(
         engine.commit(None, CheckpointWhen::Changed, &[], now)?;
         let first = frames.first.min(engine.log().applied().next());
         let moved = engine.store().archive(first, &mut |_| {})?;
-        told["frames"] = json!({
-            "records": moved.records, "segments": moved.segments, "bytes": moved.segment_bytes,
-            "before": frames.before.to_string(),
+        told.frames = Some(FramesArchived {
+            records: moved.records,
+            segments: Some(moved.segments as u64),
+            bytes: Some(moved.segment_bytes),
+            before: frames.before,
         });
         let known = cursor(engine.log(), FRAMES_FLOOR)?.applied;
         floors.push((FRAMES_FLOOR, floor(Seq(known.0 + moved.records))));
     }
-    let mut facts = told.clone();
-    facts["by"] = by.into();
-    let noted = engine.note(APPLIED, facts.to_string(), None, now)?;
+    let noted = engine.record(Event::Retention(RetentionFact::Applied(told.clone())), now)?;
     floors.push((LAST, floor(noted)));
     engine.commit(None, CheckpointWhen::Changed, &floors, now)?;
     Ok(told)
@@ -383,8 +403,8 @@ fn move_acks(
     let name = format!("acks-to-{:020}.jsonl", acks.last.0);
     let path = home.acks();
     disk.replace_with_part(&folder.join(&name), &path, 0..acks.end, 0o640)?;
-    let facts = json!({"through": acks.last.0, "lines": acks.lines, "file": name});
-    engine.note("acks_moved", facts.to_string(), None, now)?;
+    let fact = AcksMoved { through: acks.last, lines: acks.lines, file: name };
+    engine.record(Event::Retention(RetentionFact::AcksMoved(fact)), now)?;
     let kept = Cursor { applied: acks.last, bytes: 0 };
     let cursors = [(ACKS_FLOOR, kept), (ACKS, kept)];
     engine.commit(None, CheckpointWhen::Changed, &cursors, now)?;
@@ -392,16 +412,27 @@ fn move_acks(
     Ok(())
 }
 
-/// When the policy was applied last, and what went.
-pub fn last(log: &Reader) -> Option<Value> {
-    let noted = cursor(log, LAST).ok().filter(|last| last.applied > Seq(0))?;
-    let record = log.get(noted.applied).ok()??;
-    match codec::decode(record.tag, record.version, &record.payload).ok()? {
-        Event::Noted { kind, facts } if kind == APPLIED => {
-            let mut told: Value = serde_json::from_str(&facts).ok()?;
-            told["at"] = record.at.to_string().into();
-            Some(told)
-        }
-        _ => None,
+/// When the policy was applied last, and what went; `None` before the first time.
+pub fn last(log: &Reader) -> Result<Option<(Timestamp, RetentionApplied)>, EngineError> {
+    let seq = cursor(log, LAST)?.applied;
+    if seq == Seq(0) {
+        return Ok(None);
     }
+    let record = log.get(seq)?.ok_or_else(|| ReadError::unexpected(seq, "no record is there"))?;
+    let event = codec::decode(record.tag, record.version, &record.payload)
+        .map_err(|source| ReadError::Event { seq, source })?;
+    match event {
+        Event::Retention(RetentionFact::Applied(fact)) => Ok(Some((record.at, fact))),
+        _ => Err(ReadError::unexpected(seq, "it should be a pass of retention").into()),
+    }
+}
+
+/// The same as `status` shows it.
+pub fn last_json(log: &Reader) -> Result<Option<Value>, EngineError> {
+    let shown = last(log)?.map(|(at, fact)| {
+        let mut shown = json!(fact);
+        shown["at"] = at.to_string().into();
+        shown
+    });
+    Ok(shown)
 }

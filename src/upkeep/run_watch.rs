@@ -15,10 +15,11 @@ use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 
-use crate::compaction::agent_runs::facts::{FileMark, head_of};
+use crate::compaction::agent_runs::facts::head_of;
 use crate::compaction::agent_runs::{AppendEventsError, EventLines};
 use crate::compaction::event::{LINE_BYTES_MAX, RunEvent};
 use crate::contract::hash::sha256;
+use crate::facts::agent_run::FileMark;
 use crate::os::{Disk, DiskFile, Open, Stat};
 use crate::projections::runs::{AgentRuns, described};
 
@@ -148,7 +149,7 @@ impl Folder {
                 end: file.offset + page.len() as u64,
                 lines: file.lines + counted,
                 line_bytes: last.len() as u64 + 1,
-                line_sha256: sha256(last).hex(),
+                line_sha256: sha256(last),
             };
             let lines = EventLines { text, first_line: file.lines + 1, source: Some(&mark) };
             let (done, result) = self.desk.append(lines);
@@ -182,7 +183,7 @@ impl Folder {
         let mut line = vec![0; length.min(PAGE_BYTES)];
         let at = mark.end.saturating_sub(mark.line_bytes);
         let count = file.read_at(&mut line, at).map_err(|error| error.to_string())?;
-        let same = count == line.len() && sha256(&line).hex() == mark.line_sha256;
+        let same = count == line.len() && sha256(&line) == mark.line_sha256;
         Ok(match same {
             true => Followed { offset: mark.end, lines: mark.lines, ..Followed::default() },
             false => Followed::default(),

@@ -5,9 +5,8 @@
 use std::fmt;
 use std::io;
 
-use serde_json::{Value, json};
-
 use crate::contract::vocabulary::{AckStatus, ErrorClass, ReasonCode};
+use crate::facts::failure::ErrorDetails;
 
 /// One thing wrong with upstream data.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
@@ -19,7 +18,7 @@ pub struct Defect {
     /// What is wrong, for people.
     pub message: String,
     /// What the class requires to be recorded.
-    pub details: Value,
+    pub details: ErrorDetails,
     /// How a request that needs this ends.
     #[serde(skip)]
     pub reason: ReasonCode,
@@ -46,10 +45,12 @@ impl Defect {
             class: ErrorClass::InputMissing,
             subtype: subtype.to_owned(),
             message: format!("{name} is missing: expected {path}"),
-            details: json!({
-                "input_name": name, "expected_path": path,
-                "expected_manifest_path": manifest_path, "resolution": "missing",
-            }),
+            details: ErrorDetails::Input {
+                input_name: name.to_owned(),
+                expected_path: Some(path.to_owned()),
+                expected_manifest_path: Some(manifest_path.to_owned()),
+                source_id: None,
+            },
             reason,
         }
     }
@@ -67,11 +68,13 @@ impl Defect {
             class: ErrorClass::SchemaMismatch,
             subtype: subtype.to_owned(),
             message: format!("{evidence}: {summary}"),
-            details: json!({
-                "artifact_family": family, "schema_version_seen": seen,
-                "schema_version_supported": supported,
-                "validation_error_summary": summary, "sample_evidence": evidence,
-            }),
+            details: ErrorDetails::Schema {
+                artifact_family: family.to_owned(),
+                schema_version_seen: seen.map(str::to_owned),
+                schema_version_supported: supported.iter().map(|one| (*one).to_owned()).collect(),
+                validation_error_summary: summary,
+                sample_evidence: evidence,
+            },
             reason: ReasonCode::ManifestMismatch,
         }
     }
@@ -88,11 +91,13 @@ impl Defect {
             class: ErrorClass::IntegrityMismatch,
             subtype: subtype.to_owned(),
             message,
-            details: json!({
-                "manifest_path": manifest_path,
-                "observed_hash": hashes.0, "declared_hash": hashes.1,
-                "observed_counts": counts.0, "declared_counts": counts.1,
-            }),
+            details: ErrorDetails::Integrity {
+                manifest_path: Some(manifest_path.to_owned()),
+                observed_hash: hashes.0,
+                declared_hash: hashes.1,
+                observed_counts: counts.0,
+                declared_counts: counts.1,
+            },
             reason: ReasonCode::ManifestMismatch,
         }
     }
@@ -103,10 +108,10 @@ impl Defect {
             class: ErrorClass::StorageUnavailable,
             subtype: "STORAGE_UNAVAILABLE".to_owned(),
             message: format!("{operation} {location}: {error}"),
-            details: json!({
-                "storage_kind": "filesystem", "storage_location": location,
-                "operation": operation, "retryable": true,
-            }),
+            details: ErrorDetails::Storage {
+                storage_location: location.to_owned(),
+                operation: operation.to_owned(),
+            },
             reason: ReasonCode::Unavailable,
         }
     }
@@ -134,7 +139,7 @@ pub struct ResolveError {
     /// What is wrong, for people.
     pub message: String,
     /// What the class requires to be recorded.
-    pub details: Value,
+    pub details: ErrorDetails,
 }
 
 impl From<Defect> for ResolveError {

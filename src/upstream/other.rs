@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::defect::Defect;
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::vocabulary::{ErrorClass, ReasonCode};
+use crate::facts::failure::ErrorDetails;
 use crate::markup::document::{self, Document};
 use crate::os::Disk;
 
@@ -90,10 +91,12 @@ pub(super) fn outside(path: &str) -> Defect {
         class: ErrorClass::InputMissing,
         subtype: "PATH_OUTSIDE_BUS_HOME".to_owned(),
         message: format!("{path} leads outside the folders that may be read"),
-        details: json!({
-            "input_name": "path", "expected_path": path,
-            "expected_manifest_path": null, "resolution": "missing",
-        }),
+        details: ErrorDetails::Input {
+            input_name: "path".to_owned(),
+            expected_path: Some(path.to_owned()),
+            expected_manifest_path: None,
+            source_id: None,
+        },
         reason: ReasonCode::PathOutsideBusHome,
     }
 }

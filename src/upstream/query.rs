@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::defect::Defect;
 use super::family::Family;
@@ -15,6 +15,7 @@ use super::record::{ChunkRecord, EventHead, SessionRecord};
 use super::view::Upstream;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::{Bus, ErrorClass, ReasonCode};
+use crate::facts::failure::ErrorDetails;
 
 /// Most matches a query may have, and the default limit.
 pub const QUERY_MATCHES_MAX: usize = 1000;
@@ -199,16 +200,21 @@ fn too_wide(limit: usize) -> Defect {
         class: ErrorClass::IntegrityMismatch,
         subtype: "QUERY_TOO_WIDE".to_owned(),
         message: format!("the query matches more than {limit} records"),
-        details: json!({
-            "manifest_path": null, "observed_hash": null, "declared_hash": null,
-            "observed_counts": limit + 1, "declared_counts": limit,
-        }),
+        details: ErrorDetails::Integrity {
+            manifest_path: None,
+            observed_hash: None,
+            declared_hash: None,
+            observed_counts: Some(limit as u64 + 1),
+            declared_counts: Some(limit as u64),
+        },
         reason: ReasonCode::QueryTooWide,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -28,6 +28,7 @@ use crate::contract::time::Day;
 use crate::contract::vocabulary::{
     AckStatus, Bus, ErrorClass, ReasonCode, Stream, SummaryKind, Warning, Warnings,
 };
+use crate::facts::failure::ErrorDetails;
 
 /// Most ids one request may name.
 pub const RESOLVE_IDS_MAX: usize = 200_000;
@@ -672,11 +673,13 @@ fn kind_bus_mismatch(kind: SummaryKind, bus: Bus) -> ResolveError {
         reason_code: ReasonCode::KindBusMismatch,
         class: ErrorClass::SchemaMismatch,
         subtype: "KIND_BUS_MISMATCH".to_owned(),
-        details: json!({
-            "artifact_family": bus.as_str(), "schema_version_seen": null,
-            "schema_version_supported": [], "validation_error_summary": message.clone(),
-            "sample_evidence": "input.bus",
-        }),
+        details: ErrorDetails::Schema {
+            artifact_family: bus.as_str().to_owned(),
+            schema_version_seen: None,
+            schema_version_supported: Vec::new(),
+            validation_error_summary: message.clone(),
+            sample_evidence: "input.bus".to_owned(),
+        },
         message,
     }
 }

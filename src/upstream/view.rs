@@ -21,6 +21,7 @@ use super::lines::{Lines, read_range};
 use super::manifest::{self, PartitionManifest};
 use super::partition;
 use crate::contract::vocabulary::ReasonCode;
+use crate::facts::failure::ErrorDetails;
 use crate::os::{Disk, DiskFile, Open};
 
 /// Memory for the heads of the tables, enough for some twenty million ids; with more, heads are
@@ -605,6 +606,8 @@ fn unknown_id(family: Family, id: &str, broken: usize) -> Defect {
     if broken > 0 {
         defect.message.push_str(&format!(" ({broken} partitions could not be read)"));
     }
-    defect.details["source_id"] = id.into();
+    if let ErrorDetails::Input { source_id, .. } = &mut defect.details {
+        *source_id = Some(id.to_owned());
+    }
     defect
 }

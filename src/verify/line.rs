@@ -11,7 +11,8 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use crate::contract::hash::Digest;
 use crate::contract::vocabulary::{Stream, SummaryKind};
-use crate::export::item::{LineFacts, SourceCounts, SummaryIdentity, summary_id};
+use crate::export::item::{LineFacts, SummaryIdentity, summary_id};
+use crate::facts::attempt::SourceCounts;
 use crate::upstream::record::{Text, object, whole_object};
 
 /// A summary line, as far as `verify` uses it.

@@ -13,6 +13,8 @@ use crate::contract::time::Timestamp;
 use crate::control::question::{Answer, Question};
 use crate::control::socket::Asker;
 use crate::export::Committed;
+use crate::facts::failure::{ErrorDetails, ErrorFacts};
+use crate::facts::model::Provenance;
 use crate::log::Reader;
 use crate::state::event::Event;
 
@@ -156,21 +158,19 @@ impl Counts {
             Event::AttemptStarted { request, .. } if self.started.len() < STARTED_MAX => {
                 self.started.insert(*request, at);
             }
-            Event::SummaryProduced { request, facts, .. } => {
+            Event::SummaryProduced { request, provenance, .. } => {
                 self.tried(*request, at);
                 self.ended("completed");
-                let facts: Value = serde_json::from_str(facts).unwrap_or_default();
-                self.answered(at, &facts["provenance"]);
+                self.answered(at, provenance.as_deref());
             }
             Event::RequestSkipped { request, .. } => {
                 self.tried(*request, at);
                 self.ended("skipped");
             }
-            Event::AttemptFailed { request, retry_at, message, facts, .. } => {
+            Event::AttemptFailed { request, retry_at, message, error, .. } => {
                 self.tried(*request, at);
                 self.ended(if retry_at.is_some() { "failed_transient" } else { "failed" });
-                let facts: Value = serde_json::from_str(facts).unwrap_or_default();
-                self.failed(at, message, &facts);
+                self.failed(at, message, error.as_deref());
             }
             Event::RequestCancelled { request, .. } => {
                 self.started.remove(request);
@@ -192,15 +192,12 @@ impl Counts {
         self.seconds_sum += seconds;
     }
 
-    fn answered(&mut self, at: Timestamp, provenance: &Value) {
-        let name = provenance["model"]["provider"].as_str().unwrap_or("unknown").to_owned();
-        let number = |name: &str| provenance["usage"][name].as_u64().unwrap_or(0);
-        let (input, output) = (number("input_tokens"), number("output_tokens"));
-        let (price_in, price_out) = self.prices.get(&name).copied().unwrap_or_default();
-        let provider = self.providers.entry(name).or_default();
-        if let Some(model) = provenance["model"]["model_name"].as_str() {
-            model.clone_into(&mut provider.model);
-        }
+    fn answered(&mut self, at: Timestamp, provenance: Option<&Provenance>) {
+        let Some(Provenance { model, usage, .. }) = provenance else { return };
+        let (input, output) = (usage.input_tokens, usage.output_tokens);
+        let (price_in, price_out) = self.prices.get(&model.provider).copied().unwrap_or_default();
+        let provider = self.providers.entry(model.provider.clone()).or_default();
+        provider.model.clone_from(&model.model_name);
         provider.items += 1;
         provider.tokens_in += input;
         provider.tokens_out += output;
@@ -209,10 +206,9 @@ impl Counts {
     }
 
     /// A failure counts against a provider only when it is known to be its own.
-    fn failed(&mut self, at: Timestamp, message: &str, facts: &Value) {
-        let model = facts.pointer("/error/details/model_id").and_then(Value::as_str);
-        let Some((name, _)) = model.and_then(|id| id.split_once('/')) else { return };
-        let provider = self.providers.entry(name.to_owned()).or_default();
+    fn failed(&mut self, at: Timestamp, message: &str, error: Option<&ErrorFacts>) {
+        let Some(ErrorDetails::Model(failure)) = error.map(|error| &error.details) else { return };
+        let provider = self.providers.entry(failure.provider.clone()).or_default();
         provider.failures += 1;
         provider.last_failure = Some((at, message.chars().take(MESSAGE_CHARS).collect()));
     }

@@ -41,7 +41,7 @@ pub(crate) fn line(
     let title = made.summary.title.clone().or_else(|| common.title.clone());
     let item = SummaryItem {
         stream: resolved.stream,
-        day: prepared.found.day,
+        day: prepared.pointer.day,
         summary_id,
         source_ids: owned(resolved.source_ids()),
         event_ids: owned(resolved.event_ids()),
@@ -58,7 +58,7 @@ pub(crate) fn line(
             seed: made.model.seed,
         },
         prompt: PromptIdentity {
-            hash: prepared.prompt_hash.clone(),
+            hash: prepared.prompt_hash.hex(),
             template_id: record.template_id(),
             version: record.prompt_version().to_owned(),
         },

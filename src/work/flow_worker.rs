@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::config::{Config, FlowConfig};
 use crate::contract::hash::{Digest, sha256};
@@ -21,6 +21,9 @@ use crate::contract::request::Request;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::{ErrorClass, ReasonCode, Warning};
 use crate::export::item::{SummaryIdentity, summary_id};
+use crate::facts::attempt::InputFacts;
+use crate::facts::failure::ErrorDetails;
+use crate::facts::model::AnswerFacts;
 use crate::flow::context::Surroundings;
 use crate::flow::{self, LoadedPack, PythonSettings, ReplyCache, RunOptions};
 use crate::home::Home;
@@ -35,7 +38,10 @@ use crate::state::flows::DayCharged;
 use crate::upstream::context::context_of;
 use crate::upstream::selection::Roots;
 use crate::upstream::{self, IndexStore, InputSpec, Resolved, Upstream};
-use crate::work::flow_facts::{Found, failed, flow_failed, unresolved};
+use crate::work::flow_facts::{
+    error_of, failed, flow_failed, places_of, provenance_of, resolved_input, unresolved,
+    unresolved_input,
+};
 use crate::work::flow_item;
 use crate::work::worker::{AttemptRecorder, Begun, Job, Worker};
 
@@ -73,11 +79,11 @@ pub(crate) struct Prepared {
     pub resolved: Resolved,
     /// The texts of its sources, in their order.
     pub texts: Vec<SourceText>,
-    pub found: Found,
+    pub input: InputFacts,
     /// What the flow is told beside the texts.
     pub surroundings: Surroundings,
     pub pack: Arc<LoadedPack>,
-    pub prompt_hash: String,
+    pub prompt_hash: Digest,
     pub run_id: String,
     /// What the configuration says of the flow's parameters.
     pub configured: Map<String, Value>,
@@ -86,7 +92,7 @@ pub(crate) struct Prepared {
     python: Option<PythonSettings>,
     repair_turns: u32,
     clock: Arc<dyn Clock>,
-    pointer: SummaryPointer,
+    pub pointer: SummaryPointer,
     timeout: Duration,
 }
 
@@ -138,18 +144,19 @@ impl FlowWorker {
         let setup = Arc::clone(&self.setup.read());
         let request = Request::parse(&job.taken.line).map_err(|refusal| {
             let message = format!("the stored request does not read: {}", refusal.reason);
-            failed(Again::Never, None, message, json!({}))
+            failed(Again::Never, None, message, &InputFacts::default(), None)
         })?;
         let created = request.created_at.day_in(setup.config.timezone);
-        let mut found = Found::nothing(&request, created);
+        let found = unresolved_input(&request, created);
         let wanted_day = wanted_day(&request, &found)?;
         let input = InputSpec::of(&request.input);
         let kind = request.work.kind;
         let mut resolved = upstream::resolve(&self.upstream, &input, kind, &self.resolving)
             .map_err(|error| unresolved(error, &found))?;
-        found.resolved(&resolved, wanted_day.unwrap_or(resolved.day().unwrap_or(created)));
+        let day = wanted_day.unwrap_or(resolved.day().unwrap_or(created));
+        let found = resolved_input(&resolved, day);
         if let Some(reason) = self.skip(&setup, &request, &resolved) {
-            return Err(Outcome::Skipped { reason, facts: found.to_json().to_string() });
+            return Err(Outcome::Skipped { reason, input: Box::new(found) });
         }
         let asked_on = wanted_day.unwrap_or(created);
         let surroundings = self.surroundings(&setup.config, &resolved, &found, asked_on)?;
@@ -161,19 +168,15 @@ impl FlowWorker {
         let (flow_id, variant) = (&request.work.flow_id, request.work.variant.as_deref());
         let configured = known_params(setup.config.flow_params(flow_id, variant), &pack);
         let params = with_request(configured.clone(), &request);
-        let prompt_hash = pack.prompt_hash(&params).hex();
+        let prompt_hash = pack.prompt_hash(&params);
         let mut prepared = Prepared {
-            pointer: SummaryPointer {
-                summary_id: String::new(),
-                stream: resolved.stream,
-                day: found.day,
-            },
+            pointer: SummaryPointer { summary_id: String::new(), stream: resolved.stream, day },
             run_id: job.run_id.clone(),
             timeout: job.timeout,
             request,
             resolved,
             texts,
-            found,
+            input: found,
             surroundings,
             pack,
             prompt_hash,
@@ -191,7 +194,11 @@ impl FlowWorker {
     }
 
     /// Takes the texts over: there is one copy of them.
-    fn texts(&self, resolved: &mut Resolved, found: &Found) -> Result<Vec<SourceText>, Outcome> {
+    fn texts(
+        &self,
+        resolved: &mut Resolved,
+        found: &InputFacts,
+    ) -> Result<Vec<SourceText>, Outcome> {
         let mut texts = Vec::with_capacity(resolved.sources.len());
         let read = resolved.each_text(&self.upstream, &mut |source, text| {
             texts.push(SourceText { id: source.id.to_owned(), text: text.to_owned() });
@@ -206,7 +213,7 @@ impl FlowWorker {
         &self,
         config: &Config,
         resolved: &Resolved,
-        found: &Found,
+        found: &InputFacts,
         asked_on: Day,
     ) -> Result<Surroundings, Outcome> {
         let input = context_of(resolved, &self.upstream, config.timezone);
@@ -244,7 +251,7 @@ impl FlowWorker {
         &self,
         registry: &Registry,
         request: &Request,
-        found: &Found,
+        found: &InputFacts,
     ) -> Result<Arc<LoadedPack>, Outcome> {
         let (flow_id, variant) = (&request.work.flow_id, request.work.variant.as_deref());
         let name = label(flow_id, variant);
@@ -253,11 +260,11 @@ impl FlowWorker {
             Resolution::Disabled(_) => {
                 let message = format!("flow {name} was disabled after the request was accepted");
                 let reason = Some(ReasonCode::FlowDisabled);
-                return Err(failed(Again::Never, reason, message, found.to_json()));
+                return Err(failed(Again::Never, reason, message, found, None));
             }
             Resolution::UnknownFlow | Resolution::UnknownVariant { .. } => {
                 let message = format!("flow {name} was removed after the request was accepted");
-                return Err(failed(Again::Never, None, message, found.to_json()));
+                return Err(failed(Again::Never, None, message, found, None));
             }
         };
         let key = record.pack_hash().map(|hash| (name.clone(), hash));
@@ -270,8 +277,9 @@ impl FlowWorker {
                 message.push_str(&format!(": {source}"));
             }
             let class = ErrorClass::IntegrityMismatch;
-            let facts = found.with_error(class, "PACK_INTEGRITY", json!({"flow": name}));
-            failed(Again::Never, Some(ReasonCode::PackIntegrity), message, facts)
+            let error =
+                error_of(class, "PACK_INTEGRITY", ErrorDetails::Pack { flow: name.clone() });
+            failed(Again::Never, Some(ReasonCode::PackIntegrity), message, found, Some(error))
         };
         let files = registry.verified_files(self.disk.as_ref(), record);
         let files = files.map_err(|error| broken(&error))?;
@@ -297,7 +305,8 @@ impl Worker for FlowWorker {
         let resolved = Outcome::Resolved {
             summary: prepared.pointer.clone(),
             warnings: prepared.resolved.warnings,
-            facts: prepared.found.with_sources(&prepared.resolved),
+            input: Box::new(prepared.input.clone()),
+            sources: Box::new(places_of(&prepared.resolved)),
         };
         if prepared.provider.is_free() {
             return Begun::Done(vec![resolved, prepared.make(None, 1)]);
@@ -319,7 +328,7 @@ impl Prepared {
             subkind: &self.request.work.subkind,
             primary_ids: &self.resolved.primary_ids(),
             source_text_hash: &self.resolved.source_text_hash,
-            prompt_hash: &self.prompt_hash,
+            prompt_hash: &self.prompt_hash.hex(),
             provider,
             model,
         })
@@ -353,19 +362,21 @@ impl Prepared {
         }
         // A fallback may have answered in the end; the item is named after who did.
         let id = self.summary_id(&made.model.provider, flow_item::model_name(&made.model));
-        let facts = self.found.with_provenance(self, &made).to_string();
+        let provenance = Some(Box::new(provenance_of(self, &made)));
         match flow_item::line(self, id.clone(), made) {
             Ok(item) => Outcome::Produced {
                 summary: SummaryPointer { summary_id: id, ..self.pointer.clone() },
                 item,
                 warnings,
-                facts,
+                input: Box::new(self.input.clone()),
+                provenance,
             },
             Err(what) => {
                 let class = ErrorClass::ModelFailure;
-                let facts = self.found.with_error(class, "ITEM_SCHEMA_VIOLATION", json!({}));
+                let error = error_of(class, "ITEM_SCHEMA_VIOLATION", ErrorDetails::Item);
                 let message = format!("the summary does not fit its schema: {what}");
-                failed(Again::Never, Some(ReasonCode::OutputSchemaViolation), message, facts)
+                let reason = Some(ReasonCode::OutputSchemaViolation);
+                failed(Again::Never, reason, message, &self.input, Some(error))
             }
         }
     }
@@ -434,10 +445,9 @@ impl ReplyCache for Kept<'_> {
         self.fresh.fetch_add(1, Ordering::Relaxed);
         match serde_json::to_vec(reply) {
             Ok(body) => {
-                let facts = json!({
-                    "identity": reply.identity, "usage": reply.usage, "stop": reply.stop,
-                });
-                self.recorder.responded(sha256(request_hash), body, facts.to_string());
+                let (identity, usage, stop) = (reply.identity.clone(), reply.usage, reply.stop);
+                let answer = AnswerFacts { identity, usage, stop };
+                self.recorder.responded(sha256(request_hash), body, answer);
             }
             Err(error) => tracing::warn!(%error, "an answer cannot be kept"),
         }
@@ -445,7 +455,11 @@ impl ReplyCache for Kept<'_> {
 }
 
 /// A request that names sources is about those: a parameter cannot put another text in their place.
-fn refuse_main_param(request: &Request, pack: &LoadedPack, found: &Found) -> Result<(), Outcome> {
+fn refuse_main_param(
+    request: &Request,
+    pack: &LoadedPack,
+    found: &InputFacts,
+) -> Result<(), Outcome> {
     let Some(main) = pack.main_input() else { return Ok(()) };
     if !request.work.params.contains_key(main) {
         return Ok(());
@@ -454,13 +468,14 @@ fn refuse_main_param(request: &Request, pack: &LoadedPack, found: &Found) -> Res
         "the parameter {main} would replace the text of the sources that the request names; leave it \
          out, or put the text into a source of its own"
     );
-    let details = json!({"param": main});
-    let facts = found.with_error(ErrorClass::SchemaMismatch, "INVALID_PARAMS", details);
-    Err(failed(Again::InvalidInput, Some(ReasonCode::InvalidParams), message, facts))
+    let details = ErrorDetails::Param { param: main.to_owned() };
+    let error = error_of(ErrorClass::SchemaMismatch, "INVALID_PARAMS", details);
+    let reason = Some(ReasonCode::InvalidParams);
+    Err(failed(Again::InvalidInput, reason, message, found, Some(error)))
 }
 
 /// The day a request names itself.
-fn wanted_day(request: &Request, found: &Found) -> Result<Option<Day>, Outcome> {
+fn wanted_day(request: &Request, found: &InputFacts) -> Result<Option<Day>, Outcome> {
     let Some(given) = request.work.params.get("day").filter(|day| !day.is_null()) else {
         return Ok(None);
     };
@@ -468,9 +483,10 @@ fn wanted_day(request: &Request, found: &Found) -> Result<Option<Day>, Outcome> 
         Some(day) => Ok(Some(day)),
         None => {
             let message = format!("the parameter day is no calendar date: {given}");
-            let details = json!({"param": "day"});
-            let facts = found.with_error(ErrorClass::SchemaMismatch, "INVALID_PARAMS", details);
-            Err(failed(Again::InvalidInput, Some(ReasonCode::InvalidParams), message, facts))
+            let details = ErrorDetails::Param { param: "day".to_owned() };
+            let error = error_of(ErrorClass::SchemaMismatch, "INVALID_PARAMS", details);
+            let reason = Some(ReasonCode::InvalidParams);
+            Err(failed(Again::InvalidInput, reason, message, found, Some(error)))
         }
     }
 }
@@ -478,7 +494,7 @@ fn wanted_day(request: &Request, found: &Found) -> Result<Option<Day>, Outcome> 
 fn provider_of(
     setup: &Setup,
     request: &Request,
-    found: &Found,
+    found: &InputFacts,
 ) -> Result<Arc<dyn Provider>, Outcome> {
     let work = &request.work;
     setup.providers.for_flow(&work.flow_id, work.variant.as_deref(), None).map_err(|error| {
@@ -486,9 +502,9 @@ fn provider_of(
             ProviderError::NotLocal { .. } => "PROVIDER_NOT_LOCAL",
             _ => "PROVIDER_UNUSABLE",
         };
-        let details = json!({"flow_id": work.flow_id, "retryable": false});
-        let facts = found.with_error(ErrorClass::ModelFailure, subtype, details);
-        failed(Again::Never, Some(ReasonCode::ModelError), error.to_string(), facts)
+        let details = ErrorDetails::Provider { flow_id: work.flow_id.clone() };
+        let facts = error_of(ErrorClass::ModelFailure, subtype, details);
+        failed(Again::Never, Some(ReasonCode::ModelError), error.to_string(), found, Some(facts))
     })
 }
 

@@ -263,6 +263,7 @@ fn broken(message: String) -> Outcome {
         again: Again::Later,
         reason: Some(ReasonCode::Unavailable),
         message,
-        facts: "{}".to_owned(),
+        input: Box::default(),
+        error: None,
     })
 }

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
+use crate::facts::model::AnswerFacts;
 use crate::log::{ReadError, Reader};
 use crate::state::decide::Outcome;
 use crate::state::event::{Charge, TakenRequest};
@@ -45,9 +46,10 @@ pub struct AttemptRecorder<'a> {
 impl AttemptRecorder<'_> {
     /// Records a response and returns once it is durable, so that a crash right after does not pay
     /// for it twice.
-    pub fn responded(&self, call: Digest, body: Vec<u8>, facts: String) {
+    pub fn responded(&self, call: Digest, body: Vec<u8>, answer: AnswerFacts) {
         self.replies.wait_for(self.request, call, || {
-            (self.report)(Outcome::Responded { call, body, facts })
+            let answer = Box::new(answer);
+            (self.report)(Outcome::Responded { call, body, answer })
         });
     }
 

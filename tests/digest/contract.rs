@@ -218,16 +218,8 @@ fn paths(value: &Value, found: &mut Vec<String>) {
 #[test]
 fn every_reference_of_every_index_leads_to_a_file() {
     let (_home, mut world) = small_world();
-    world.legacy_rows = true;
     world.build().unwrap();
-    for name in [
-        "digest_registry",
-        "l2_by_window",
-        "l2_latest",
-        "tags_index",
-        "pairs_index",
-        "l2_rows_legacy",
-    ] {
+    for name in ["digest_registry", "l2_by_window", "l2_latest", "tags_index", "pairs_index"] {
         let mut named = Vec::new();
         paths(&world.json(&format!("index/{name}.json")), &mut named);
         assert!(!named.is_empty(), "{name}");

@@ -210,7 +210,6 @@ fn the_order_of_arrival_does_not_matter() {
 #[test]
 fn a_deleted_tree_is_restored_from_the_log() {
     let (home, mut world) = small_world();
-    world.legacy_rows = true;
     world.build().unwrap();
     world.produce(&[made("late", "2026-02-10T10:00:00Z", &["automation"], "site")]);
     world.build().unwrap();
@@ -218,7 +217,6 @@ fn a_deleted_tree_is_restored_from_the_log() {
     world.produce(&[made("later", "2026-02-11T10:00:00Z", &["automation"], "site")]);
     world.build().unwrap();
     let live = world.tree();
-    assert!(live.contains_key("index/l2_rows_legacy.json"));
     let to = home.path().join("again");
     world.export(&to).unwrap();
     assert_eq!(tree(world.disk.as_ref(), &to), live);
@@ -227,35 +225,6 @@ fn a_deleted_tree_is_restored_from_the_log() {
     std::fs::remove_dir_all(world.buses.join("artifacts")).unwrap();
     world.recover().unwrap();
     assert_eq!(world.tree(), live);
-}
-
-#[test]
-fn legacy_rows_follow_the_setting() {
-    let (_home, mut world) = small_world();
-    world.build().unwrap();
-    world.legacy_rows = true;
-    assert!(!world.build().unwrap().unchanged);
-    let rows = world.json("index/l2_rows_legacy.json");
-    let row = &rows.as_array().unwrap()[0];
-    for key in [
-        "digest_id",
-        "channel",
-        "unit_type",
-        "topic_ids",
-        "tags",
-        "scores",
-        "start_ts",
-        "end_ts",
-        "path",
-    ] {
-        assert!(row.get(key).is_some(), "{key}");
-    }
-    assert!(world.buses.join(row["path"].as_str().unwrap()).exists());
-    assert_eq!(world.verify().violations, []);
-    world.legacy_rows = false;
-    world.build().unwrap();
-    assert!(!world.buses.join("index/l2_rows_legacy.json").exists());
-    assert_eq!(world.verify().violations, []);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use summarizer::contract::time::{Timestamp, parse_instant};
 use summarizer::contract::vocabulary::{Stream, Warnings};
 use summarizer::digest::build::{
     BuildError, BuildOrder, BuildReport, BuildSettings, Collection, CollectionReport, Journal,
-    JournalError, Note, build, close_crashed, collect,
+    JournalError, build, close_crashed, collect,
 };
 use summarizer::digest::library::Library;
 use summarizer::digest::look;
@@ -20,11 +20,13 @@ use summarizer::digest::publish::{DigestError, Digests};
 use summarizer::digest::selector::Selectors;
 use summarizer::export::item::{ModelIdentity, PromptIdentity, SummaryItem};
 use summarizer::export::run_record::Environment;
+use summarizer::facts::digest::DigestFact;
 use summarizer::log::codec;
 use summarizer::log::{Commit, NewRecord, Options, Reader, Store};
 use summarizer::os::Disk;
 use summarizer::os::real::HostDisk;
 use summarizer::projections::summaries::Summaries;
+use summarizer::state::event::Note;
 use summarizer::state::event::{AckHead, Event, SummaryPointer};
 use summarizer::verify::{self, Report, verify_tree};
 
@@ -131,7 +133,8 @@ impl Made {
             body_sha256: sha256(&body),
             warnings: Warnings::default(),
             supersedes: None,
-            facts: "{}".to_owned(),
+            input: Box::default(),
+            provenance: None,
         };
         (event, body)
     }
@@ -175,10 +178,15 @@ impl Journal for Log {
         if self.refuse_after.is_some_and(|after| self.notes.len() >= after) {
             return Err(JournalError("refused".to_owned()));
         }
-        self.notes.extend(notes.iter().map(|note| note.kind.to_owned()));
-        let events = notes.into_iter().map(|note| {
-            (Event::Noted { kind: note.kind.to_owned(), facts: note.facts }, note.body)
-        });
+        self.notes.extend(notes.iter().map(|note| match &note.event {
+            Event::Digest(DigestFact::Started(_)) => "digest.started".to_owned(),
+            Event::Digest(DigestFact::Bag(_)) => "digest.bag".to_owned(),
+            Event::Digest(DigestFact::Published(_)) => "digest.published".to_owned(),
+            Event::Digest(DigestFact::Collected(_)) => "digest.collected".to_owned(),
+            Event::Digest(DigestFact::Finished(_)) => "digest.finished".to_owned(),
+            other => other.name().to_owned(),
+        }));
+        let events = notes.into_iter().map(|note| (note.event, note.body));
         let first = self.try_append(events.collect()).map_err(JournalError)?;
         Ok((first, self.now))
     }
@@ -191,7 +199,6 @@ pub struct World {
     pub log: Log,
     pub selectors: Selectors,
     pub zone: chrono_tz::Tz,
-    pub legacy_rows: bool,
     pub threads: usize,
     pub builds: u32,
     pub stop: AtomicBool,
@@ -229,7 +236,6 @@ impl World {
             log: Log { store, now, refuse_after: None, notes: Vec::new() },
             selectors: Selectors::embedded()?,
             zone: chrono_tz::UTC,
-            legacy_rows: false,
             threads: 2,
             builds: 0,
             stop: AtomicBool::new(false),
@@ -267,7 +273,7 @@ impl World {
                 command: "test".to_owned(),
                 version: "0.1.0".to_owned(),
                 config: Digest::ZERO,
-                environment: "{}".to_owned(),
+                host: Box::default(),
             };
             self.log.append(vec![(started, None)]);
         }
@@ -317,7 +323,6 @@ impl World {
             selectors: &self.selectors,
             zone: self.zone,
             threads: self.threads,
-            legacy_rows: self.legacy_rows,
             engine_version: "0.1.0",
             environment: environment(),
             stop: &self.stop,

@@ -144,10 +144,14 @@ impl Home {
 
     pub fn facts_of_items(&self) -> Vec<Value> {
         let facts = self.events().into_iter().filter_map(|(event, _)| match event {
-            Event::SummaryProduced { facts, .. } => Some(facts),
+            Event::SummaryProduced { input, provenance, .. } => {
+                let mut facts = serde_json::to_value(input).unwrap();
+                facts["provenance"] = serde_json::to_value(provenance).unwrap();
+                Some(facts)
+            }
             _ => None,
         });
-        facts.map(|facts| serde_json::from_str(&facts).unwrap()).collect()
+        facts.collect()
     }
 
     pub fn charges(&self) -> Vec<(String, u64, bool)> {

@@ -12,6 +12,8 @@ use summarizer::contract::ids::Seq;
 use summarizer::contract::time::Timestamp;
 use summarizer::contract::vocabulary::{ReasonCode, Stream, Warnings};
 use summarizer::export::Committed;
+use summarizer::facts::model::{AnswerFacts, ModelIdentity, StopReason, Usage};
+use summarizer::facts::session::{Host, SessionReport};
 use summarizer::home::Home;
 use summarizer::log::codec::Cursor;
 use summarizer::log::{LogError, Options, ReadError, Store};
@@ -165,26 +167,31 @@ pub fn perform(taken: &TakenRequest, attempt: u32, healed: bool) -> VecDeque<Out
         stream: Stream::Documents,
         day: "2026-03-01".parse().unwrap(),
     };
-    let facts = || "{}".to_owned();
     let resolved = Outcome::Resolved {
         summary: summary.clone(),
         warnings: Warnings::default(),
-        facts: facts(),
+        input: Box::default(),
+        sources: Box::default(),
     };
     let produced = Outcome::Produced {
         summary,
         item: format!("{{\"item\":\"{item}\"}}").into_bytes(),
         warnings: Warnings::default(),
-        facts: facts(),
+        input: Box::default(),
+        provenance: None,
     };
     let answer = Outcome::Responded {
         call: sha256(format!("{item}{attempt}")),
         body: format!("the answer about {item}").into_bytes(),
-        facts: facts(),
+        answer: Box::new(AnswerFacts {
+            identity: ModelIdentity::default(),
+            usage: Usage::default(),
+            stop: StopReason::End,
+        }),
     };
     let failed = |again, reason| {
         let message = format!("scripted: {word}");
-        Outcome::Failed(Failed { again, reason, message, facts: facts() })
+        Outcome::Failed(Failed { again, reason, message, input: Box::default(), error: None })
     };
     let later = || failed(Again::Later, Some(ReasonCode::Unavailable));
     let outcomes = match word {
@@ -197,7 +204,8 @@ pub fn perform(taken: &TakenRequest, attempt: u32, healed: bool) -> VecDeque<Out
         "never" => vec![resolved, failed(Again::Never, Some(ReasonCode::ModelError))],
         "input" => vec![failed(Again::InvalidInput, Some(ReasonCode::UnknownSourceId))],
         "skip" => {
-            vec![Outcome::Skipped { reason: ReasonCode::SkippedEmptyContent, facts: facts() }]
+            let input = Box::default();
+            vec![Outcome::Skipped { reason: ReasonCode::SkippedEmptyContent, input }]
         }
         "unresolved" => vec![produced],
         _ => vec![resolved, answer, produced],
@@ -237,7 +245,7 @@ impl Rig {
             command: "test".to_owned(),
             version: "0".to_owned(),
             config: Digest::ZERO,
-            environment: "{}".to_owned(),
+            host: Host::default(),
         };
         engine.begin_run(run, now)?;
         let position = QueueMark::decode(&engine.log().mark())?.position;
@@ -477,7 +485,7 @@ impl Rig {
     /// Ends in order.
     pub fn finish(mut self) -> Result<(), Stop> {
         let now = self.now();
-        self.engine.finish_run(RunEnd::Clean, "{}".to_owned(), now)?;
+        self.engine.finish_run(RunEnd::Clean, SessionReport::default(), now)?;
         self.commit(None, CheckpointWhen::Due)?;
         self.finish_batches(0)?;
         self.cursors = self.projections.sync()?.to_vec();

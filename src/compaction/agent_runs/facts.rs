@@ -15,88 +15,12 @@ use super::super::resume::Sidecar;
 use super::super::service_run::segment_of;
 use crate::contract::hash::sha256;
 use crate::contract::ids::Seq;
+use crate::facts::agent_run::{
+    AgentRunFact, EventsAppended, FileMark, SnapshotPointer, SnapshotTaken,
+};
 use crate::log::codec;
 use crate::log::{Entry, ReadError, Reader};
 use crate::state::event::Event;
-
-/// The kind of a noted batch of run events; its body is their lines.
-pub const EVENTS_APPENDED: &str = "run_events_appended";
-/// The kind of a noted snapshot; its body is a [`SnapshotBody`].
-pub const SNAPSHOT_TAKEN: &str = "snapshot_taken";
-/// The kind of a noted stop by the gate; its body is the snapshot that failed.
-pub const COMPACTION_FAILED: &str = "compaction_failed";
-
-/// Run events became part of the home's log.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EventsAppended {
-    pub run_id: String,
-    pub first_seq: u64,
-    pub last_seq: u64,
-    /// The record of the batch before, 0 for the first.
-    pub previous: u64,
-    /// Digest of the lines.
-    pub sha256: String,
-    /// The watched file they came from, and how much of it is in the log.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<FileMark>,
-}
-
-/// How much of a watched file is in the log.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileMark {
-    /// Its name in the watched folder.
-    pub file: String,
-    /// The byte after the last line taken.
-    pub end: u64,
-    /// How many lines that are.
-    pub lines: u64,
-    /// Length of the last one, its end included.
-    pub line_bytes: u64,
-    /// Its digest: the proof that the file is still the same up to here.
-    pub line_sha256: String,
-}
-
-/// A snapshot came into force.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SnapshotTaken {
-    pub run_id: String,
-    /// Its place in the run.
-    pub sequence: u64,
-    pub snapshot_id: String,
-    /// The last run event it covers.
-    pub to_seq: u64,
-    /// The record of the snapshot before, 0 for the first.
-    pub previous: u64,
-    /// Digest of the snapshot's file form.
-    pub sha256: String,
-    /// For a run of the service itself: the last event of this log that it covers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub covers: Option<u64>,
-    /// For a run of the service itself: the first event of this log that the rest depends on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resume_from: Option<u64>,
-    /// For a run of the service itself: whether this ended the segment.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub closes: bool,
-}
-
-/// A run was stopped because its snapshot failed its checks twice.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CompactionFailed {
-    pub run_id: String,
-    /// The place the snapshot would have had.
-    pub sequence: u64,
-    /// The run event after which it was tried.
-    pub after_seq: u64,
-    /// What failed, for a person.
-    pub message: String,
-    /// For a run of the service itself: the last event of this log it would have covered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub covers: Option<u64>,
-    /// For a run of the service itself: the first event of this log that the rest depends on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resume_from: Option<u64>,
-}
 
 /// Everything that is kept of a snapshot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -117,23 +41,6 @@ pub struct CoverageFile {
     pub text: String,
 }
 
-/// A fact of a run that is ready to be noted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Note {
-    pub kind: &'static str,
-    pub facts: String,
-    /// The bytes beside it; empty for none.
-    pub body: Vec<u8>,
-}
-
-impl Note {
-    /// A fact with its bytes.
-    pub fn new<T: Serialize>(kind: &'static str, facts: &T, body: Vec<u8>) -> Note {
-        let facts = serde_json::to_string(facts).expect("facts of runs have string keys");
-        Note { kind, facts, body }
-    }
-}
-
 impl SnapshotBody {
     /// What is kept of a snapshot just built.
     pub fn of(built: &BuiltSnapshot, sidecar: Option<Sidecar>) -> SnapshotBody {
@@ -152,76 +59,42 @@ impl SnapshotBody {
     }
 }
 
-impl SnapshotTaken {
-    /// The fact of a snapshot just built.
-    pub fn of(built: &BuiltSnapshot, to_seq: u64, previous: Seq) -> SnapshotTaken {
-        SnapshotTaken {
-            run_id: built.snapshot.run_id.to_string(),
-            sequence: built.snapshot.sequence,
-            snapshot_id: built.snapshot.snapshot_id.clone(),
-            to_seq,
-            previous: previous.0,
-            sha256: sha256(&built.bytes).hex(),
-            covers: None,
-            resume_from: None,
-            closes: false,
-        }
-    }
-}
-
-/// A fact about a run, as the log holds it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RunFact {
-    /// Events were appended.
-    Appended(EventsAppended),
-    /// A snapshot came into force.
-    Taken(SnapshotTaken),
-    /// The gate stopped the run.
-    Failed(CompactionFailed),
-}
-
-impl RunFact {
-    /// Reads an event as a fact about a run; `None` for every other event.
-    pub fn of(event: &Event) -> Result<Option<RunFact>, serde_json::Error> {
-        fn read<T: DeserializeOwned>(facts: &str) -> Result<T, serde_json::Error> {
-            serde_json::from_str(facts)
-        }
-        let Event::Noted { kind, facts } = event else { return Ok(None) };
-        Ok(match kind.as_str() {
-            EVENTS_APPENDED => Some(RunFact::Appended(read(facts)?)),
-            SNAPSHOT_TAKEN => Some(RunFact::Taken(read(facts)?)),
-            COMPACTION_FAILED => Some(RunFact::Failed(read(facts)?)),
-            _ => None,
-        })
-    }
-
-    pub fn run_id(&self) -> &str {
-        match self {
-            RunFact::Appended(fact) => &fact.run_id,
-            RunFact::Taken(fact) => &fact.run_id,
-            RunFact::Failed(fact) => &fact.run_id,
-        }
+/// The fact of a snapshot just built.
+pub fn taken_of(built: &BuiltSnapshot, to_seq: u64, previous: Seq) -> SnapshotTaken {
+    SnapshotTaken {
+        run_id: built.snapshot.run_id.to_string(),
+        sequence: built.snapshot.sequence,
+        snapshot_id: built.snapshot.snapshot_id.clone(),
+        to_seq,
+        previous,
+        sha256: sha256(&built.bytes),
+        covers: None,
+        resume_from: None,
+        closes: false,
     }
 }
 
 /// Reads a scanned record as a fact about a run. Records of other kinds are not even decoded.
-pub fn fact_of(entry: &Entry<'_>) -> Result<Option<RunFact>, ReadError> {
-    if entry.tag != codec::NOTED {
+pub fn fact_of(entry: &Entry<'_>) -> Result<Option<AgentRunFact>, ReadError> {
+    if entry.tag != codec::AGENT_RUN {
         return Ok(None);
     }
     let event = codec::decode(entry.tag, entry.version, entry.payload)
         .map_err(|source| ReadError::Event { seq: entry.seq, source })?;
-    RunFact::of(&event).map_err(|error| ReadError::unexpected(entry.seq, error))
+    Ok(match event {
+        Event::AgentRun(fact) => Some(*fact),
+        _ => None,
+    })
 }
 
 /// Where a run stands in the log.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RunHead {
     pub last_seq: u64,
-    /// The record of its last batch of events, 0 when there is none.
-    pub batch: u64,
-    /// The record of its snapshot in force, 0 when there is none.
-    pub snapshot: u64,
+    /// The record of its last batch of events; `Seq(0)` when there is none.
+    pub batch: Seq,
+    /// The record of its snapshot in force; `Seq(0)` when there is none.
+    pub snapshot: Seq,
     /// That snapshot's place in the run.
     pub sequence: u64,
     /// That snapshot's id.
@@ -238,18 +111,18 @@ pub struct RunHead {
 
 impl RunHead {
     /// Takes in the fact of one record.
-    pub fn apply(&mut self, seq: Seq, fact: &RunFact) {
+    pub fn apply(&mut self, seq: Seq, fact: &AgentRunFact) {
         match fact {
-            RunFact::Appended(fact) => {
-                (self.last_seq, self.batch) = (fact.last_seq, seq.0);
+            AgentRunFact::EventsAppended(fact) => {
+                (self.last_seq, self.batch) = (fact.last_seq, seq);
                 self.source.clone_from(&fact.source);
             }
-            RunFact::Taken(fact) => {
-                (self.snapshot, self.sequence, self.to_seq) = (seq.0, fact.sequence, fact.to_seq);
+            AgentRunFact::SnapshotTaken(fact) => {
+                (self.snapshot, self.sequence, self.to_seq) = (seq, fact.sequence, fact.to_seq);
                 self.snapshot_id.clone_from(&fact.snapshot_id);
                 self.derived = fact.covers.is_some();
             }
-            RunFact::Failed(fact) => {
+            AgentRunFact::CompactionFailed(fact) => {
                 self.stopped = Some(fact.message.clone());
                 self.derived = fact.covers.is_some();
             }
@@ -288,55 +161,46 @@ pub struct ClosedSegment {
     pub run_id: String,
     pub segment: u64,
     /// The last event of the log that belongs to it.
-    pub covers: u64,
+    pub covers: Seq,
     /// The first event that the rest depends on: attempts may span segments.
-    pub resume_from: u64,
+    pub resume_from: Seq,
     /// The record that says so.
-    pub seq: u64,
+    pub seq: Seq,
 }
 
 impl ClosedSegment {
     fn of(
         seq: Seq,
         segment: &str,
-        covers: Option<u64>,
-        from: Option<u64>,
+        covers: Option<Seq>,
+        from: Option<Seq>,
     ) -> Option<ClosedSegment> {
         let (run_id, number) = segment_of(segment)?;
         let covers = covers?;
-        let resume_from = from.unwrap_or(covers + 1);
-        Some(ClosedSegment { run_id, segment: number, covers, resume_from, seq: seq.0 })
+        let resume_from = from.unwrap_or(covers.next());
+        Some(ClosedSegment { run_id, segment: number, covers, resume_from, seq })
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SnapshotPointer {
-    pub run_id: String,
-    /// Its place in the run.
-    pub sequence: u64,
-    pub snapshot_id: String,
-    /// The record that holds it.
-    pub seq: u64,
-}
-
+/// Which run was stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunFailure {
     pub run_id: String,
     pub message: String,
     /// The record that says so.
-    pub seq: u64,
+    pub seq: Seq,
 }
 
 impl Overview {
-    fn apply(&mut self, seq: Seq, fact: &RunFact) {
+    fn apply(&mut self, seq: Seq, fact: &AgentRunFact) {
         match fact {
-            RunFact::Appended(_) => {}
-            RunFact::Taken(fact) => {
+            AgentRunFact::EventsAppended(_) => {}
+            AgentRunFact::SnapshotTaken(fact) => {
                 let pointer = SnapshotPointer {
                     run_id: fact.run_id.clone(),
                     sequence: fact.sequence,
                     snapshot_id: fact.snapshot_id.clone(),
-                    seq: seq.0,
+                    seq,
                 };
                 self.snapshots += 1;
                 if fact.closes {
@@ -348,14 +212,14 @@ impl Overview {
                     None => self.latest = Some(pointer),
                 }
             }
-            RunFact::Failed(fact) => {
+            AgentRunFact::CompactionFailed(fact) => {
                 self.failed += 1;
                 if fact.covers.is_some() {
                     let (covers, from) = (fact.covers, fact.resume_from);
                     self.closed = ClosedSegment::of(seq, &fact.run_id, covers, from);
                 }
                 let (run_id, message) = (fact.run_id.clone(), fact.message.clone());
-                self.last_failure = Some(RunFailure { run_id, message, seq: seq.0 });
+                self.last_failure = Some(RunFailure { run_id, message, seq });
             }
         }
     }
@@ -383,9 +247,8 @@ impl RunHeads {
 
     /// Takes in the next event.
     pub fn apply(&mut self, log: &Reader, seq: Seq, event: &Event) -> Result<(), ReadError> {
-        let fact = RunFact::of(event).map_err(|error| ReadError::unexpected(seq, error))?;
-        let Some(fact) = fact else { return Ok(()) };
-        self.overview.apply(seq, &fact);
+        let Event::AgentRun(fact) = event else { return Ok(()) };
+        self.overview.apply(seq, fact);
         if !self.changed.contains_key(fact.run_id()) {
             let head = match self.leaving.get(fact.run_id()) {
                 Some(head) => head.clone(),
@@ -394,7 +257,7 @@ impl RunHeads {
             self.changed.insert(fact.run_id().to_owned(), head);
         }
         if let Some(head) = self.changed.get_mut(fact.run_id()) {
-            head.apply(seq, &fact);
+            head.apply(seq, fact);
         }
         Ok(())
     }
@@ -404,9 +267,8 @@ impl RunHeads {
         if self.changed.is_empty() {
             return Vec::new();
         }
-        let overview = (OVERVIEW.to_owned(), serde_json::to_vec(&self.overview).ok());
-        let heads =
-            self.changed.iter().map(|(id, head)| (document(id), serde_json::to_vec(head).ok()));
+        let overview = (OVERVIEW.to_owned(), Some(stored(&self.overview)));
+        let heads = self.changed.iter().map(|(id, head)| (document(id), Some(stored(head))));
         heads.chain([overview]).collect()
     }
 
@@ -421,14 +283,26 @@ impl RunHeads {
     }
 }
 
+fn stored<T: Serialize>(document: &T) -> Vec<u8> {
+    serde_json::to_vec(document).expect("a document of runs has string keys and whole numbers")
+}
+
+/// A document of the last checkpoint. It came into the tables with that checkpoint, so one that does
+/// not read is damage there.
+fn read_document<T: DeserializeOwned>(log: &Reader, name: &str) -> Result<Option<T>, ReadError> {
+    let Some(bytes) = log.document(name)? else { return Ok(None) };
+    let read = serde_json::from_slice(&bytes);
+    read.map(Some).map_err(|error| {
+        ReadError::unexpected(log.applied(), format!("document {name} does not read: {error}"))
+    })
+}
+
 fn stored_head(log: &Reader, run_id: &str) -> Result<Option<RunHead>, ReadError> {
-    let stored = log.document(&document(run_id))?;
-    Ok(stored.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    read_document(log, &document(run_id))
 }
 
 fn stored_overview(log: &Reader) -> Result<Overview, ReadError> {
-    let stored = log.document(OVERVIEW)?;
-    Ok(stored.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default())
+    Ok(read_document(log, OVERVIEW)?.unwrap_or_default())
 }
 
 /// The overview as of now; its counts may include facts twice that a checkpoint just took in.
@@ -461,7 +335,7 @@ pub fn scan_facts(
     log: &Reader,
     from: Seq,
     until: Option<Seq>,
-    f: &mut dyn FnMut(Seq, &Entry<'_>, RunFact) -> Result<(), ReadError>,
+    f: &mut dyn FnMut(Seq, &Entry<'_>, AgentRunFact) -> Result<(), ReadError>,
 ) -> Result<(), ReadError> {
     use std::ops::ControlFlow;
     let mut failure = None;
@@ -482,24 +356,27 @@ pub fn scan_facts(
 }
 
 /// The fact a record holds.
-pub(super) fn fact_at(log: &Reader, seq: Seq) -> Result<RunFact, ReadError> {
+pub(super) fn fact_at(log: &Reader, seq: Seq) -> Result<AgentRunFact, ReadError> {
     let missing = || ReadError::unexpected(seq, "no fact about a run");
     let record = log.get(seq)?.ok_or_else(missing)?;
     let event = codec::decode(record.tag, record.version, &record.payload)
         .map_err(|source| ReadError::Event { seq, source })?;
-    RunFact::of(&event).map_err(|error| ReadError::unexpected(seq, error))?.ok_or_else(missing)
+    match event {
+        Event::AgentRun(fact) => Ok(*fact),
+        _ => Err(missing()),
+    }
 }
 
 /// A snapshot's fact and body.
 pub fn snapshot_at(log: &Reader, seq: Seq) -> Result<(SnapshotTaken, SnapshotBody), ReadError> {
-    let RunFact::Taken(fact) = fact_at(log, seq)? else {
+    let AgentRunFact::SnapshotTaken(fact) = fact_at(log, seq)? else {
         return Err(ReadError::unexpected(seq, "not a snapshot"));
     };
     let body =
         log.body(seq)?.ok_or_else(|| ReadError::unexpected(seq, "the snapshot is missing"))?;
     let body: SnapshotBody =
         serde_json::from_slice(&body).map_err(|error| ReadError::unexpected(seq, error))?;
-    if sha256(&body.snapshot).hex() != fact.sha256 {
+    if sha256(&body.snapshot) != fact.sha256 {
         return Err(ReadError::unexpected(seq, "the snapshot is not the one the fact names"));
     }
     Ok((fact, body))
@@ -507,11 +384,11 @@ pub fn snapshot_at(log: &Reader, seq: Seq) -> Result<(SnapshotTaken, SnapshotBod
 
 /// A batch's fact and lines.
 pub fn batch_at(log: &Reader, seq: Seq) -> Result<(EventsAppended, Vec<u8>), ReadError> {
-    let RunFact::Appended(fact) = fact_at(log, seq)? else {
+    let AgentRunFact::EventsAppended(fact) = fact_at(log, seq)? else {
         return Err(ReadError::unexpected(seq, "not a batch of run events"));
     };
     let body = log.body(seq)?.ok_or_else(|| ReadError::unexpected(seq, "the lines are missing"))?;
-    if sha256(&body).hex() != fact.sha256 {
+    if sha256(&body) != fact.sha256 {
         return Err(ReadError::unexpected(seq, "the lines are not those the fact names"));
     }
     Ok((fact, body))

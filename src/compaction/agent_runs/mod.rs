@@ -21,10 +21,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use self::facts::{
-    COMPACTION_FAILED, CompactionFailed, FileMark, Note, RunFact, SNAPSHOT_TAKEN, SnapshotBody,
-    batch_at, fact_at, snapshot_at,
-};
+use self::facts::{SnapshotBody, batch_at, fact_at, snapshot_at};
 use self::run::AgentRun;
 use super::build::{BuildPass, SnapshotForm};
 use super::compactor::stop_events;
@@ -35,7 +32,9 @@ use super::fold::InputError;
 use super::run_log::TakenSnapshot;
 use super::trigger::Thresholds;
 use crate::contract::ids::Seq;
+use crate::facts::agent_run::FileMark;
 use crate::log::{ReadError, Reader};
+use crate::state::event::Note;
 
 /// Runs kept in memory.
 const RUNS_READY_MAX: usize = 32;

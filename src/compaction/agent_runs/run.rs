@@ -10,9 +10,13 @@ use super::super::reader::Repeats;
 use super::super::resume::{restore, sidecar};
 use super::super::snapshot::{CoverageArtifact, FailureAction, Snapshot};
 use super::super::text::SharedText;
-use super::facts::{EVENTS_APPENDED, EventsAppended, RunHead, SnapshotTaken, compared, head_of};
+use super::facts::{RunHead, compared, head_of, taken_of};
 use super::*;
 use crate::contract::hash::{Digest, sha256};
+use crate::facts::agent_run::{
+    AgentRunFact, CompactionFailed, EventsAppended, FileMark, SnapshotTaken,
+};
+use crate::state::event::{Event, Note};
 
 pub(super) struct AgentRun {
     log: Reader,
@@ -60,51 +64,49 @@ impl PendingCommit {
         self.count == 0 && self.snapshots.is_empty() && self.failed.is_none()
     }
 
-    /// The facts and their bodies. `previous` is filled in once positions are known.
-    fn into_parts(self, run_id: &str) -> (Vec<RunFact>, Vec<Vec<u8>>) {
+    /// The facts and the bytes beside them. `previous` of each is still to be filled in.
+    fn into_parts(self, run_id: &str) -> (Vec<AgentRunFact>, Vec<Vec<u8>>) {
         let (mut facts, mut bodies) = (Vec::new(), Vec::new());
         if self.count > 0 {
-            facts.push(RunFact::Appended(EventsAppended {
+            facts.push(AgentRunFact::EventsAppended(EventsAppended {
                 run_id: run_id.to_owned(),
                 first_seq: self.first_seq,
                 last_seq: self.first_seq + self.count - 1,
-                previous: 0,
-                sha256: sha256(&self.lines).hex(),
+                previous: Seq(0),
+                sha256: sha256(&self.lines),
                 source: self.source,
             }));
             bodies.push(self.lines.into_bytes());
         }
         for (fact, body) in self.snapshots {
-            facts.push(RunFact::Taken(fact));
+            facts.push(AgentRunFact::SnapshotTaken(fact));
             bodies.push(body);
         }
         if let Some((fact, body)) = self.failed {
-            facts.push(RunFact::Failed(fact));
+            facts.push(AgentRunFact::CompactionFailed(fact));
             bodies.push(body);
         }
         (facts, bodies)
     }
 }
 
-/// Fills in the position of the previous batch or snapshot of each fact.
-fn chained(mut facts: Vec<RunFact>, head: &RunHead, first: Seq) -> Vec<RunFact> {
+/// Fills in which record came before each, once the position of the first is known.
+fn chained(mut facts: Vec<AgentRunFact>, head: &RunHead, first: Seq) -> Vec<AgentRunFact> {
     let mut snapshot = head.snapshot;
     for (at, fact) in (first.0..).zip(&mut facts) {
         match fact {
-            RunFact::Appended(fact) => fact.previous = head.batch,
-            RunFact::Taken(fact) => fact.previous = std::mem::replace(&mut snapshot, at),
-            RunFact::Failed(_) => {}
+            AgentRunFact::EventsAppended(fact) => fact.previous = head.batch,
+            AgentRunFact::SnapshotTaken(fact) => {
+                fact.previous = std::mem::replace(&mut snapshot, Seq(at))
+            }
+            AgentRunFact::CompactionFailed(_) => {}
         }
     }
     facts
 }
 
-fn note((fact, body): (RunFact, Vec<u8>)) -> Note {
-    match fact {
-        RunFact::Appended(fact) => Note::new(EVENTS_APPENDED, &fact, body),
-        RunFact::Taken(fact) => Note::new(SNAPSHOT_TAKEN, &fact, body),
-        RunFact::Failed(fact) => Note::new(COMPACTION_FAILED, &fact, body),
-    }
+fn note((fact, body): (AgentRunFact, Vec<u8>)) -> Note {
+    Note::with_body(Event::AgentRun(Box::new(fact)), body)
 }
 
 impl AgentRun {
@@ -119,8 +121,8 @@ impl AgentRun {
             return Err(AppendEventsError::Derived { run_id: run_id.to_owned() });
         }
         let compactor = match head.snapshot {
-            0 => Compactor::new(thresholds),
-            at => restored(log, Seq(at), thresholds)?,
+            Seq(0) => Compactor::new(thresholds),
+            at => restored(log, at, thresholds)?,
         };
         Ok(AgentRun {
             log: log.clone(),
@@ -378,7 +380,7 @@ impl AgentRun {
         let to_seq = self.compactor.fold_state().seq;
         let body = SnapshotBody::of(&built, Some(sidecar)).to_bytes();
         staged.bytes += body.len();
-        staged.snapshots.push((SnapshotTaken::of(&built, to_seq, Seq(0)), body));
+        staged.snapshots.push((taken_of(&built, to_seq, Seq(0)), body));
         done.snapshots.push(TakenSnapshot {
             snapshot_id: built.snapshot.snapshot_id.clone(),
             sequence: built.snapshot.sequence,
@@ -451,10 +453,11 @@ impl AgentRun {
             move |first| chained(noted, &head, first).into_iter().zip(bodies).map(note).collect();
         let first = notary.note(Box::new(make)).map_err(AppendEventsError::Commit)?;
         for (at, fact) in (first.0..).zip(chained(facts, &self.head, first)) {
-            if let (RunFact::Appended(fact), Some(batches)) = (&fact, &mut self.batches) {
+            if let (AgentRunFact::EventsAppended(fact), Some(batches)) = (&fact, &mut self.batches)
+            {
                 batches.push((fact.first_seq, Seq(at)));
             }
-            if matches!(fact, RunFact::Taken(_)) {
+            if matches!(fact, AgentRunFact::SnapshotTaken(_)) {
                 done.noted = at;
             }
             self.head.apply(Seq(at), &fact);
@@ -495,14 +498,14 @@ fn spilled_chunks(
     let mut chunks = Vec::new();
     let (mut wanted, mut file, mut earlier) = (Some(spill), body.coverage.clone(), fact.previous);
     while let Some(link) = wanted {
-        let at = Seq(earlier);
+        let at = earlier;
         let missing = || ReadError::unexpected(at, format!("{} is missing", link.artifact));
         let found = loop {
             match file.take().filter(|file| file.name == link.artifact) {
                 Some(found) => break found,
-                None if earlier == 0 => return Err(missing()),
+                None if earlier == Seq(0) => return Err(missing()),
                 None => {
-                    let (fact, body) = snapshot_at(log, Seq(earlier))?;
+                    let (fact, body) = snapshot_at(log, earlier)?;
                     (file, earlier) = (body.coverage, fact.previous);
                 }
             }
@@ -523,11 +526,11 @@ fn spilled_chunks(
 fn batches_after(log: &Reader, head: &RunHead, seq: u64) -> Result<Vec<(u64, Seq)>, ReadError> {
     let mut found = Vec::new();
     let (mut at, mut last) = (head.batch, head.last_seq);
-    while at != 0 && last > seq {
-        let RunFact::Appended(fact) = fact_at(log, Seq(at))? else {
-            return Err(ReadError::unexpected(Seq(at), "not a batch of run events"));
+    while at != Seq(0) && last > seq {
+        let AgentRunFact::EventsAppended(fact) = fact_at(log, at)? else {
+            return Err(ReadError::unexpected(at, "not a batch of run events"));
         };
-        found.push((fact.first_seq, Seq(at)));
+        found.push((fact.first_seq, at));
         (at, last) = (fact.previous, fact.first_seq.saturating_sub(1));
     }
     found.reverse();
@@ -537,12 +540,12 @@ fn batches_after(log: &Reader, head: &RunHead, seq: u64) -> Result<Vec<(u64, Seq
 fn snapshots_of(log: &Reader, head: &RunHead) -> Result<Vec<(Seq, SnapshotTaken)>, ReadError> {
     let mut found = Vec::new();
     let mut at = head.snapshot;
-    while at != 0 {
-        let RunFact::Taken(fact) = fact_at(log, Seq(at))? else {
-            return Err(ReadError::unexpected(Seq(at), "not a snapshot"));
+    while at != Seq(0) {
+        let AgentRunFact::SnapshotTaken(fact) = fact_at(log, at)? else {
+            return Err(ReadError::unexpected(at, "not a snapshot"));
         };
         let previous = fact.previous;
-        found.push((Seq(at), fact));
+        found.push((at, fact));
         at = previous;
     }
     found.reverse();

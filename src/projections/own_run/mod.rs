@@ -14,10 +14,9 @@ mod said;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 
-use self::said::{Bill, Failed, Found, Item, shortened, signal_of};
+use self::said::{Item, shortened, signal_of, sources_of};
 use crate::compaction::agent_runs::facts::{
-    COMPACTION_FAILED, ClosedSegment, CompactionFailed, Note, RunFact, SNAPSHOT_TAKEN,
-    SnapshotBody, SnapshotTaken, compared, overview_of, scan_facts, snapshot_at,
+    ClosedSegment, SnapshotBody, compared, overview_of, scan_facts, snapshot_at, taken_of,
 };
 use crate::compaction::agent_runs::{Notary, VerifyError};
 use crate::compaction::compactor::Compactor;
@@ -32,9 +31,10 @@ use crate::compaction::trigger::Thresholds;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::AckStatus;
+use crate::facts::agent_run::{AgentRunFact, CompactionFailed, SnapshotTaken};
 use crate::log::codec;
 use crate::log::{ReadError, Reader};
-use crate::state::event::Event;
+use crate::state::event::{Event, Note};
 
 /// Thresholds that no segment reaches: snapshots come where the log says they were.
 const NEVER: Thresholds = Thresholds { event_threshold: u64::MAX, step_fallback: u64::MAX };
@@ -164,9 +164,9 @@ impl Follow {
     fn open(log: &Reader) -> Result<Follow, ReadError> {
         let closed = overview_of(log)?.closed;
         let mut recorded = VecDeque::new();
-        let from = closed.as_ref().map_or(Seq(1), |closed| Seq(closed.seq + 1));
+        let from = closed.as_ref().map_or(Seq(1), |closed| closed.seq.next());
         scan_facts(log, from, None, &mut |seq, _, fact| {
-            if let RunFact::Taken(fact) = fact
+            if let AgentRunFact::SnapshotTaken(fact) = fact
                 && fact.covers.is_some()
             {
                 recorded.push_back((seq, fact));
@@ -192,8 +192,8 @@ impl Follow {
         };
         follow.origin.closed.clone_from(&closed);
         if let Some(closed) = closed {
-            follow.read_to = Seq(closed.resume_from.saturating_sub(1));
-            follow.warm_to = Seq(closed.covers);
+            follow.read_to = Seq(closed.resume_from.0.saturating_sub(1));
+            follow.warm_to = closed.covers;
             let run = ServiceRun::resumed(&closed.run_id, NEVER, closed.segment);
             follow.run = Some((closed.run_id.clone(), run));
             follow.closed = Some((closed.run_id, closed.segment));
@@ -210,11 +210,11 @@ impl Follow {
         until: Seq,
         (segment, to_seq): (&SharedText, u64),
     ) -> Result<Option<Compactor>, ReadError> {
-        let covered = origin.closed.as_ref().map_or(0, |closed| closed.covers);
+        let covered = origin.closed.as_ref().map_or(Seq(0), |closed| closed.covers);
         let mut recorded = VecDeque::new();
         scan_facts(log, origin.read_to.next(), None, &mut |seq, _, fact| {
-            if let RunFact::Taken(fact) = fact
-                && fact.covers.is_some_and(|covers| covers > covered && covers <= until.0)
+            if let AgentRunFact::SnapshotTaken(fact) = fact
+                && fact.covers.is_some_and(|covers| covers > covered && covers <= until)
             {
                 recorded.push_back((seq, fact));
             }
@@ -292,7 +292,7 @@ impl Follow {
             emitted.extend(self.apply(log, seq, at, &fact)?);
         }
         let mut due = self.due(seq, emitted);
-        while self.recorded.front().is_some_and(|(_, fact)| fact.covers == Some(seq.0)) {
+        while self.recorded.front().is_some_and(|(_, fact)| fact.covers == Some(seq)) {
             let Some((record, fact)) = self.recorded.pop_front() else { break };
             let is_it = |due: &Due| match due {
                 Due::Taken(taken, _) => {
@@ -362,22 +362,18 @@ impl Follow {
         };
         let request_id = SharedText::from(format!("req:{request}"));
         let fact = match event {
-            Event::InputResolved { facts, .. } => {
+            Event::InputResolved { sources, .. } => {
                 self.in_flight.insert(request_id.clone(), seq);
-                let found: Found = serde_json::from_str(facts).unwrap_or_default();
-                return Ok(Some(Fact::Resolved { request_id, sources: found.sources() }));
+                return Ok(Some(Fact::Resolved { request_id, sources: sources_of(sources) }));
             }
-            Event::ModelResponded { facts, .. } => {
-                let bill: Bill = serde_json::from_str(facts).unwrap_or_default();
-                return Ok(Some(Fact::Answered {
-                    request_id,
-                    cost_usd: bill.cost.or(bill.cost_usd),
-                    latency_ms: bill.latency_ms,
-                }));
+            // What a call costs is another event, and how long it took is not recorded.
+            Event::ModelResponded { .. } => {
+                return Ok(Some(Fact::Answered { request_id, cost_usd: None, latency_ms: None }));
             }
             Event::SummaryProduced { summary, .. } => {
-                let body = log.body(seq)?.unwrap_or_default();
-                let item: Item = serde_json::from_slice(&body).unwrap_or_default();
+                let body = log.body(seq)?.ok_or(ReadError::no_body(seq))?;
+                let item = serde_json::from_slice::<Item>(&body)
+                    .map_err(|error| ReadError::unexpected(seq, error))?;
                 let pointers = item.pointers(|chunk| run.source_of(&request_id, chunk));
                 let sources = run.sources_of(&request_id);
                 let (request_id, summary_id) =
@@ -385,10 +381,9 @@ impl Follow {
                 Fact::Produced { request_id, summary_id, sources, pointers }
             }
             Event::RequestSkipped { .. } => Fact::Skipped { request_id: request_id.clone() },
-            Event::AttemptFailed { attempt, status, reason, message, facts, .. } => {
-                let known: Failed = serde_json::from_str(facts).unwrap_or_default();
-                let signal = signal_of(known.error.as_ref().and_then(|error| error.class));
-                let subtype = known.error.and_then(|error| error.subtype).unwrap_or_default();
+            Event::AttemptFailed { attempt, status, reason, message, error, .. } => {
+                let signal = signal_of(error.as_ref().map(|error| error.class));
+                let subtype = error.as_ref().map_or("", |error| &error.subtype);
                 let reason = reason.map_or("NONE", |reason| reason.as_str());
                 let lasting = *status != AckStatus::FailedTransient;
                 Fact::Failed {
@@ -415,7 +410,7 @@ impl Follow {
             emitted.iter().for_each(|emitted| refold.take(emitted));
         }
         let mut due: Vec<Due> = Vec::new();
-        let resume_from = self.in_flight.values().min().map_or(at.0 + 1, |oldest| oldest.0);
+        let resume_from = self.in_flight.values().min().copied().unwrap_or(at.next());
         let mut closed = None;
         for one in emitted {
             match one {
@@ -429,8 +424,8 @@ impl Follow {
                     }
                 }
                 Emitted::Snapshot(built) => {
-                    let mut fact = SnapshotTaken::of(&built, self.last_event, Seq(0));
-                    fact.covers = Some(at.0);
+                    let mut fact = taken_of(&built, self.last_event, Seq(0));
+                    fact.covers = Some(at);
                     fact.resume_from = Some(resume_from);
                     due.push(Due::Taken(fact, Box::new(SnapshotBody::of(&built, None))));
                 }
@@ -442,7 +437,7 @@ impl Follow {
                         sequence,
                         after_seq: self.last_event,
                         message,
-                        covers: Some(at.0),
+                        covers: Some(at),
                         resume_from: Some(resume_from),
                     };
                     let body = snapshot.map(|snapshot| snapshot.to_bytes());
@@ -452,8 +447,8 @@ impl Follow {
         }
         if let Some((run_id, segment)) = closed.and_then(|segment| segment_of(&segment)) {
             self.closed = Some((run_id.clone(), segment));
-            let covers = at.0;
-            let read_to = Seq(resume_from.saturating_sub(1));
+            let covers = at;
+            let read_to = Seq(resume_from.0.saturating_sub(1));
             let closed = ClosedSegment { run_id, segment, covers, resume_from, seq: covers };
             self.origin = Origin { read_to, closed: Some(closed) };
         }
@@ -485,10 +480,14 @@ impl Follow {
                 Due::Taken(mut fact, body) => {
                     let before = last.replace((fact.run_id.clone(), Seq(at)));
                     let before = before.filter(|(run_id, _)| *run_id == fact.run_id);
-                    fact.previous = before.map_or(0, |(_, record)| record.0);
-                    Note::new(SNAPSHOT_TAKEN, &fact, body.to_bytes())
+                    fact.previous = before.map_or(Seq(0), |(_, record)| record);
+                    let fact = Box::new(AgentRunFact::SnapshotTaken(fact));
+                    Note::with_body(Event::AgentRun(fact), body.to_bytes())
                 }
-                Due::Failed(fact, body) => Note::new(COMPACTION_FAILED, &fact, body),
+                Due::Failed(fact, body) => {
+                    let event = Event::AgentRun(Box::new(AgentRunFact::CompactionFailed(fact)));
+                    Note { event, body: Some(body).filter(|body| !body.is_empty()) }
+                }
             };
             (first.0..).zip(due).map(note).collect()
         };
@@ -530,7 +529,7 @@ pub fn verify(
             stored.push((*record, fact.clone()));
         }
     }
-    let last = recorded.back().and_then(|(_, fact)| fact.covers).map(Seq);
+    let last = recorded.back().and_then(|(_, fact)| fact.covers);
     let mut follow = Follow::from(None, recorded);
     follow.keeps_recorded = true;
     follow.read_to = Seq(begun.unwrap_or(Seq(1)).0.saturating_sub(1));
@@ -578,13 +577,14 @@ fn scan_run(
     let mut failure = None;
     log.scan(Seq(1), None, &mut |entry| {
         let starts = entry.tag == codec::RUN_STARTED && begun.is_none();
-        if !starts && entry.tag != codec::NOTED {
+        if !starts && entry.tag != codec::AGENT_RUN {
             return ControlFlow::Continue(());
         }
         match codec::decode(entry.tag, entry.version, entry.payload) {
             Ok(Event::RunStarted { run_id, .. }) if run_id == base => *begun = Some(entry.seq),
             Ok(event) => {
-                if let Ok(Some(RunFact::Taken(fact))) = RunFact::of(&event)
+                if let Event::AgentRun(fact) = event
+                    && let AgentRunFact::SnapshotTaken(fact) = *fact
                     && fact.covers.is_some()
                     && segment_of(&fact.run_id).is_some_and(|(run_id, _)| run_id == base)
                 {

@@ -1,5 +1,5 @@
-//! What the JSON beside the events of an attempt says about it: the sources it read, what it cost,
-//! why it failed, and the words its summary rests on. What is missing there is missing here.
+//! What the events of an attempt say about it: the sources it read, why it failed, and the words
+//! its summary rests on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,6 +10,7 @@ use crate::compaction::payload::EvidencePointer;
 use crate::compaction::service_run::{CitedSpan, SourceRead};
 use crate::compaction::text::SharedText;
 use crate::contract::vocabulary::ErrorClass;
+use crate::facts::attempt::SourcePlaces;
 
 /// Longest text of a failure that goes into a snapshot, in bytes.
 const WHY_BYTES_MAX: usize = 300;
@@ -30,51 +31,17 @@ pub(super) fn shortened(text: &str) -> String {
     text[..end].to_owned()
 }
 
-/// What an `InputResolved` says about its sources.
-#[derive(Default, Deserialize)]
-pub(super) struct Found {
-    #[serde(default)]
-    sources: Vec<Place>,
-}
-
-#[derive(Deserialize)]
-struct Place {
-    id: String,
-    #[serde(default)]
-    file: String,
-}
-
-impl Found {
-    pub(super) fn sources(self) -> Vec<SourceRead> {
-        let mut by_file: BTreeMap<String, Vec<SharedText>> = BTreeMap::new();
-        for place in self.sources {
-            by_file.entry(place.file).or_default().push(SharedText::from(place.id));
-        }
-        let source = |(file, chunk_ids): (String, Vec<SharedText>)| {
-            let source_id =
-                SharedText::from(if file.is_empty() { "unknown".to_owned() } else { file });
-            SourceRead { source_id, chunk_ids }
-        };
-        by_file.into_iter().map(source).collect()
+/// The sources that an attempt read, by file.
+pub(super) fn sources_of(places: &SourcePlaces) -> Vec<SourceRead> {
+    let mut by_file: BTreeMap<&str, Vec<SharedText>> = BTreeMap::new();
+    for (file, place) in places.iter() {
+        by_file.entry(file).or_default().push(SharedText::from(place.id.as_str()));
     }
-}
-
-#[derive(Default, Deserialize)]
-pub(super) struct Bill {
-    pub(super) cost: Option<f64>,
-    pub(super) cost_usd: Option<f64>,
-    pub(super) latency_ms: Option<f64>,
-}
-
-#[derive(Default, Deserialize)]
-pub(super) struct Failed {
-    pub(super) error: Option<Error>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct Error {
-    pub(super) class: Option<ErrorClass>,
-    pub(super) subtype: Option<String>,
+    let source = |(file, chunk_ids): (&str, Vec<SharedText>)| {
+        let source_id = SharedText::from(if file.is_empty() { "unknown" } else { file });
+        SourceRead { source_id, chunk_ids }
+    };
+    by_file.into_iter().map(source).collect()
 }
 
 /// The part of an item that says what it rests on.

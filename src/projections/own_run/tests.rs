@@ -10,6 +10,7 @@ use crate::compaction::agent_runs::MakeNotes;
 use crate::compaction::evidence::{Span, SpanUnit, evidence_id};
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::vocabulary::{Stream, Warnings};
+use crate::facts::attempt::{SourcePlace, SourcePlaces};
 use crate::log::{Commit, NewRecord, Options, Store};
 use crate::os::Disk;
 use crate::os::sim::SimDisk;
@@ -35,7 +36,7 @@ impl Log {
                 command: "serve".to_owned(),
                 version: "1".to_owned(),
                 config: Digest::ZERO,
-                environment: "{}".to_owned(),
+                host: Box::default(),
             },
             None,
         );
@@ -63,10 +64,17 @@ impl Log {
             stream: Stream::Sessions,
             day: "2026-03-01".parse().unwrap(),
         };
-        let facts = json!({"sources": [{"id": chunk, "file": "f"}]}).to_string();
-        let warnings = Warnings::default();
-        let resolved =
-            Event::InputResolved { request, attempt, summary: summary.clone(), warnings, facts };
+        let mut sources = Box::<SourcePlaces>::default();
+        let (id, line, offset, len, text_bytes) = (chunk.clone(), 1, 0, 1, 1);
+        sources.push("f", SourcePlace { id, line, offset, len, text_bytes });
+        let resolved = Event::InputResolved {
+            request,
+            attempt,
+            summary: summary.clone(),
+            warnings: Warnings::default(),
+            input: Box::default(),
+            sources,
+        };
         self.write(resolved, None);
         let span = Span { start: 0, end: 5, unit: SpanUnit::Utf8Byte };
         let id = evidence_id("corp:x", &chunk, span, None);
@@ -85,7 +93,8 @@ impl Log {
             body_sha256: sha256(&body),
             warnings: Warnings::default(),
             supersedes: None,
-            facts: "{}".to_owned(),
+            input: Box::default(),
+            provenance: None,
         };
         self.write(produced, Some(body));
     }
@@ -95,8 +104,7 @@ impl Notary for Log {
     fn note(&mut self, make: MakeNotes) -> Result<Seq, String> {
         let first = self.next();
         for note in make(first) {
-            let event = Event::Noted { kind: note.kind.to_owned(), facts: note.facts };
-            self.write(event, Some(note.body));
+            self.write(note.event, note.body);
         }
         Ok(first)
     }
@@ -106,7 +114,7 @@ impl Notary for Log {
 fn snapshots(log: &Reader) -> Vec<Snapshot> {
     let mut found = Vec::new();
     scan_facts(log, Seq(1), None, &mut |seq, _, fact| {
-        if matches!(fact, RunFact::Taken(_)) {
+        if matches!(fact, AgentRunFact::SnapshotTaken(_)) {
             found.push(serde_json::from_str(&snapshot_at(log, seq)?.1.snapshot).unwrap());
         }
         Ok(())
@@ -119,7 +127,7 @@ fn snapshots(log: &Reader) -> Vec<Snapshot> {
 fn failures(log: &Reader) -> Vec<String> {
     let mut found = Vec::new();
     scan_facts(log, Seq(1), None, &mut |_, _, fact| {
-        if let RunFact::Failed(fact) = fact {
+        if let AgentRunFact::CompactionFailed(fact) = fact {
             found.push(format!("{}: {}", fact.run_id, fact.message));
         }
         Ok(())

@@ -18,9 +18,8 @@ use crate::contract::ids::Seq;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
 use crate::export::publish::{Fallback, Publisher};
-use crate::export::run_record::Promotion;
-use crate::export::session_fold::Promoted;
 use crate::export::summary_bus::{PartitionFacts, PartitionKey, SUMMARIES_DIR};
+use crate::facts::session::{Promoted, Promotion};
 use crate::log::{LogError, Reader};
 use crate::os::Disk;
 use crate::verify::Gate;
@@ -189,7 +188,7 @@ impl Summaries {
             .map(|(key, hash)| Promoted {
                 path: format!("{SUMMARIES_DIR}/{}", key.data_file()),
                 manifest_path: format!("{SUMMARIES_DIR}/{}", key.manifest_file()),
-                data_hash: hash.map(|hash| hash.hex()),
+                data_hash: hash,
                 schema_version: key.stream.item_version().to_owned(),
                 promotion_status: match hash {
                     Some(_) => Promotion::Promoted,
@@ -216,8 +215,8 @@ impl Summaries {
         log: &Reader,
     ) -> Result<Vec<String>, SummariesError> {
         let mut index = DayIndex::open(SpillCache::default(), None);
-        fold(log, Seq::ZERO, None, &mut |seq, stamp, event, facts| {
-            index.take(log, seq, event, facts, stamp).map(ControlFlow::Continue)
+        fold(log, Seq::ZERO, None, &mut |seq, stamp, event| {
+            index.take(log, seq, event, stamp).map(ControlFlow::Continue)
         })?;
         let live = buses.join(SUMMARIES_DIR);
         let mut missing = Vec::new();
@@ -234,9 +233,9 @@ impl Summaries {
         loop {
             let Summaries { index, records, read_to, log, .. } = self;
             let (from, mut full) = (*read_to, false);
-            fold(log, from, until, &mut |seq, stamp, event, facts| {
-                records.take(seq, stamp.at, &event, &facts)?;
-                index.take(log, seq, event, facts, stamp)?;
+            fold(log, from, until, &mut |seq, stamp, event| {
+                records.take(seq, stamp.at, &event)?;
+                index.take(log, seq, event, stamp)?;
                 *read_to = seq;
                 full = index.is_full() || records.is_full();
                 Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })

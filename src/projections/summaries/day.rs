@@ -7,13 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::error::SummariesError;
-use crate::contract::hash::Digest;
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::Stream;
-use crate::export::outcome_facts::{InputFact, SelectionFact};
-use crate::export::summary_bus::{
-    Counts, PartitionFacts, PartitionInput, PartitionKey, SelectionInput, Stamp,
-};
+use crate::export::summary_bus::{Counts, PartitionFacts, PartitionKey, Stamp};
+use crate::facts::attempt::{SelectionInput, UpstreamInput};
 
 #[derive(Clone)]
 pub(super) enum Ending {
@@ -27,7 +24,7 @@ pub(super) struct DayOfStream {
     pub produced: u64,
     pub skipped: BTreeMap<String, u64>,
     pub failed: BTreeMap<String, u64>,
-    pub inputs: BTreeSet<PartitionInput>,
+    pub inputs: BTreeSet<UpstreamInput>,
     pub selections: BTreeSet<SelectionInput>,
     pub stamp: Stamp,
     /// Whether it differs from what is on the cache.
@@ -40,8 +37,8 @@ struct DayRow {
     produced: u64,
     skipped: BTreeMap<String, u64>,
     failed: BTreeMap<String, u64>,
-    inputs: Vec<InputFact>,
-    selections: Vec<SelectionFact>,
+    inputs: BTreeSet<UpstreamInput>,
+    selections: BTreeSet<SelectionInput>,
     run_id: String,
     at: i64,
     sequence: u64,
@@ -68,8 +65,8 @@ impl DayOfStream {
             produced: row.produced,
             skipped: row.skipped,
             failed: row.failed,
-            inputs: inputs_of(row.inputs).into_iter().collect(),
-            selections: row.selections.into_iter().filter_map(selection_of).collect(),
+            inputs: row.inputs,
+            selections: row.selections,
             stamp: Stamp {
                 run_id: row.run_id,
                 at: Timestamp(row.at),
@@ -82,27 +79,12 @@ impl DayOfStream {
     }
 
     pub(super) fn row(&self, stamp: Stamp) -> Result<Vec<u8>, SummariesError> {
-        let hex = |hash: Option<Digest>| hash.map(|hash| hash.hex());
-        let inputs = self.inputs.iter().map(|input| InputFact {
-            path: input.path.clone(),
-            bus: input.bus,
-            partition: input.partition.clone(),
-            data_sha256: hex(input.data_sha256),
-            manifest_path: input.manifest_path.clone(),
-            manifest_sha256: hex(input.manifest_sha256),
-            schema_version: input.schema_version.clone(),
-        });
-        let selections = self.selections.iter().map(|selection| SelectionFact {
-            path: selection.path.clone(),
-            sha256: selection.sha256.hex(),
-            selection_hash: selection.selection_hash.clone(),
-        });
         Ok(serde_json::to_vec(&DayRow {
             produced: self.produced,
             skipped: self.skipped.clone(),
             failed: self.failed.clone(),
-            inputs: inputs.collect(),
-            selections: selections.collect(),
+            inputs: self.inputs.clone(),
+            selections: self.selections.clone(),
             run_id: stamp.run_id,
             at: stamp.at.0,
             sequence: stamp.sequence,
@@ -145,23 +127,7 @@ pub(super) fn key_of(name: &str) -> Option<PartitionKey> {
     Some(PartitionKey { stream: Stream::parse(stream)?, day: day.parse().ok()? })
 }
 
-pub(super) fn selection_of(selection: SelectionFact) -> Option<SelectionInput> {
-    let SelectionFact { path, sha256, selection_hash } = selection;
-    Some(SelectionInput { path, sha256: sha256.parse().ok()?, selection_hash })
-}
-
-pub(super) fn inputs_of(facts: Vec<InputFact>) -> Vec<PartitionInput> {
-    let hash = |text: Option<String>| text.and_then(|text| text.parse::<Digest>().ok());
-    facts
-        .into_iter()
-        .map(|input| PartitionInput {
-            path: input.path,
-            bus: input.bus,
-            partition: input.partition,
-            data_sha256: hash(input.data_sha256),
-            manifest_path: input.manifest_path,
-            manifest_sha256: hash(input.manifest_sha256),
-            schema_version: input.schema_version,
-        })
-        .collect()
+/// An input as a manifest lists it: without its length, so that one file is listed once.
+pub(super) fn listed(input: &UpstreamInput) -> UpstreamInput {
+    UpstreamInput { data_bytes: None, ..input.clone() }
 }

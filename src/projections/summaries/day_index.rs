@@ -6,19 +6,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
-
-use super::day::{DAYS, DayOfStream, Ending, day_row, inputs_of, key_of, selection_of};
+use super::day::{DAYS, DayOfStream, Ending, day_row, key_of, listed};
 use super::error::SummariesError;
-use super::fold::{DAY_OPENED, facts_of};
 use super::items::{Items, ROW_ITEMS, item_bytes, items_of};
 use super::spill_cache::{Change, Position, SpillCache};
 use crate::contract::hash::sha256;
 use crate::contract::ids::Seq;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::{Bus, Stream};
-use crate::export::outcome_facts::OutcomeFacts;
+use crate::export::session_fold::input_of;
 use crate::export::summary_bus::{PartitionFacts, PartitionKey, Stamp};
+use crate::facts::attempt::{InputFacts, UpstreamInput};
+use crate::facts::publication::DayOpened;
 use crate::log::{ReadError, Reader};
 use crate::state::event::Event;
 use crate::work::flow_facts::stream_of;
@@ -49,7 +48,7 @@ fn concerns(event: &Event) -> bool {
         | Event::RequestParked { request, .. }
         | Event::DuplicateReceived { request, .. }
         | Event::RequestRejected { request, .. } => request.supersedes.is_some(),
-        Event::Noted { kind, .. } => kind == DAY_OPENED,
+        Event::DayOpened(_) => true,
         _ => false,
     }
 }
@@ -183,16 +182,14 @@ impl DayIndex {
         log: &Reader,
         seq: Seq,
         event: Event,
-        facts: OutcomeFacts,
         mut stamp: Stamp,
     ) -> Result<(), SummariesError> {
         if !concerns(&event) {
             return Ok(());
         }
-        if let Event::RunStarted { run_id, version, environment, .. } = &event {
+        if let Event::RunStarted { run_id, version, host, .. } = &event {
             self.run = (run_id.clone(), version.clone());
-            let environment: Value = serde_json::from_str(environment).unwrap_or_default();
-            let zone = environment["timezone"].as_str().and_then(|zone| zone.parse().ok());
+            let zone = host.timezone.as_ref().and_then(|zone| zone.parse().ok());
             if self.zones.last().map(|(_, zone)| *zone) != Some(zone) {
                 self.zones.push((seq, zone));
             }
@@ -203,25 +200,26 @@ impl DayIndex {
             Event::RequestAccepted(request) | Event::RequestParked { request, .. } => {
                 self.uncount(log, request.supersedes.map(|earlier| earlier.ack), &stamp)?;
             }
-            Event::SummaryProduced { summary, .. } => {
+            Event::SummaryProduced { summary, input, .. } => {
                 let key = PartitionKey { stream: summary.stream, day: summary.day };
                 let fresh = self.items.insert((key, number(&summary.summary_id)), seq).is_none();
-                self.touch(key, facts, stamp)?.produced += u64::from(fresh);
+                self.touch(key, Some(&input), stamp)?.produced += u64::from(fresh);
             }
             Event::RequestSkipped { .. }
             | Event::AttemptFailed { .. }
             | Event::RequestCancelled { .. } => {
                 if let Some((request, ending)) = ending_of(&event)
-                    && let Some(key) = self.place(log, seq, request, &facts)?
+                    && let Some(key) = self.place(log, seq, request, input_of(&event))?
                 {
-                    let (reasons, reason) = self.touch(key, facts, stamp)?.reasons(ending);
+                    let (reasons, reason) =
+                        self.touch(key, input_of(&event), stamp)?.reasons(ending);
                     *reasons.entry(reason).or_default() += 1;
                 }
             }
             Event::DuplicateReceived { request, .. } | Event::RequestRejected { request, .. } => {
                 self.uncount(log, request.supersedes.map(|earlier| earlier.ack), &stamp)?;
             }
-            Event::Noted { facts: note, .. } => self.open_day(&note, facts, stamp)?,
+            Event::DayOpened(opened) => self.open_day(*opened, stamp)?,
             _ => {}
         }
         Ok(())
@@ -233,16 +231,17 @@ impl DayIndex {
         log: &Reader,
         seq: Seq,
         request: Seq,
-        facts: &OutcomeFacts,
+        input: Option<&InputFacts>,
     ) -> Result<Option<PartitionKey>, SummariesError> {
-        if let Some(key) = placed(facts) {
+        if let Some(key) = input.and_then(placed) {
             return Ok(Some(key));
         }
         let Some(asked) = log.event(request)? else { return Ok(None) };
         let Some(taken) = asked.taken() else { return Ok(None) };
         let known = self.zones.iter().rev().find(|(from, _)| *from <= seq);
         let zone = known.and_then(|(_, zone)| *zone).unwrap_or(chrono_tz::UTC);
-        let stream = facts.stream.unwrap_or_else(|| stream_of(taken.kind, taken.bus));
+        let stream = input.and_then(|input| input.stream);
+        let stream = stream.unwrap_or_else(|| stream_of(taken.kind, taken.bus));
         Ok(Some(PartitionKey { stream, day: taken.created_at.day_in(zone) }))
     }
 
@@ -256,7 +255,7 @@ impl DayIndex {
         let Some(seq) = ended else { return Ok(()) };
         let Some(event) = log.event(seq)? else { return Ok(()) };
         let Some((request, ending)) = ending_of(&event) else { return Ok(()) };
-        let Some(key) = self.place(log, seq, request, &facts_of(&event))? else { return Ok(()) };
+        let Some(key) = self.place(log, seq, request, input_of(&event))? else { return Ok(()) };
         let Some(day) = self.known(&key)? else { return Ok(()) };
         let (reasons, reason) = day.reasons(ending);
         if let Some(count) = reasons.get_mut(&reason) {
@@ -294,17 +293,9 @@ impl DayIndex {
     }
 
     /// Somebody wants a day to exist; its upstream may have been read for it.
-    fn open_day(
-        &mut self,
-        note: &str,
-        facts: OutcomeFacts,
-        stamp: Stamp,
-    ) -> Result<(), SummariesError> {
-        let note: Value = serde_json::from_str(note).unwrap_or_default();
-        let Some(day) = note["day"].as_str().and_then(|day| day.parse::<Day>().ok()) else {
-            return Ok(());
-        };
-        let inputs = inputs_of(facts.inputs);
+    fn open_day(&mut self, opened: DayOpened, stamp: Stamp) -> Result<(), SummariesError> {
+        let DayOpened { day, inputs } = opened;
+        let inputs: Vec<UpstreamInput> = inputs.iter().map(listed).collect();
         for stream in Stream::ALL {
             let key = PartitionKey { stream: *stream, day };
             let day = self.made(key, &stamp)?;
@@ -325,10 +316,11 @@ impl DayIndex {
     fn touch(
         &mut self,
         key: PartitionKey,
-        facts: OutcomeFacts,
+        input: Option<&InputFacts>,
         stamp: Stamp,
     ) -> Result<&mut DayOfStream, SummariesError> {
-        let read = facts.inputs.iter().filter_map(|input| input.partition.parse::<Day>().ok());
+        let inputs = input.map_or(&[][..], |input| &input.inputs);
+        let read = inputs.iter().filter_map(|input| input.partition.parse::<Day>().ok());
         let days: BTreeSet<Day> = read.chain([key.day]).collect();
         for day in days {
             for stream in Stream::ALL {
@@ -338,8 +330,8 @@ impl DayIndex {
         self.changed.insert(key);
         let day = self.made(key, &stamp)?;
         (day.stamp, day.loose) = (stamp, true);
-        day.inputs.extend(inputs_of(facts.inputs));
-        day.selections.extend(facts.selection.and_then(selection_of));
+        day.inputs.extend(inputs.iter().map(listed));
+        day.selections.extend(input.and_then(|input| input.selection.clone()));
         Ok(day)
     }
 }
@@ -355,9 +347,8 @@ fn feeds(bus: Bus, stream: Stream) -> bool {
 }
 
 /// Where an ending counts, when it says so itself.
-fn placed(facts: &OutcomeFacts) -> Option<PartitionKey> {
-    let day = facts.day.as_ref()?.parse().ok()?;
-    Some(PartitionKey { stream: facts.stream?, day })
+fn placed(input: &InputFacts) -> Option<PartitionKey> {
+    Some(PartitionKey { stream: input.stream?, day: input.day? })
 }
 
 /// The request that an event ends without a summary, and how.

@@ -4,24 +4,9 @@ use std::ops::ControlFlow;
 
 use super::error::SummariesError;
 use crate::contract::ids::Seq;
-use crate::export::outcome_facts::OutcomeFacts;
 use crate::export::summary_bus::Stamp;
 use crate::log::{ReadError, Reader, codec};
 use crate::state::event::Event;
-
-/// The kind of the note that opens a day.
-pub const DAY_OPENED: &str = "day_opened";
-
-/// The facts of an event that has some.
-pub(super) fn facts_of(event: &Event) -> OutcomeFacts {
-    match event {
-        Event::SummaryProduced { facts, .. }
-        | Event::RequestSkipped { facts, .. }
-        | Event::AttemptFailed { retry_at: None, facts, .. } => OutcomeFacts::of(facts),
-        Event::Noted { kind, facts } if kind == DAY_OPENED => OutcomeFacts::of(facts),
-        _ => OutcomeFacts::default(),
-    }
-}
 
 /// Whether to go on.
 type Taken = Result<ControlFlow<()>, SummariesError>;
@@ -31,14 +16,13 @@ pub(super) fn fold(
     log: &Reader,
     from: Seq,
     until: Option<Seq>,
-    take: &mut dyn FnMut(Seq, Stamp, Event, OutcomeFacts) -> Taken,
+    take: &mut dyn FnMut(Seq, Stamp, Event) -> Taken,
 ) -> Result<(), SummariesError> {
     let mut failure = None;
     log.scan(from.next(), until, &mut |entry| {
         let taken = codec::decode(entry.tag, entry.version, entry.payload)
             .map_err(|source| ReadError::Event { seq: entry.seq, source }.into())
             .and_then(|event| {
-                let facts = facts_of(&event);
                 let stamp = Stamp {
                     run_id: String::new(),
                     at: entry.at,
@@ -47,7 +31,7 @@ pub(super) fn fold(
                     log_head: String::new(),
                     summarizer_version: String::new(),
                 };
-                take(entry.seq, stamp, event, facts)
+                take(entry.seq, stamp, event)
             });
         taken.unwrap_or_else(|error| {
             failure = Some(error);

@@ -24,5 +24,4 @@ mod thread;
 
 pub use bus::Summaries;
 pub use error::SummariesError;
-pub use fold::DAY_OPENED;
 pub use thread::{Pace, Publishing, SummariesThread, Trouble};

@@ -12,15 +12,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::error::SummariesError;
-use super::fold::{facts_of, fold};
+use super::fold::fold;
 use super::spill_cache::{Change, Position, SpillCache};
 use crate::contract::ids::Seq;
 use crate::contract::time::{Day, Timestamp};
-use crate::digest::catalog as digests;
-use crate::export::outcome_facts::OutcomeFacts;
 use crate::export::publish::{Fallback, Publisher};
 use crate::export::run_record::render_day;
 use crate::export::session_fold::{FinishedRun, SessionFold, skip_line, skip_report_path};
+use crate::facts::digest::DigestFact;
 use crate::log::{ReadError, Reader, codec};
 use crate::os::{Disk, DiskFile, Open};
 use crate::state::event::Event;
@@ -109,15 +108,10 @@ impl RunRecords {
         })?;
         let Some(from) = at.run_from.filter(|_| there) else { return Ok(there) };
         let sessions = &mut self.sessions;
-        fold(
-            log,
-            Seq(from.saturating_sub(1)),
-            Some(Seq(at.seq)),
-            &mut |seq, stamp, event, facts| {
-                sessions.take(seq, stamp.at, &event, &facts);
-                Ok(ControlFlow::Continue(()))
-            },
-        )?;
+        fold(log, Seq(from.saturating_sub(1)), Some(Seq(at.seq)), &mut |seq, stamp, event| {
+            sessions.take(seq, stamp.at, &event);
+            Ok(ControlFlow::Continue(()))
+        })?;
         Ok(true)
     }
 
@@ -153,26 +147,14 @@ impl RunRecords {
     }
 
     /// Takes the next event.
-    pub fn take(
-        &mut self,
-        seq: Seq,
-        at: Timestamp,
-        event: &Event,
-        facts: &OutcomeFacts,
-    ) -> Result<(), SummariesError> {
-        // A digest build is a run of its own; its record is written with its bags.
-        if let Event::Noted { kind, facts } = event
-            && kind == digests::FINISHED
-        {
-            let finished: digests::Finished = serde_json::from_str(facts)?;
-            if let Ok(day) = finished.day.parse() {
-                // Its record is written with its bags.
-                let row = RunRow { row: finished.row, files: Vec::new() };
-                self.rows.insert((day, finished.run_id), row);
-                self.changed.insert(day);
-            }
+    pub fn take(&mut self, seq: Seq, at: Timestamp, event: &Event) -> Result<(), SummariesError> {
+        // A digest build has a run record of its own, which is written with its bags.
+        if let Event::Digest(DigestFact::Finished(finished)) = event {
+            let row = RunRow { row: finished.row.clone(), files: Vec::new() };
+            self.rows.insert((finished.day, finished.run_id.clone()), row);
+            self.changed.insert(finished.day);
         }
-        if let Some(run) = self.sessions.take(seq, at, event, facts) {
+        if let Some(run) = self.sessions.take(seq, at, event) {
             let skips = run.lists_skips.then(|| skip_report_path(&run.record.run_id));
             let files = [run.record.path()].into_iter().chain(skips).collect();
             let row = RunRow { row: run.record.to_row()?, files };
@@ -250,10 +232,7 @@ impl RunRecords {
         log.scan(run.events.0, Some(run.events.1), &mut |entry| {
             let line = codec::decode(entry.tag, entry.version, entry.payload)
                 .map_err(|source| ReadError::Event { seq: entry.seq, source }.into())
-                .and_then(|event| {
-                    let facts = facts_of(&event);
-                    Ok(skip_line(entry.seq, entry.at, &event, &facts)?)
-                })
+                .and_then(|event| Ok(skip_line(entry.seq, entry.at, &event)?))
                 .and_then(|line| line.map_or(Ok(()), |line| report.push(&line)));
             match line {
                 Ok(()) => ControlFlow::Continue(()),

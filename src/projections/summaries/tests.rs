@@ -12,6 +12,8 @@ use crate::contract::hash::sha256;
 use crate::contract::json::jcs;
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::{Bus, ReasonCode, SummaryKind, Urgency, Warnings};
+use crate::facts::attempt::InputFacts;
+use crate::facts::session::{Host, SessionReport};
 use crate::log::{Options, Store};
 use crate::os::Machine;
 use crate::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, RunStart};
@@ -58,7 +60,7 @@ impl World {
             command: "test".into(),
             version: "0".into(),
             config: Digest::ZERO,
-            environment: "{\"timezone\":\"UTC\"}".into(),
+            host: Host { timezone: Some("UTC".into()), ..Host::default() },
         };
         self.engine.begin_run(run, Timestamp(1_000)).unwrap();
         for _ in 0..count {
@@ -67,13 +69,17 @@ impl World {
             let outcome = match number % 10 {
                 8 => Outcome::Skipped {
                     reason: ReasonCode::SkippedEmptyContent,
-                    facts: json!({"stream": "events", "day": DAYS[0]}).to_string(),
+                    input: Box::new(InputFacts {
+                        stream: Some(Stream::Events),
+                        day: Some(DAYS[0].parse().unwrap()),
+                        ..InputFacts::default()
+                    }),
                 },
                 _ => produced(number, &line(number)),
             };
             self.end(number, outcome);
         }
-        self.engine.finish_run(RunEnd::Clean, "{}".into(), Timestamp(2_000)).unwrap();
+        self.engine.finish_run(RunEnd::Clean, SessionReport::default(), Timestamp(2_000)).unwrap();
         self.commit();
     }
 
@@ -167,7 +173,8 @@ fn produced(number: u64, line: &str) -> Outcome {
         summary: SummaryPointer { summary_id: id(number), stream: Stream::Events, day },
         item: line.as_bytes().to_vec(),
         warnings: Warnings::default(),
-        facts: "{}".into(),
+        input: Box::default(),
+        provenance: None,
     }
 }
 
@@ -282,7 +289,7 @@ fn what_is_not_valid_is_not_shown() {
         command: "test".into(),
         version: "0".into(),
         config: Digest::ZERO,
-        environment: "{}".into(),
+        host: Host::default(),
     };
     world.engine.begin_run(run, Timestamp(3_000)).unwrap();
     world.end(500, produced(500, &line(500).replace("\"run_id\"", "\"walk_id\"")));

@@ -8,12 +8,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
-use serde_json::{Value, json};
 
 use super::bus::Summaries;
 use super::error::SummariesError;
-use crate::export::session_fold::Promoted;
-use crate::export::summary_bus::SUMMARIES_DIR;
+use crate::facts::session::Promoted;
 
 /// Least share that can be asked for; with less nothing would ever be shown again.
 const SHARE_MIN: f64 = 0.001;
@@ -56,19 +54,6 @@ impl Trouble {
             source = cause.source();
         }
         Trouble { message, violation: error.is_violation() }
-    }
-
-    /// As recorded in the log.
-    pub fn facts(&self) -> Value {
-        json!({
-            "message": self.message, "violation": self.violation,
-            "details": {
-                "publish_target": SUMMARIES_DIR,
-                "staging_path": format!(".{SUMMARIES_DIR}.shadow"),
-                "intended_promoted_path": SUMMARIES_DIR,
-                "promotion_status": "not_written",
-            },
-        })
     }
 }
 

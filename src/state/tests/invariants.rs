@@ -80,8 +80,8 @@ fn take(world: &mut World, step: &Step) {
         }
         Step::Skip { which } => {
             if let Some(request) = running(world, *which) {
-                let (reason, facts) = (ReasonCode::SkippedByPolicy, String::new());
-                world.report(request, Outcome::Skipped { reason, facts });
+                let (reason, input) = (ReasonCode::SkippedByPolicy, Box::default());
+                world.report(request, Outcome::Skipped { reason, input });
             }
         }
         Step::Fail { which, how } => {

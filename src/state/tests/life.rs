@@ -139,7 +139,8 @@ fn reports_of_other_tries_and_other_epochs_are_not_heard() {
         summary: item("sum"),
         item: Vec::new(),
         warnings: Warnings::default(),
-        facts: String::new(),
+        input: Box::default(),
+        provenance: None,
     };
     let none: [&str; 0] = [];
     let stale = Report { request, attempt: 2, epoch, outcome: outcome() };
@@ -237,8 +238,8 @@ fn skips_and_invalid_inputs_end_a_request_without_holding_its_key() {
     let mut world = World::new();
     let skipped = world.accept("a", "k");
     world.start();
-    let (reason, facts) = (ReasonCode::SkippedEmptyContent, String::new());
-    assert_eq!(world.report(skipped, Outcome::Skipped { reason, facts }), ["RequestSkipped"]);
+    let (reason, input) = (ReasonCode::SkippedEmptyContent, Box::default());
+    assert_eq!(world.report(skipped, Outcome::Skipped { reason, input }), ["RequestSkipped"]);
     let invalid = world.accept("b", "k");
     world.start();
     assert_eq!(world.fail(invalid, Again::InvalidInput), ["AttemptFailed"]);

@@ -124,7 +124,7 @@ impl World {
             command: "test".into(),
             version: "0".into(),
             config: Digest::ZERO,
-            environment: "{}".into(),
+            host: Box::default(),
         }]);
     }
 
@@ -182,14 +182,15 @@ impl World {
 
     pub fn report_as(&mut self, report: Report) -> Vec<&'static str> {
         let mut out = Vec::new();
-        self.state.report(&self.past, &report, &self.policy, self.now, &mut out).unwrap();
-        self.record(out)
+        self.state.report(&self.past, report, &self.policy, self.now, &mut out).unwrap();
+        self.record(out.into_iter().map(|note| note.event).collect())
     }
 
     pub fn resolve(&mut self, request: Seq, name: &str) -> Vec<&'static str> {
         let summary = item(name);
-        let facts = "{}".to_owned();
-        self.report(request, Outcome::Resolved { summary, warnings: Warnings::default(), facts })
+        let (input, sources) = (Box::default(), Box::default());
+        let warnings = Warnings::default();
+        self.report(request, Outcome::Resolved { summary, warnings, input, sources })
     }
 
     pub fn produce(&mut self, request: Seq, name: &str) -> Vec<&'static str> {
@@ -197,14 +198,15 @@ impl World {
             summary: item(name),
             item: b"item".to_vec(),
             warnings: Warnings::default(),
-            facts: "{}".to_owned(),
+            input: Box::default(),
+            provenance: None,
         };
         self.report(request, outcome)
     }
 
     pub fn fail(&mut self, request: Seq, again: Again) -> Vec<&'static str> {
-        let failed =
-            Failed { again, reason: None, message: "no".to_owned(), facts: "{}".to_owned() };
+        let (message, input) = ("no".to_owned(), Box::default());
+        let failed = Failed { again, reason: None, message, input, error: None };
         self.report(request, Outcome::Failed(failed))
     }
 

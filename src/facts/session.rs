@@ -1,0 +1,67 @@
+//! One life of the service process, or one command that held the home.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::agent_run::SnapshotPointer;
+use crate::contract::hash::Digest;
+
+/// The host that a process runs on.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Host {
+    pub os: String,
+    pub arch: String,
+    pub hostname: Option<String>,
+    /// The IANA name of the zone in which days are cut.
+    pub timezone: Option<String>,
+    pub pid: u32,
+}
+
+/// How far an output came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum Promotion {
+    /// Written, not visible.
+    Staged = 1,
+    /// Visible.
+    Promoted = 2,
+    NotWritten = 3,
+}
+
+impl Promotion {
+    pub const ALL: [Promotion; 3] = [Promotion::Staged, Promotion::Promoted, Promotion::NotWritten];
+}
+
+/// A day file that a session published.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Promoted {
+    /// The data file, relative to the bus home.
+    pub path: String,
+    /// Its manifest, relative to the bus home.
+    pub manifest_path: String,
+    /// Hash of its data; `None` when the file was not written.
+    pub data_hash: Option<Digest>,
+    /// Version of its records.
+    pub schema_version: String,
+    pub promotion_status: Promotion,
+}
+
+/// What a session reports when it ends.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SessionReport {
+    /// Events it committed.
+    pub events: u64,
+    /// Queue lines it took in.
+    pub lines: u64,
+    pub commits: u64,
+    /// Requests that ended, by the word that `status` uses.
+    pub outcomes: BTreeMap<String, u64>,
+    pub outputs: Vec<Promoted>,
+    /// The newest snapshot of the service's own run.
+    pub snapshot: Option<SnapshotPointer>,
+    /// Why the session stopped, when it stopped on an error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
