@@ -328,9 +328,9 @@ const STILL: &str = "2026-03-02T10:00:00Z";
 #[test]
 fn a_rate_a_minute_holds_across_all_requests_and_uses_no_tries() {
     for (limit, word, sent) in [
-        ("requests_per_minute = 2", "requests a minute", 2),
+        ("requests_per_minute = 2", "requests of this minute", 2),
         // A question reserves its prompt and the longest answer it may get: one fits, two do not.
-        ("tokens_per_minute = 2500", "tokens a minute", 1),
+        ("tokens_per_minute = 2500", "tokens of this minute", 1),
     ] {
         let server = Server::start(vec![good()]);
         let home = Home::new(&config(&server, limit, HASTY));
@@ -361,7 +361,7 @@ fn a_provider_that_keeps_failing_is_left_alone() {
     let all: Vec<String> = (0..12).map(|number| format!("r{number}")).collect();
     let off = put_off(&home, &all);
     assert_eq!(off.len(), 7);
-    assert!(off.iter().all(|(_, message)| message.contains("rests")), "{off:?}");
+    assert!(off.iter().all(|(_, message)| message.contains("left alone")), "{off:?}");
 }
 
 /// An answer that is none.
@@ -443,7 +443,7 @@ fn a_hostile_server_hurts_only_its_own_requests() {
     let home = beside(&others, "300 s");
     // Each says what somebody can do about it.
     for (name, advice) in [
-        ("cut", "broke off"),
+        ("cut", "closed the connection"),
         ("html", "provider.html.base_url"),
         ("denied", "provider.denied.api_key_env"),
         ("forbidden", "provider.forbidden.model"),

@@ -14,8 +14,10 @@ use crate::digest::selector::{Selector, Selectors};
 use crate::flow::lint::{self, Severity};
 use crate::flow::scaffold;
 use crate::registry::FlowDirectory;
+use crate::registry::binding::{Binding, UnknownPath};
 use crate::registry::{
-    DATASET, FlowPackRecord, HOME_FOLDER, Mutation, PackFiles, Registry, RegistryError, label,
+    DATASET, FlowPackRecord, HOME_FOLDER, IoInput, Mutation, PackFiles, Registry, RegistryError,
+    label,
 };
 
 /// Flow packs: what there is, whether it is sound, adding one
@@ -63,6 +65,19 @@ enum Action {
         /// Replace a registered pack of this id although requests may have used it
         #[arg(long)]
         accept_mutation: bool,
+        /// Say where an input comes from, such as `subject=source.title`; may be repeated
+        #[arg(long = "bind", value_name = "INPUT=PATH")]
+        bind: Vec<String>,
+    },
+    /// Write the hashes of edited packs into their records
+    ///
+    /// Example: summarizer registry seal docs.chunk_set.summarize.brief.v1
+    Seal {
+        /// Only this flow
+        flow_id: Option<String>,
+        /// The folder with the dataset [default: the registry of the home]
+        #[arg(long, value_name = "DIR")]
+        dataset: Option<PathBuf>,
     },
 }
 
@@ -79,10 +94,15 @@ impl RegistryArgs {
             Action::Hash { target, variant } => {
                 hash(context, &registry, target, variant.as_deref())
             }
-            Action::Add { folder, flow_id, variant, accept_mutation } => {
+            Action::Seal { flow_id, dataset } => {
+                seal(context, flow_id.as_deref(), dataset.as_deref())
+            }
+            Action::Add { folder, flow_id, variant, accept_mutation, bind } => {
                 let name = || folder.file_name().map(|name| name.to_string_lossy().into_owned());
                 let flow_id = flow_id.clone().or_else(name).unwrap_or_default();
-                add(context, &registry, folder, &flow_id, variant.as_deref(), *accept_mutation)
+                let binds = bindings(bind)?;
+                let wanted = Wanted { flow_id: &flow_id, variant: variant.as_deref(), binds };
+                add(context, &registry, folder, &wanted, *accept_mutation)
             }
         }
     }
@@ -192,10 +212,17 @@ fn check(context: &Context, registry: &Registry, only: Option<&str>) -> Result<E
         }));
         errors += findings.iter().filter(|finding| finding.severity == Severity::Error).count();
         if context.ui.json {
-            context.ui.json(&json!({"flow_id": record.flow_id, "variant": record.variant, "findings": findings}));
+            let inputs = &record.io_contract.inputs;
+            context.ui.json(&json!({
+                "flow_id": record.flow_id, "variant": record.variant, "findings": findings,
+                "inputs": inputs,
+            }));
             continue;
         }
         say(context, &name, &findings);
+        if only.is_some() {
+            inputs_table(context, record);
+        }
     }
     bar.finish_and_clear();
     for selector in selectors {
@@ -209,6 +236,21 @@ fn check(context: &Context, registry: &Registry, only: Option<&str>) -> Result<E
         }
     }
     Ok(if errors > 0 { Exit::Wrong } else { Exit::Done })
+}
+
+/// Where each input of a flow comes from.
+fn inputs_table(context: &Context, record: &FlowPackRecord) {
+    let row = |input: &IoInput| {
+        let from = input.from.as_ref().map(Binding::to_string);
+        let unbound = match input.main {
+            true => "text".to_owned(),
+            false => format!("request.params.{}", input.name),
+        };
+        let needed = if input.required { "yes" } else { "no" };
+        vec![input.name.clone(), input.kind.clone(), needed.into(), from.unwrap_or(unbound)]
+    };
+    let rows: Vec<Vec<String>> = record.io_contract.inputs.iter().map(row).collect();
+    context.ui.table(&["input", "type", "required", "comes from"], &rows);
 }
 
 /// What was found about one record, for people.
@@ -264,10 +306,11 @@ fn add(
     context: &Context,
     registry: &Registry,
     folder: &Path,
-    flow_id: &str,
-    variant: Option<&str>,
+    wanted: &Wanted<'_>,
     accept_mutation: bool,
 ) -> Result<Exit, Failure> {
+    let Wanted { flow_id, variant, binds } = wanted;
+    let (flow_id, variant) = (*flow_id, *variant);
     let disk = &*context.machine.disk;
     let root = context.home.join(HOME_FOLDER);
     if !matches!(disk.stat(&root.join(DATASET)), Ok(Some(_))) {
@@ -283,6 +326,19 @@ fn add(
         scaffold::record_for(flow_id, variant, &pack_dir, &files).map_err(|error| {
             refused(format!("{} cannot be registered", folder.display())).because(&error)
         })?;
+    for (name, binding) in binds {
+        let inputs = &mut record.io_contract.inputs;
+        let names: Vec<String> = inputs.iter().map(|input| input.name.clone()).collect();
+        let Some(input) = inputs.iter_mut().find(|input| input.name == *name) else {
+            return Err(refused(format!("{flow_id} has no input {name}"))
+                .hint(format!("its inputs are {}", names.join(", "))));
+        };
+        input.from = Some(binding.clone());
+        // The texts of the sources go where they were asked for.
+        if matches!(binding, Binding::Text | Binding::Sources) {
+            inputs.iter_mut().for_each(|input| input.main = input.name == *name);
+        }
+    }
     record.seal(&files, context.machine.clock.now().to_string());
     let findings = lint::lint(&record, &files);
     if let Some(finding) = findings.iter().find(|finding| finding.severity == Severity::Error) {
@@ -312,6 +368,66 @@ fn add(
     if differs(used) {
         context.ui.talk("`summarizer reload --accept-mutations` lets the flow stand for it");
     }
+    Ok(Exit::Done)
+}
+
+/// What `registry add` registers a folder as.
+struct Wanted<'a> {
+    flow_id: &'a str,
+    variant: Option<&'a str>,
+    binds: Vec<(String, Binding)>,
+}
+
+/// Reads `INPUT=PATH` words.
+fn bindings(words: &[String]) -> Result<Vec<(String, Binding)>, Failure> {
+    let read = |word: &String| {
+        let wrong = |why: String| Failure::new(Exit::Usage, format!("--bind {word}: {why}"));
+        let (name, path) = word
+            .split_once('=')
+            .ok_or_else(|| wrong("an input and a path with `=` between are needed".to_owned()))?;
+        let binding = path.parse().map_err(|error: UnknownPath| wrong(error.to_string()))?;
+        Ok((name.to_owned(), binding))
+    };
+    words.iter().map(read).collect()
+}
+
+/// Writes the hashes of packs as they are now into their records.
+fn seal(context: &Context, only: Option<&str>, dataset: Option<&Path>) -> Result<Exit, Failure> {
+    let disk = &*context.machine.disk;
+    let root = dataset.map_or_else(|| context.home.join(HOME_FOLDER), Path::to_owned);
+    let cannot = |error: RegistryError| {
+        let what = format!("{} has no registry that can be sealed", root.display());
+        Failure::new(Exit::Config, what)
+            .because(&error)
+            .hint("`summarizer init --with-registry` writes the embedded one as files to edit")
+    };
+    let registry = Registry::open(disk, &root).map_err(cannot)?;
+    if let Some(flow_id) = only {
+        find(&registry, flow_id, None)?;
+    }
+    let now = context.machine.clock.now().to_string();
+    let mut text = String::new();
+    for record in registry.records() {
+        let mut record = record.clone();
+        if only.is_none_or(|id| record.flow_id == id) {
+            let name = label(&record.flow_id, record.variant.as_deref());
+            let files = registry.files(disk, &record).map_err(|error| {
+                Failure::new(Exit::Input, format!("the pack of {name} cannot be read"))
+                    .because(&error)
+            })?;
+            if record.verify(&files).is_err() || !record.stale_files(&files).is_empty() {
+                record.seal(&files, now.clone());
+                context.ui.out(format!("sealed {name} {}", record.integrity.pack_hash));
+            }
+        }
+        let line = serde_json::to_string(&record)
+            .map_err(|error| Failure::new(Exit::Bug, "cannot print a record").because(&error))?;
+        text.push_str(&line);
+        text.push('\n');
+    }
+    disk.replace(&root.join(DATASET), text.as_bytes(), 0o640).map_err(|error| {
+        Failure::new(Exit::Storage, "cannot write the registry").because(&error)
+    })?;
     Ok(Exit::Done)
 }
 

@@ -84,6 +84,11 @@ pub fn lint(record: &FlowPackRecord, files: &PackFiles) -> Vec<Finding> {
     if let Err(error) = record.verify(files) {
         findings.error("integrity.pack_hash", error.to_string());
     }
+    for difference in record.stale_files(files) {
+        let advice = "`summarizer registry seal` writes the list again";
+        findings.error("integrity.files", format!("{difference}; {advice}"));
+    }
+    check_bindings(record, &mut findings);
     match LoadedPack::load(record, files) {
         Err(error) => findings.error(&record.entry_dag, error.to_string()),
         Ok(pack) => {
@@ -100,6 +105,23 @@ pub fn lint(record: &FlowPackRecord, files: &PackFiles) -> Vec<Finding> {
     }
     findings.0.sort();
     findings.0
+}
+
+/// Bindings that no run can follow: the texts of the sources go to the main input, and a list of
+/// sources goes into a list.
+fn check_bindings(record: &FlowPackRecord, findings: &mut Findings) {
+    use crate::registry::binding::Binding as From;
+    for input in &record.io_contract.inputs {
+        let Some(from) = &input.from else { continue };
+        let place = format!("io_contract.inputs.{}.from", input.name);
+        if input.main && !matches!(from, From::Text | From::Sources) {
+            findings.error(&place, "the main input comes from `text` or `sources`");
+        }
+        if matches!(from, From::Sources) && input.kind != "list" {
+            let kind = &input.kind;
+            findings.error(&place, format!("`sources` is a list, and the input is a {kind}"));
+        }
+    }
 }
 
 fn nodes(pack: &LoadedPack) -> impl Iterator<Item = &Node> {

@@ -175,6 +175,15 @@ impl FlowPackRecord {
         })
     }
 
+    /// Files whose hash in `integrity.files` is not theirs although the hash of the whole pack fits: the
+    /// list is stale, and a refusal would name the wrong files by it.
+    pub(crate) fn stale_files(&self, files: &PackFiles) -> Vec<Difference> {
+        match self.pack_hash() == Some(files.pack_hash()) {
+            true => self.differences(files),
+            false => Vec::new(),
+        }
+    }
+
     fn differences(&self, files: &PackFiles) -> Vec<Difference> {
         if self.integrity.files.is_empty() {
             return Vec::new();

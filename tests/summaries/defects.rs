@@ -688,7 +688,7 @@ fn what_may_be_written_in_two_ways_is_read_in_both() {
 fn a_model_that_gives_nothing_is_a_model_failure() {
     const VIOLATION: (&str, &str) = ("output_schema_violation", "OUTPUT_SCHEMA_VIOLATION");
     for (answer, (reason, subtype), words) in [
-        ("exit 3", ("attempts_exhausted", "UNAVAILABLE"), "ended with code 3"),
+        ("exit 3", ("attempts_exhausted", "UNAVAILABLE"), "ended with exit code 3"),
         ("echo no object at all", VIOLATION, "is not JSON"),
         (r#"printf '%s' '{"text":"{\"title\": 7}"}'"#, VIOLATION, "is a required property"),
     ] {
