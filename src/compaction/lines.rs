@@ -7,7 +7,8 @@ use std::num::NonZero;
 use std::ops::Range;
 use std::thread;
 
-use super::event::{EventError, Parser, RunEvent};
+use super::event::{EventError, RunEvent};
+use super::event_parser::Parser;
 use crate::contract::hash::Digest;
 
 /// Bytes for which another thread pays off.

@@ -20,6 +20,7 @@ pub mod checks;
 pub mod compactor;
 pub mod difference;
 pub mod event;
+mod event_parser;
 pub mod evidence;
 pub mod files;
 pub mod fold;
