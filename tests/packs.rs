@@ -204,7 +204,7 @@ impl Provider for Says {
 }
 
 #[test]
-fn a_model_shaped_answer_passes_through_every_pack() {
+fn every_pack_accepts_a_recorded_model_answer() {
     for pack in packs().iter().filter(|pack| pack.record.variant.is_none()) {
         let path = golden(&pack.record.flow_id, "recorded.txt");
         let text = std::fs::read_to_string(&path)
@@ -264,7 +264,7 @@ fn hostile_values(kind: &str, text: &str) -> Vec<Value> {
 }
 
 #[test]
-fn whatever_comes_in_the_answer_fits_the_schema() {
+fn any_input_gives_an_answer_that_fits_the_schema() {
     for pack in packs() {
         let main = pack.main_input().clone();
         for (name, text) in hostile_texts() {
@@ -290,7 +290,7 @@ fn whatever_comes_in_the_answer_fits_the_schema() {
 }
 
 #[test]
-fn odd_values_in_every_other_input_change_no_validity() {
+fn odd_values_in_any_input_leave_the_answer_valid() {
     for pack in packs().iter().filter(|pack| pack.record.variant.is_none()) {
         let golden = golden_input(pack);
         for input in pack.record.io_contract.inputs.iter().filter(|input| !input.main) {
@@ -414,9 +414,9 @@ fn the_embedded_summarizer_names_no_pack() {
         let family = flow.rsplit_once('.').map_or(flow.clone(), |(family, _)| family.to_owned());
         let mut members = BTreeSet::new();
         members_of(&pack.json("output.schema.json"), &mut members);
-        members
-            .into_iter()
-            .for_each(|member| drop(owners.entry(member).or_default().insert(family.clone())));
+        for member in members {
+            owners.entry(member).or_default().insert(family.clone());
+        }
         flows.insert(family);
     }
     owners.retain(|name, families| families.len() == 1 && !GENERAL.contains(&name.as_str()));
@@ -508,7 +508,7 @@ fn is_day(text: &str) -> bool {
         && (text.len() == 10 || text.as_bytes()[10] == b'T')
 }
 
-/// Nothing in an answer that the inputs do not say: addresses, numbers, days.
+/// Every address, number and day of an answer stands in the inputs.
 fn invents_nothing(told: &str, outcome: &FlowOutcome, inputs: &Map<String, Value>) {
     let said = everything_said(inputs);
     let mut found = Vec::new();
@@ -536,7 +536,7 @@ fn invents_nothing(told: &str, outcome: &FlowOutcome, inputs: &Map<String, Value
 }
 
 #[test]
-fn inputs_nobody_tuned_for_give_answers_that_hold() {
+fn answers_to_untuned_inputs_invent_no_facts() {
     const MARKUP: [&str; 13] = [
         "</", "<p", "<div", "<td", "<tr", "<li", "<html", "<a ", "<b>", "&nbsp;", "&amp;",
         "acute;", "&lt;p",
@@ -596,7 +596,7 @@ fn inputs_nobody_tuned_for_give_answers_that_hold() {
 }
 
 #[test]
-fn what_looks_like_markup_and_is_none_is_kept() {
+fn text_that_only_looks_like_markup_is_kept() {
     let brief = "docs.chunk_set.summarize.brief.v1";
     let text = "The loop ends when a < b and x<y>z is a comparison of three. A Vec<String> keeps the names of <source> and <target>. \
 Write `<br>` to break a line; R&D pays for it.";
@@ -643,7 +643,7 @@ fn over(flow_id: &str, text: &str) -> Value {
 }
 
 #[test]
-fn a_reader_finds_what_is_in_texts_nobody_tuned_for() {
+fn facts_of_untuned_texts_are_found() {
     let event = "email.triage.extract_event.calendar_event.v1";
     let turn = over(
         event,

@@ -160,14 +160,14 @@ fn mean(samples: &[Sample], system: fn(&str) -> String, kinds: impl Fn(&str) -> 
 }
 
 #[test]
-fn rouge_is_what_it_is_on_known_cases() {
+fn rouge_scores_of_known_cases_are_right() {
     assert_eq!(scores("the cat sat", "the cat sat"), [100.0, 100.0, 100.0]);
     assert_eq!(scores("a b", "c d"), [0.0, 0.0, 0.0]);
     assert_eq!(scores("a x b", "a b")[2], 80.0);
 }
 
 #[test]
-fn summaries_are_not_below_textrank_and_its_kin() {
+fn summaries_score_at_least_as_high_as_textrank_and_the_lead() {
     let samples = samples();
     type System = (&'static str, fn(&str) -> String);
     let systems: [System; 3] = [("builtin", builtin), ("lead-3", lead), ("TextRank", textrank)];

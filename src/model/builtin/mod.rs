@@ -41,7 +41,6 @@ const SUMMARY: Size = Size { sentences: 4, bytes: 700 };
 /// Percentages a pack may ask for.
 const PERCENT: std::ops::RangeInclusive<usize> = 10..=1000;
 
-/// The embedded provider.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Builtin;
 

@@ -26,7 +26,6 @@ const UNNAMED: u64 = 3;
 /// A phrase and where it first stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Phrase {
-    /// Its terms.
     pub terms: Vec<u32>,
     /// Sentence of its first occurrence.
     pub sentence: usize,
@@ -102,7 +101,7 @@ fn addresses(text: &Text<'_>, sentence: usize) -> Vec<(usize, usize)> {
     found.into_iter().map(|mention| (mention.start, mention.end)).collect()
 }
 
-/// Whether capitals say nothing here.
+/// Whether all letters are capitals, so that a capital marks no name.
 fn shouts(text: &Text<'_>, sentence: usize) -> bool {
     !text.sentence(sentence).chars().any(char::is_lowercase)
 }

@@ -24,7 +24,6 @@ pub struct Index<'t, 'a> {
 }
 
 impl<'t, 'a> Index<'t, 'a> {
-    /// Indexes the text.
     pub fn new(text: &'t Text<'a>) -> Self {
         let mut by_word: Vec<Vec<u32>> = vec![Vec::new(); text.vocabulary.words().len()];
         let addresses = addresses(text);

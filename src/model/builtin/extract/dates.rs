@@ -2,9 +2,9 @@
 //!
 //! Absolute dates are read as written (ISO, `3 de marzo de 2026`, `March 3rd, 2026`, `03/04/2026`). A
 //! date without its year, a weekday, `tomorrow` or `en 3 días` needs an anchor: the date of the mail or
-//! message. Without an anchor it is not reported: today is never assumed. A text whose full dates are all
-//! of one year lends that year to its other dates. `03/04/2026` in an English text could be either month
-//! and is not reported.
+//! message. Without an anchor it is not reported: today is never assumed. Where all full dates of a text
+//! are of one year, its other dates are of that year too. `03/04/2026` in an English text could be either
+//! month and is not reported.
 
 use chrono::{Datelike as _, NaiveDate, Weekday};
 
@@ -13,29 +13,25 @@ use super::super::text::Text;
 use super::super::text::words::{Token, fold};
 use super::Mention;
 
-/// Tokens between a date and its time of day.
+/// Most tokens between a date and its time of day: about one clause. A time further away belongs to
+/// something else.
 const NEAR_TOKENS: usize = 14;
 const MINUTES_OF_HOUR: u32 = 60;
-/// How far a date without year may lie before its anchor.
+/// How far a date without its year may lie before its anchor. A mail of March that names January means
+/// this January, one that names May means the coming May.
 const PAST_DAYS: i64 = 60;
 
-/// A time of day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Clock {
-    /// Hour, 0..=23.
     pub hour: u32,
-    /// Minute, 0..=59.
     pub minute: u32,
 }
 
 /// A date, a time of day, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct When {
-    /// Where it says so.
     pub mention: Mention,
-    /// The calendar date.
     pub date: Option<NaiveDate>,
-    /// The time of day.
     pub clock: Option<Clock>,
     /// The end, for `15:00–16:00`.
     pub until: Option<Clock>,
@@ -450,7 +446,6 @@ fn month(word: &str) -> Option<u32> {
     lexicon().dates.months.number(word)
 }
 
-/// The weekday a word names.
 pub fn weekday(word: &str) -> Option<Weekday> {
     let number = lexicon().dates.weekdays.number(word)?;
     Weekday::try_from(number as u8 - 1).ok()
@@ -645,7 +640,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_an_anchor_is_silent_without_one() {
+    fn relative_dates_need_an_anchor() {
         let cases = [
             ("See you tomorrow at noon for the talk.", "2026-02-12"),
             ("Nos vemos el viernes en la oficina.", "2026-02-13"),

@@ -9,7 +9,6 @@ pub mod tokens;
 /// A stretch of one part that says something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mention {
-    /// Sentence it stands in.
     pub sentence: usize,
     /// First byte in the part.
     pub start: usize,

@@ -14,25 +14,22 @@ use super::Mention;
 /// Longest name, in words.
 const WORDS_MAX: usize = 5;
 
-/// What a name names.
+/// The kind of thing that a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NameKind {
-    /// A person, said by an honorific.
+    /// A person: an honorific stands before it.
     Person,
     /// An organization, said by a word of the name.
     Organization,
-    /// Nothing gives it away.
+    /// No word tells the kind.
     Unknown,
 }
 
 /// A name and how often it occurs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name {
-    /// First occurrence.
     pub mention: Mention,
-    /// What it names.
     pub kind: NameKind,
-    /// Occurrences.
     pub count: usize,
 }
 
@@ -241,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn shouting_and_leading_words_are_no_part_of_names() {
+    fn words_in_capitals_and_leading_words_are_left_out_of_names() {
         let found = names(
             "ACTION REQUIRED from you at IBM UK. Hoy, En Kuantix buscamos gente para UNESCO.",
         );

@@ -9,7 +9,6 @@ use super::Mention;
 const LENGTH_MAX: usize = 2000;
 
 const CURRENCY_MARKS: [char; 6] = ['$', '€', '£', '¥', '₹', '₿'];
-/// E-mail addresses of a sentence.
 pub fn emails(text: &Text<'_>, sentence: usize) -> Vec<Mention> {
     scan(text, sentence, '@', |source, floor, at, ceiling| {
         let local = source[floor..at]
@@ -29,7 +28,6 @@ pub fn emails(text: &Text<'_>, sentence: usize) -> Vec<Mention> {
     })
 }
 
-/// URLs of a sentence.
 pub fn urls(text: &Text<'_>, sentence: usize) -> Vec<Mention> {
     scan(text, sentence, ':', |source, floor, at, ceiling| {
         if !source[at..ceiling].starts_with("://") {

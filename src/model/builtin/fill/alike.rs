@@ -1,4 +1,4 @@
-//! Items grouped by what they are about, and the headlines they are told apart by.
+//! Items grouped by what they are about, and their headlines.
 //!
 //! Reads `- **ID 7** — title — _source_ — _time_` and plainer lists. Two headlines belong together when
 //! they share enough weighted terms; groups grow greedily from the earliest headline, so the result
@@ -119,7 +119,7 @@ fn read_line(line: &str) -> (Option<i64>, &str) {
     }
 }
 
-/// The first sentence of an entry that goes on after it.
+/// The first sentence of an entry that has more than one.
 fn opening_of<'l>(sentence: &str, headline: &'l str) -> &'l str {
     let opening = sentence.trim_end_matches('.');
     let goes_on = opening.len() + 1 < headline.len() && opening.contains(' ');

@@ -1,4 +1,4 @@
-//! Statements of the text held against an input: a posting's requirements against a profile.
+//! Statements of the text compared with an input: a posting's requirements with a profile.
 //!
 //! A statement is met when at least half of its content words stand in the input; without the input
 //! nothing is said about it. This compares words, not meaning.

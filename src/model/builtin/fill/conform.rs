@@ -22,7 +22,6 @@ pub struct Node<'s> {
 }
 
 impl<'s> Node<'s> {
-    /// The document's root.
     pub fn root(schema: &'s Value) -> Self {
         Node { root: schema, schema, depth: 0 }.resolved()
     }
@@ -78,12 +77,10 @@ impl<'s> Node<'s> {
         self.schema.get("type").is_some()
     }
 
-    /// The declared properties.
     pub fn properties(&self) -> Option<&'s Map<String, Value>> {
         self.schema.get("properties").and_then(Value::as_object)
     }
 
-    /// The schema of a property.
     pub fn property(&self, name: &str) -> Option<Node<'s>> {
         self.properties().and_then(|properties| properties.get(name)).map(|schema| self.at(schema))
     }
@@ -124,7 +121,6 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-/// The value, made to fit.
 pub fn conform(filled: Filled, node: Node<'_>) -> Filled {
     if node.depth > DEPTH_MAX {
         return Filled::Nothing;
@@ -318,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_comes_in_fits_the_schema() {
+    fn any_value_is_made_to_fit_the_schema() {
         let schema = json!({
             "type": "object", "additionalProperties": false, "required": ["name", "kind", "score", "tags", "when"],
             "properties": {

@@ -97,7 +97,7 @@ fn fits(scene: &Scene<'_, '_>, over: &Over, item: usize) -> bool {
     !scene.select(&Over { items: false, ..over.clone() }, &focus, None).is_empty()
 }
 
-/// The rows of a table, in the language of the text. A text that says nothing asks for none.
+/// The rows of a table, in the language of the text; no rows for a blank text.
 fn rows(scene: &Scene<'_, '_>, table: &Table) -> Vec<Focus> {
     if scene.text.is_blank() {
         return Vec::new();
@@ -119,7 +119,7 @@ fn rows(scene: &Scene<'_, '_>, table: &Table) -> Vec<Focus> {
     in_order.into_iter().take(wanted).filter_map(row).collect()
 }
 
-/// The text under each heading, heading first; stretches of equal length where there is none.
+/// The text under each heading, heading first. A text without headings is cut into equal stretches.
 pub fn sections(scene: &Scene<'_, '_>, focus: &Focus) -> Vec<Vec<usize>> {
     let heads = |at: usize| matches!(scene.text.block_of(at).kind, Kind::Heading(_));
     let mut found: Vec<Vec<usize>> = Vec::new();

@@ -1,4 +1,4 @@
-//! More text than is read at once: stretch by stretch, the sentences that say most are kept.
+//! A text too long to be analysed whole: of each stretch, the sentences that say most are kept.
 //!
 //! Contract: what an analysis takes, some twenty times its text, is bounded whatever the length of the
 //! text. Up to [`READ_BYTES_MAX`] nothing is left out. Beyond, every byte is read once in a stretch of
@@ -14,12 +14,11 @@ use crate::markup::html::View;
 
 /// Most text that is analysed as a whole.
 pub const READ_BYTES_MAX: usize = 16 << 20;
-/// What is kept of more.
+/// What is kept of a longer text.
 const KEPT_BYTES: usize = 4 << 20;
-/// Text of one stretch.
 const STRETCH_BYTES: usize = 1 << 20;
 
-/// The sizes, which tests have smaller.
+/// The sizes; tests use smaller ones.
 #[derive(Clone, Copy)]
 struct Sizes {
     whole: usize,

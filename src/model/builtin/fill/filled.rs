@@ -1,21 +1,17 @@
-//! A value on its way into the answer: JSON with, for every string, the stretches of the text it was
-//! taken from.
+//! A found value before it becomes JSON: each string has the stretches of the text it was taken from.
 
 use serde_json::{Map, Value};
 
 use super::super::rank::select::{Quoted, QuotedRange};
 
-/// A found value.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Filled {
-    /// Nothing was found.
     #[default]
     Nothing,
     /// A value of our own or copied from an input.
     Value(Value),
     /// Text with its pieces.
     Text(Quoted),
-    /// A list.
     List(Vec<Filled>),
     /// An object, members in order.
     Object(Vec<(String, Filled)>),
@@ -33,7 +29,7 @@ impl Filled {
         if quoted.text.trim().is_empty() { Filled::Nothing } else { Filled::Text(quoted) }
     }
 
-    /// Whether nothing is in it.
+    /// Whether it has no value or only empty ones.
     pub fn is_empty(&self) -> bool {
         match self {
             Filled::Nothing | Filled::Value(Value::Null) => true,

@@ -80,7 +80,7 @@ fn as_given<'c>(call: &ModelCall<'c>, hints: &Hints) -> Vec<Gathered<'c>> {
     parts
 }
 
-/// A part that is no source.
+/// A part made of an input, which cannot be quoted as evidence.
 fn laid_out<'c>(text: String) -> Gathered<'c> {
     Gathered { text: text.into(), ..Gathered::default() }
 }
@@ -239,7 +239,7 @@ fn write(value: &Value, label: &str, depth: usize, out: &mut String) {
     }
 }
 
-/// A chat message that says nothing.
+/// A chat message without a text.
 fn is_silent(map: &Map<String, Value>) -> bool {
     let is_null = |name: &String| map.get(name).is_some_and(Value::is_null);
     map.keys().any(|name| members().speakers.has(name)) && members().sayings.0.iter().any(is_null)

@@ -112,16 +112,15 @@ pub struct Size {
     pub bytes: usize,
 }
 
-/// Statements of the text that are held against an input, word by word.
+/// Statements of the text that are compared with an input, word by word.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Check {
-    /// The input.
     pub with: String,
     /// The statements are the list items under headings that say one of these,
     #[serde(default)]
     pub under: Vec<String>,
-    /// and where there are none, the sentences that say one of these.
+    /// and in a text without such items, the sentences that say one of these.
     #[serde(default)]
     pub cues: Vec<String>,
     /// Statements that say one of these are left out.

@@ -30,7 +30,6 @@ const DISPLAY: [&str; 10] = [
     "eqnarray",
 ];
 
-/// The page.
 pub fn page(
     scene: &Scene<'_, '_>,
     filename: &str,
@@ -82,7 +81,6 @@ fn description(body: &str) -> String {
     shorten(first, 200).to_string()
 }
 
-/// LaTeX to Markdown.
 pub fn convert(source: &str) -> String {
     let mut writer = Writer::default();
     // Without a single command it is no LaTeX, and `100% sure` is no comment.

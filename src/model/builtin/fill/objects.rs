@@ -13,7 +13,6 @@ use super::rule::{Over, Rule};
 use super::scene::{Focus, Scene};
 use super::texts::text_of;
 
-/// A list of objects.
 pub fn objects(
     scene: &Scene<'_, '_>,
     over: &Over,
@@ -47,7 +46,6 @@ pub fn list(
     Filled::List(found)
 }
 
-/// One object.
 pub fn object(scene: &Scene<'_, '_>, fields: &BTreeMap<String, Rule>, focus: &Focus) -> Filled {
     let mut members: Vec<(String, Filled)> = Vec::new();
     for (name, rule) in fields.iter().filter(|(_, rule)| !rule.depends()) {
@@ -74,7 +72,6 @@ pub fn ids(scene: &Scene<'_, '_>, focus: &Focus) -> Vec<String> {
     ids.filter(|id| !id.is_empty()).collect()
 }
 
-/// As [`ids`], as a value.
 pub fn ids_value(scene: &Scene<'_, '_>, focus: &Focus) -> Filled {
     Filled::Value(json!(ids(scene, focus)))
 }

@@ -14,7 +14,6 @@ use super::scene::{Focus, Scene, plain};
 use super::texts::{capitalize, tag, text_of};
 use crate::markup::html;
 
-/// Most sections of a page.
 const SECTIONS_MAX: usize = 12;
 /// Most ids named behind a section.
 const CITED_MAX: usize = 3;
@@ -29,7 +28,6 @@ pub struct PageHint<'h> {
     pub front_matter: &'h Map<String, Value>,
 }
 
-/// The page.
 pub fn page(scene: &Scene<'_, '_>, hint: &PageHint<'_>) -> Filled {
     let focus = scene.all();
     let title = text_of(scene.eval(hint.title, &focus)).trim().to_string();

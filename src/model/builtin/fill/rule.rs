@@ -8,11 +8,9 @@ use serde_json::{Map, Value};
 use super::super::extract::names::NameKind;
 use super::super::lexicon::Purpose;
 
-/// How one value is found.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "use", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Rule {
-    /// The extractive summary.
     Summary {
         #[serde(default = "three")]
         sentences: usize,
@@ -30,7 +28,6 @@ pub enum Rule {
     Input {
         names: Vec<String>,
     },
-    /// A fixed value.
     Const {
         value: Value,
     },
@@ -84,7 +81,6 @@ pub enum Rule {
         #[serde(default)]
         keep: bool,
     },
-    /// Key phrases.
     Phrases {
         #[serde(default = "six")]
         most: usize,
@@ -130,7 +126,6 @@ pub enum Rule {
         #[serde(default)]
         bare: bool,
     },
-    /// A date or time.
     When {
         part: Part,
         /// Prefer dates in sentences that say one of these.
@@ -147,7 +142,6 @@ pub enum Rule {
     LastDay {
         names: Vec<String>,
     },
-    /// Minutes.
     Duration,
     /// An amount of money as written.
     Amount {
@@ -210,7 +204,6 @@ pub enum Rule {
         #[serde(default = "falsehood")]
         no_value: Value,
     },
-    /// A number from points.
     Score {
         base: i64,
         add: Vec<Points>,
@@ -243,11 +236,9 @@ pub enum Rule {
     QuoteOf {
         field: String,
     },
-    /// The value of another member.
     Copy {
         field: String,
     },
-    /// Whether another member was found.
     Found {
         field: String,
     },
@@ -270,7 +261,6 @@ pub enum Rule {
         #[serde(default)]
         distinct: bool,
     },
-    /// A single object.
     Object {
         fields: BTreeMap<String, Rule>,
     },
@@ -351,7 +341,6 @@ pub struct Over {
     pub without: Vec<String>,
     /// Least words of a sentence.
     pub least_words: usize,
-    /// The best sentences.
     pub best: bool,
     /// The first sentence of running text: what a conversation opens with.
     pub opening: bool,
@@ -377,7 +366,6 @@ pub struct Over {
     pub input: Option<String>,
 }
 
-/// Points for a cue.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Points {
@@ -488,7 +476,6 @@ pub enum Scale {
 pub enum Who {
     /// The human, or no conversation at all.
     User,
-    /// The model.
     Assistant,
 }
 

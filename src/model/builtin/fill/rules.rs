@@ -425,7 +425,6 @@ impl Scene<'_, '_> {
         })
     }
 
-    /// Key phrases of the focus.
     pub fn phrases(&self, most: usize, style: Style, focus: &Focus) -> Vec<Filled> {
         let found = key_phrases(self.text, &focus.sentences, most);
         let written = found.into_iter().map(|phrase| {

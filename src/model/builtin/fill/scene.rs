@@ -27,7 +27,6 @@ const PROSE_WORDS_MIN: usize = 8;
 /// What a rule looks at: sentences, and the item they belong to.
 #[derive(Debug, Clone, Default)]
 pub struct Focus {
-    /// Sentences, ascending.
     pub sentences: Vec<usize>,
     /// The items at hand: one, or a group.
     pub items: Vec<usize>,
@@ -46,7 +45,6 @@ impl Focus {
     }
 }
 
-/// One item of a list.
 #[derive(Debug, Clone, Default)]
 pub struct Item {
     /// Its id, when it has one.
@@ -55,23 +53,15 @@ pub struct Item {
     pub members: Map<String, Value>,
     /// The part it is, when it is one.
     pub part: Option<usize>,
-    /// Its sentences.
     pub sentences: Vec<usize>,
 }
 
-/// The analysed call.
 pub struct Scene<'t, 'a> {
-    /// The text.
     pub text: &'t Text<'a>,
-    /// Its sentence-term matrix.
     pub matrix: Matrix,
-    /// The score of each sentence.
     pub scores: Vec<f64>,
-    /// The inputs of the flow.
     pub inputs: &'t Map<String, Value>,
-    /// The items.
     pub items: Vec<Item>,
-    /// What the pack says.
     pub hints: &'t Hints,
     /// Lengths in percent.
     pub percent: usize,
@@ -82,7 +72,6 @@ pub struct Scene<'t, 'a> {
 }
 
 impl<'t, 'a> Scene<'t, 'a> {
-    /// Prepares a text for the rules.
     pub fn new(
         text: &'t Text<'a>,
         parts: &[Gathered<'_>],
@@ -109,7 +98,6 @@ impl<'t, 'a> Scene<'t, 'a> {
         scene
     }
 
-    /// The whole text.
     pub fn all(&self) -> Focus {
         Focus {
             sentences: (0..self.text.sentences.len()).collect(),
@@ -118,7 +106,6 @@ impl<'t, 'a> Scene<'t, 'a> {
         }
     }
 
-    /// One item.
     pub fn item_focus(&self, item: usize) -> Focus {
         Focus {
             sentences: self.items[item].sentences.clone(),
@@ -314,7 +301,6 @@ impl<'t, 'a> Scene<'t, 'a> {
         found.iter().any(|at| focus.whole || focus.sentences.binary_search(at).is_ok())
     }
 
-    /// The extractive summary of the focus.
     pub fn summary(&self, focus: &Focus, sentences: usize, bytes: usize) -> Quoted {
         let budget =
             Budget { sentences: self.scaled(sentences).max(1), bytes: self.scaled(bytes).max(40) };
@@ -407,7 +393,6 @@ fn without_markup(value: &mut Value) {
     }
 }
 
-/// The day an input gives.
 fn day_of(value: &Value) -> Option<NaiveDate> {
     match value {
         Value::String(text) => dates::parse_anchor(text),

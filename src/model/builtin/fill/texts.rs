@@ -12,7 +12,7 @@ use super::scene::{Focus, Scene, plain};
 /// Longest tag, in bytes.
 const TAG_BYTES_MAX: usize = 48;
 
-/// A text with `{part}`s; nothing when a part is missing whose name does not end in `?`.
+/// A text with `{part}`s. A missing part makes it nothing, unless the name of the part ends in `?`.
 pub fn text(
     scene: &Scene<'_, '_>,
     text: &str,
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slugs_and_capitals() {
+    fn tags_are_slugs_and_titles_begin_with_a_capital() {
         assert_eq!(tag("Gestión Ágil / CI"), "gestion_agil_ci");
         assert_eq!(capitalize("ñandú"), "Ñandú");
     }

@@ -20,7 +20,7 @@ mod embedded {
     include!(concat!(env!("OUT_DIR"), "/languages.rs"));
 }
 
-/// A language of the lexicon, or none of them.
+/// A language of the lexicon, or undetermined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Language(usize);
 
@@ -72,7 +72,7 @@ pub enum Purpose {
     Problem,
     /// Says what is still to be done.
     Pending,
-    /// Gives a figure.
+    /// Has a number that matters: a percentage, an amount.
     Figure,
     /// Quotes somebody.
     Speech,
@@ -94,7 +94,6 @@ struct File {
 #[derive(Debug, Deserialize)]
 pub struct Habits {
     pub code: String,
-    /// The name of the Snowball stemmer.
     pub stemmer: String,
     order: u32,
     pub markers: Words,
@@ -218,7 +217,6 @@ pub struct DayWord {
     pub only_in: Option<Language>,
 }
 
-/// All languages.
 #[derive(Debug)]
 pub struct Lexicon {
     /// By rank: on a tie between languages the earlier one wins.

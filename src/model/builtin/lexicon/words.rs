@@ -1,4 +1,4 @@
-//! Kinds of word lists, as they stand in a language file and as they are looked up.
+//! Kinds of word lists: how a language file writes them, and how they are looked up.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Deref;

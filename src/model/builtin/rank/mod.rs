@@ -71,7 +71,6 @@ impl Matrix {
         }
     }
 
-    /// How many sentences there are.
     pub fn rows(&self) -> usize {
         self.starts.len() - 1
     }
@@ -92,7 +91,6 @@ impl Matrix {
         }
     }
 
-    /// Cosine of two sentences.
     pub fn cosine(&self, one: usize, other: usize) -> f64 {
         let (mut a, mut b) = (self.row(one).peekable(), self.row(other).peekable());
         let mut sum = 0.0;
@@ -213,7 +211,7 @@ A dog barked outside. Construction of the tram line starts in May.";
     }
 
     #[test]
-    fn the_subject_beats_the_aside() {
+    fn a_sentence_on_the_subject_scores_above_an_aside() {
         let text = Text::new(vec![Part { id: "a", text: NEWS }]);
         let scores = score(&text, &Matrix::new(&text));
         assert!(scores[0] > scores[4] && scores[1] > scores[4]);

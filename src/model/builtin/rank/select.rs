@@ -18,9 +18,7 @@ const REPETITION: f64 = 0.72;
 /// How long the result may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// Most sentences.
     pub sentences: usize,
-    /// Most bytes.
     pub bytes: usize,
 }
 
@@ -69,7 +67,6 @@ fn length(text: &Text<'_>, sentence: usize) -> usize {
 /// A text built from pieces of sources: which bytes of it come from where.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Quoted {
-    /// The text.
     pub text: String,
     /// The borrowed stretches, in order.
     pub pieces: Vec<QuotedRange>,
@@ -103,12 +100,10 @@ impl Quoted {
         quoted
     }
 
-    /// Appends text of our own.
     pub fn push_plain(&mut self, text: &str) {
         self.text.push_str(text);
     }
 
-    /// Appends another built text.
     pub fn push(&mut self, other: &Quoted) {
         let shift = self.text.len();
         self.text.push_str(&other.text);

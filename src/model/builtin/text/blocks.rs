@@ -1,7 +1,7 @@
 //! Lines joined into blocks: paragraphs, headings, items, chat turns, quoted mail, code, tables.
 //!
-//! A paragraph may be wrapped over several lines; a short line that ends nothing is not glued to the
-//! next. A label that recurs (`Ana:` … `Ana:`) or is a known role is a speaker; any other label stays
+//! A paragraph may be wrapped over several lines; a line that follows a short line begins
+//! a new one. A label that recurs (`Ana:` … `Ana:`) or is a known role is a speaker; any other label stays
 //! text. Whatever is not recognized is a paragraph: no byte of the text is lost to classification.
 
 use std::collections::BTreeMap;
@@ -18,24 +18,16 @@ const ROLE_BYTES_MAX: usize = 48;
 /// Lines looked at for speakers.
 const SPEAKER_LINES_MAX: usize = 4000;
 
-/// What a block is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Running text.
     Paragraph,
-    /// A heading, with its level.
     Heading(u8),
-    /// One item of a list.
     Item,
-    /// Quoted mail.
     Quote,
-    /// Fenced code.
     Code,
-    /// A row of a table.
     Table,
     /// The row that names the columns of a table.
     Columns,
-    /// A mail header line.
     Header,
     /// A signature or another automatic ending.
     Signature,
@@ -48,24 +40,18 @@ pub enum Kind {
 pub enum Role {
     /// Not a conversation, or an unnamed speaker.
     None,
-    /// The human.
     User,
-    /// The model.
     Assistant,
     /// Instructions or notes of the system.
     System,
-    /// Output of a tool.
     Tool,
-    /// A named person.
     Person,
 }
 
 /// A block: its ranges are byte ranges of its part.
 #[derive(Debug, Clone)]
 pub struct Block {
-    /// Index of the part.
     pub part: usize,
-    /// What it is.
     pub kind: Kind,
     /// The text proper, without markers.
     pub text: Range<usize>,
@@ -79,7 +65,6 @@ pub struct Block {
     pub sentences: Range<usize>,
 }
 
-/// Splits one part into blocks.
 pub fn split(part: usize, source: &str) -> Vec<Block> {
     let mut splitter = Splitter::new(part, source);
     let mut start = 0;
@@ -369,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn mail_is_taken_apart() {
+    fn the_lines_of_a_mail_are_recognized() {
         let mail = "Subject: Lunch\nFrom: Ana <a@x.org>\n\nShall we eat on Friday?\n\nOn Mon, Bob wrote:\n> hungry\n";
         let kinds = kinds(mail);
         assert_eq!(kinds[0], (Kind::Header, "Lunch"));
@@ -393,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn unclosed_code_and_odd_marks_lose_nothing() {
+    fn unclosed_code_and_odd_marks_keep_their_text() {
         assert_eq!(kinds("```\nlet x = 1;\n"), [(Kind::Code, "let x = 1;")]);
         assert!(kinds(">\n|\n- ").iter().all(|(_, text)| !text.is_empty()));
     }

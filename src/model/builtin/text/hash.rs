@@ -5,7 +5,6 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 pub type Fast = BuildHasherDefault<FastHasher>;
 
-/// Multiply-xor hashing.
 #[derive(Default)]
 pub struct FastHasher(u64);
 

@@ -9,7 +9,6 @@ use super::words;
 const MARKER_BYTES_MAX: usize = 21;
 /// Bytes looked at from the start of the text: more changes nothing.
 const SAMPLE_BYTES: usize = 16 << 10;
-/// Fewer markers are no evidence.
 const MARKERS_MIN: u32 = 2;
 
 /// The language most of whose little words the parts of a text use.
@@ -65,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_neighbours_apart() {
+    fn neighbouring_languages_are_told_apart() {
         let cases = [
             ("The meeting was moved to Friday and we will need your answer.", "en"),
             ("La reunión se pasó al viernes y necesitamos que respondas por favor.", "es"),

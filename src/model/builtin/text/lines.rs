@@ -85,7 +85,6 @@ fn enumerator(rest: &str) -> Option<usize> {
     (marks && rest[width + 1..].starts_with([' ', '\t'])).then_some(width + 1)
 }
 
-/// A `Label: value` line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Labelled {
     /// The label without marks of emphasis.

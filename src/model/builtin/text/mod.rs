@@ -23,45 +23,33 @@ pub use blocks::{Block, Kind, Role};
 /// One source: its id and its normalized text.
 #[derive(Debug, Clone, Copy)]
 pub struct Part<'a> {
-    /// The id evidence names.
     pub id: &'a str,
-    /// The whole text.
     pub text: &'a str,
 }
 
 /// A sentence: where it is and what it consists of.
 #[derive(Debug, Clone)]
 pub struct Sentence {
-    /// Index of the part.
     pub part: usize,
     /// First byte.
     pub start: usize,
     /// One past the last byte.
     pub end: usize,
-    /// Index of the block.
     pub block: usize,
-    /// Indexes of its tokens.
     pub tokens: Range<usize>,
 }
 
-/// A text with its analysis.
 pub struct Text<'a> {
-    /// The sources, in reading order.
     pub parts: Vec<Part<'a>>,
-    /// Blocks, in reading order.
     pub blocks: Vec<Block>,
-    /// Sentences, in reading order.
     pub sentences: Vec<Sentence>,
     /// Tokens of all sentences, in reading order.
     pub tokens: Vec<Token>,
-    /// Distinct words and terms.
     pub vocabulary: Vocabulary,
-    /// The dominant language.
     pub language: Language,
 }
 
 impl<'a> Text<'a> {
-    /// Analyses the parts.
     pub fn new(parts: Vec<Part<'a>>) -> Self {
         let language = language_of(parts.iter().map(|part| part.text));
         let mut text = Text {
@@ -114,17 +102,14 @@ impl<'a> Text<'a> {
         &self.parts[sentence.part].text[sentence.start..sentence.end]
     }
 
-    /// The block a sentence belongs to.
     pub fn block_of(&self, sentence: usize) -> &Block {
         &self.blocks[self.sentences[sentence].block]
     }
 
-    /// The tokens of a sentence.
     pub fn tokens_of(&self, sentence: usize) -> &[Token] {
         &self.tokens[self.sentences[sentence].tokens.clone()]
     }
 
-    /// The folded form of a token.
     pub fn folded(&self, token: &Token) -> &str {
         &self.vocabulary.words()[token.word as usize].folded
     }

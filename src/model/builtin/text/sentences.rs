@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn golden_rules() {
+    fn sentences_end_where_the_golden_rules_say() {
         let cases: &[(&str, usize)] = &[
             ("Hello World. My name is Jonas.", 2),
             ("What is your name? My name is Jonas.", 2),
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_space_has_no_sentence() {
+    fn blank_text_has_no_sentences() {
         assert!(sentences(" \n\t ").is_empty());
     }
 }

@@ -63,7 +63,6 @@ impl Vocabulary {
         &self.words
     }
 
-    /// How many distinct terms there are.
     pub fn term_count(&self) -> usize {
         self.by_stem.len()
     }
@@ -98,7 +97,7 @@ impl Vocabulary {
     }
 }
 
-/// The Snowball stemmer of a language, by the name its file gives; English when there is none.
+/// The Snowball stemmer that the file of a language names; the English one for any other name.
 fn algorithm(language: Language) -> Algorithm {
     match language.habits().map_or("", |habits| &habits.stemmer) {
         "arabic" => Algorithm::Arabic,
