@@ -1,7 +1,7 @@
-//! The bytes of every event, row and table as they have been written since format 1: a change here
-//! is a change of the durable format and needs a new version of the tag instead.
+//! The bytes of every event, row and table. A changed byte is a change of the durable format and needs
+//! a new version of the tag.
 //!
-//! `UPDATE_GOLDEN=1` writes lines for tags that are new; it never changes a line that is there.
+//! `UPDATE_GOLDEN=1` adds lines for new tags and changes no existing line.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -579,7 +579,7 @@ fn check(file: &str, current: &BTreeMap<String, String>) -> BTreeMap<String, Str
 }
 
 #[test]
-fn events_are_written_and_read_as_ever() {
+fn the_bytes_of_events_are_unchanged() {
     let samples = samples();
     let current: BTreeMap<String, String> = samples
         .iter()
@@ -609,7 +609,7 @@ fn every_tag_has_a_golden_event_and_none_is_used_twice() {
 }
 
 #[test]
-fn tables_are_written_and_read_as_ever() {
+fn the_bytes_of_tables_are_unchanged() {
     let row = Row {
         status: Status::Duplicate,
         reason: Some(ReasonCode::OutputExists),
@@ -699,7 +699,7 @@ fn damaged_payloads_are_errors_and_never_panics() {
             for flip in [0x01, 0x80, 0xff] {
                 let mut damaged = payload.clone();
                 damaged[at] ^= flip;
-                // Whatever it reads as, it must not panic or allocate without bound.
+                // Any bytes must decode without a panic and with bounded memory.
                 drop(codec::decode(tag, version, &damaged));
             }
         }

@@ -1,4 +1,4 @@
-//! The worked example byte for byte, its negative vectors, and the properties every run keeps.
+//! The worked example byte for byte, its negative vectors, and properties of every run.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use summarizer::compaction::build::{BuildPass, BuiltSnapshot, SnapshotForm};
@@ -28,7 +28,7 @@ fn renumbered<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<RunEvent> {
         .collect()
 }
 
-/// Every snapshot the trigger asks for, and the state after the last event.
+/// Every snapshot that is due, and the state after the last event.
 fn compact(
     events: &[RunEvent],
     thresholds: Thresholds,
@@ -65,7 +65,7 @@ fn failed(built: &BuiltSnapshot) -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_worked_example_to_the_byte() {
+fn the_worked_example_gives_the_expected_bytes() {
     let (taken, _) = compact(&without(&[]), SIX).unwrap();
     assert_eq!(taken.len(), 1);
     assert_eq!(String::from_utf8_lossy(&taken[0].bytes), SNAPSHOT);
@@ -208,7 +208,7 @@ fn the_trigger_fires_at_eighteen_events_or_at_eight_broken_steps() {
 }
 
 #[test]
-fn superseded_retracted_and_unicode_claims_stay_as_they_are() {
+fn superseded_retracted_and_unicode_claims_are_kept() {
     let claim = |id: &str, more: &str| {
         format!(
             r#"{{"schema":"run_event.v1","run_id":"r","seq":1,"ts":"2026-01-14T09:00:00.000Z","step_id":1,"phase":"OBSERVE","type":"{id}","payload":{more}}}"#
@@ -270,8 +270,8 @@ fn strict_provenance_turns_gaps_into_failures() {
     assert_eq!(failed(&taken[0]), expected);
 }
 
-/// A run in which everything happens: ids in several scripts, wordings replaced and withdrawn,
-/// failures that recur under other ids, constraints, a policy that changes.
+/// A run with every kind of event: ids in several scripts, replaced and withdrawn claims, failures
+/// that occur again under other ids, constraints, a changed policy.
 fn eventful() -> Vec<RunEvent> {
     let mut lines = vec![LOG.lines().next().unwrap().replace("run_demo_01", "r")];
     let mut say = |step: u64, phase: &str, kind: &str, payload: serde_json::Value| {
@@ -456,7 +456,7 @@ mod properties {
         }
 
         #[test]
-        fn verbose_events_anywhere_change_no_byte(
+        fn verbose_events_at_any_place_change_no_byte(
             seed in any::<u64>(), index in 0u64..5, places in prop::collection::vec(0usize..150, 1..40),
         ) {
             let events = generated(seed, index, 160);

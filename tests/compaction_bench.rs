@@ -1,4 +1,4 @@
-//! The bodies of the compaction benchmark at a tiny size, so that they cannot rot.
+//! Runs the work of the compaction benchmark on tiny inputs, so that it stays correct.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use summarizer::compaction::fold::RunFold;
@@ -9,7 +9,7 @@ use summarizer::os::real::HostDisk;
 mod body;
 
 #[test]
-fn the_benchmark_measures_what_it_says() {
+fn the_benchmark_does_the_work_it_measures() {
     let run = body::long_run(600);
     assert_eq!(run.len(), 600);
     assert_eq!(body::parse(&body::lines(&run)), 600);
@@ -35,10 +35,10 @@ fn a_whole_log_becomes_one_snapshot() {
     }
 }
 
-/// What a snapshot costs follows from the state and from what happened since the one before. A
-/// history that is a ten times as long and left the same state leaves the same to do.
+/// The cost of a snapshot depends on the state and on the events since the last one. A history that
+/// is ten times as long and leads to the same state costs the same.
 #[test]
-fn a_longer_history_leaves_no_more_to_do() {
+fn a_longer_history_adds_no_work() {
     let ready: Vec<_> = [1_000, 10_000].map(body::level_run).into();
     let ready: Vec<_> = ready.iter().map(|run| body::fold_to_last_snapshot(run)).collect();
     let [short, long] = ready.as_slice() else { panic!("two histories") };

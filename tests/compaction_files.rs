@@ -1,5 +1,5 @@
-//! Run logs and snapshots as files: resume, verify, damage, retries, and a crash at every single
-//! disk operation.
+//! Run logs and snapshots as files: resume, verify, damage, retries, and a crash at every disk
+//! operation.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use std::collections::BTreeMap;
@@ -151,7 +151,7 @@ fn resuming_at_any_event_gives_the_same_files() {
 }
 
 #[test]
-fn resume_passes_snapshots_taken_inside_a_step_and_under_other_thresholds() {
+fn resume_accepts_snapshots_inside_a_step_and_of_other_thresholds() {
     let log = generated(1);
     let lines: Vec<&str> = log.lines().collect();
     let home = Home::new(&lines[..57].iter().map(|line| format!("{line}\n")).collect::<String>());
@@ -271,7 +271,7 @@ fn an_unfinished_last_line_waits_and_a_repeat_counts_for_nothing() {
 }
 
 #[test]
-fn wide_coverage_is_spilled_in_links_and_never_lost() {
+fn wide_coverage_is_spilled_to_a_chain_without_loss() {
     let mut lines: Vec<String> = vec![LOG.lines().next().unwrap().to_owned()];
     let mut push = |step: u64, kind: &str, phase: &str, payload: serde_json::Value| {
         let seq = lines.len() + 1;
@@ -334,7 +334,7 @@ fn wide_coverage_is_spilled_in_links_and_never_lost() {
     assert!(strict.differences().is_empty(), "{:?}", strict.differences());
 }
 
-/// A disk that dies: from the n-th operation on everything fails, and the write it dies in is torn.
+/// A disk on which the n-th operation and all later ones fail; a write at that point is torn.
 struct DyingDisk {
     host: HostDisk,
     left: Arc<AtomicI64>,
@@ -482,7 +482,7 @@ fn a_crash_at_any_operation_leaves_the_old_or_the_new_snapshot() {
     }
 }
 
-/// A disk whose first reading of the log shows different words than the file holds.
+/// A disk whose first read of the log returns changed bytes.
 struct LyingDisk {
     host: HostDisk,
     log: PathBuf,

@@ -1,6 +1,5 @@
-//! Runs in a home's own log: bytes, idempotent appends, the gate, restarts at every event, a
-//! machine that loses power at every point, and the real process with its socket and its watched
-//! folder.
+//! Agent runs in a home's log: bytes, idempotent appends, the gate, restarts at every event, power loss
+//! at every point, and the real process with its socket and its watched folder.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -94,7 +93,7 @@ impl Host {
         tree
     }
 
-    /// What the log says is in force, oldest first.
+    /// The valid snapshots of the log, oldest first.
     fn in_force(&self, run_id: &str) -> Vec<String> {
         let log = self.engine.log();
         let mut at = head_of(log, run_id).unwrap().snapshot;
@@ -164,7 +163,7 @@ fn the_worked_example_is_the_same_bytes_in_a_home() {
     assert_eq!(tree["run_demo_01/1.snapshot.json"], SNAPSHOT);
     assert_eq!(tree["run_demo_01/1.md"], NARRATIVE);
     assert_eq!(tree.len(), 2);
-    // Again, from the same memory and from none: nothing new, nothing changed.
+    // Again, with the same memory and after a restart: no new and no changed file.
     let head = host.engine.log().head();
     for mut book in [book, host.book()] {
         let done = append(&mut host, &mut book, LOG).unwrap();
@@ -175,7 +174,7 @@ fn the_worked_example_is_the_same_bytes_in_a_home() {
 }
 
 #[test]
-fn verbose_events_anywhere_change_no_byte() {
+fn verbose_events_at_any_place_change_no_byte() {
     let verbose = |step: Value| {
         json!({
             "schema": "run_event.v1", "run_id": "run_demo_01", "seq": 0,
@@ -264,7 +263,7 @@ fn spilled_coverage_survives_restarts() {
 }
 
 #[test]
-fn bad_lines_keep_what_came_before_and_other_events_are_refused() {
+fn lines_before_a_bad_line_are_kept_and_changed_events_refused() {
     let mut host = Host::open(&SimDisk::new()).unwrap();
     let mut book = host.book();
     let broken = LOG.replace("\"type\":\"CONFLICT_RECORDED\"", "\"type\":\"CLAIM_VERIFIED\"");
@@ -274,7 +273,7 @@ fn bad_lines_keep_what_came_before_and_other_events_are_refused() {
     let error = result.unwrap_err();
     assert!(error.is_input());
     assert!(error.to_string().starts_with("line 18: "), "{error}");
-    // The log is put right: the rest follows.
+    // The run log is repaired, so its remaining events are taken in.
     assert_eq!(append(&mut host, &mut book, LOG).unwrap().appended, 3);
     assert_eq!(host.tree()["run_demo_01/1.snapshot.json"], SNAPSHOT);
     let changed = LOG.replace("raised liver enzymes.", "lowered liver enzymes.");
@@ -314,7 +313,7 @@ fn an_event_id_names_one_event_across_restarts() {
 }
 
 #[test]
-fn the_gate_stops_a_run_for_good_and_the_old_snapshot_stays() {
+fn a_failed_gate_ends_the_run_and_keeps_the_old_snapshot() {
     let again = LOG.lines().next().unwrap().replace("Find evidence", "Forget evidence");
     let mut lines: Vec<String> = LOG.lines().map(str::to_owned).collect();
     lines.push(again);
@@ -348,7 +347,7 @@ fn the_gate_stops_a_run_for_good_and_the_old_snapshot_stays() {
     assert_eq!((overview.snapshots, overview.failed), (1, 1));
     assert!(overview.last_failure.unwrap().message.contains("objective_unchanged"));
     drop(host);
-    // Neither memory nor time heals it; what is there already is still recognized.
+    // The run stays stopped after a restart; known events are still recognized.
     let mut host = Host::open(&disk.reboot()).unwrap();
     let mut book = host.book();
     assert_eq!(append(&mut host, &mut book, &text).unwrap().repeated, lines.len() as u64);
@@ -398,7 +397,7 @@ fn power_loss_leaves_the_old_snapshot_or_the_new_one() {
         let left = host.in_force(&run);
         assert!(expected.starts_with(&left), "{at}: another snapshot is in force");
         seen[usize::from(left.len() == expected.len())] += 1;
-        // Files are those of the log, all of them, whatever the crash left.
+        // After any crash the files are exactly those of the log.
         assert_eq!(host.tree().keys().filter(|name| name.ends_with(".json")).count(), left.len());
         let mut book = host.book();
         append(&mut host, &mut book, &text).unwrap_or_else(|error| panic!("{at}: {error}"));
@@ -419,7 +418,7 @@ fn json_of(text: &str) -> Value {
 }
 
 #[test]
-fn the_command_with_a_home_beside_a_service_and_without_one() {
+fn compact_works_with_and_without_a_running_service() {
     let home = ProcessHome::new();
     std::fs::write(home.path("run.jsonl"), LOG).unwrap();
     let log = home.path("run.jsonl").display().to_string();
@@ -443,7 +442,7 @@ fn the_command_with_a_home_beside_a_service_and_without_one() {
     let status = || json_of(&home.expect(0, &["--json", "status"]).out);
     wait_until("half of the run", || status()["compaction"]["latest"]["run_id"] == run.as_str());
     assert!(status()["compaction"]["set_aside"]["bad.jsonl"].is_string());
-    // Written again as a whole it would be empty for a moment, which is another file.
+    // A file that is written again as a whole would be empty for a moment and count as another file.
     append_to(&watched.join("other.jsonl"), &text[cut + 10..]);
     let report = home.expect(0, &["--json", "compact", &log]);
     let report = json_of(&report.out);
@@ -464,8 +463,8 @@ fn the_command_with_a_home_beside_a_service_and_without_one() {
     let verdict = json_of(&verdict.out);
     assert_eq!(schema::check("compaction_verdict.v1", &verdict), []);
     assert_eq!(verdict["differences"][0]["file"], "1.md");
-    // Killed and started again, it goes on where it was, reads nothing twice, and the files it had
-    // not recorded as written are what the log says.
+    // After a kill the service continues, reads no event twice, and writes the missing files from
+    // the log.
     let head = status()["log"]["head"].as_u64().unwrap();
     drop(serving);
     let serving = serve(&home);
@@ -474,7 +473,7 @@ fn the_command_with_a_home_beside_a_service_and_without_one() {
     assert!(!dump.out.contains("run_events_appended"), "{}", dump.out);
     home.expect(0, &["compact", "--run", &run, "--verify"]);
     drop(serving);
-    // What was lost long ago is written again on demand, and everything from the log alone.
+    // Older missing files are written again on demand, from the log alone.
     std::fs::remove_dir_all(&files).unwrap();
     home.expect(0, &["export", "--repair"]);
     home.expect(0, &["compact", "--run", &run, "--verify"]);
@@ -534,7 +533,7 @@ fn ask(home: &ProcessHome, from: u64, count: u64) {
     home.append(&bytes);
 }
 
-/// The service's own snapshots: run, sequence, claims, and how many of them are verified.
+/// The snapshots of the service's session: run, sequence, claims, verified claims.
 fn own_snapshots(home: &ProcessHome) -> Vec<(String, u64, usize, usize)> {
     let dump = home.expect(0, &["--json", "log", "dump"]).out;
     let mut found = Vec::new();
@@ -555,7 +554,7 @@ fn own_snapshots(home: &ProcessHome) -> Vec<(String, u64, usize, usize)> {
 }
 
 #[test]
-fn the_service_keeps_its_own_run_in_segments() {
+fn the_session_of_the_service_is_compacted_in_segments() {
     let home = ProcessHome::new();
     ask(&home, 0, 70);
     home.expect(0, &["drain"]);
@@ -587,7 +586,7 @@ fn the_service_keeps_its_own_run_in_segments() {
     let record = home.read(&format!("buses/artifacts/run_records/{run}.run_record.json"));
     let record = String::from_utf8(record).unwrap();
     assert!(record.contains(&format!("snapshot {} of {}", last.1, last.0)), "{record}");
-    // A drain without work leaves nothing behind.
+    // A drain without work takes no snapshot.
     home.expect(0, &["drain"]);
     assert_eq!(own_snapshots(&home), taken);
 }
@@ -698,7 +697,7 @@ fn tuning_recommends_valid_settings_for_runs_and_log() {
     );
     assert_eq!(setting("commit.max_batch"), recommended["commit_batch"]);
     assert_eq!(setting("compaction.event_threshold"), report["recommended"]["event_threshold"]);
-    // Recorded logs, without the log: figures that are not times are the same every time.
+    // With recorded run logs and without the home's log all figures except times are always the same.
     std::fs::write(home.path("a.jsonl"), generated(0, 120)).unwrap();
     std::fs::write(home.path("b.jsonl"), LOG).unwrap();
     let (a, b) =

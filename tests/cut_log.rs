@@ -1,5 +1,5 @@
-//! The log cut at every prefix: whatever part of a history is there, the service goes on from it
-//! to the same endings.
+//! The log cut after every record: from each prefix of a history the service continues to the same
+//! outcomes.
 //!
 //! A golden history is made with at most one queue line a commit, so that the position in the
 //! queue is known after every event. Each prefix is appended to an empty store, opened, and
@@ -25,7 +25,7 @@ fn world() -> World {
     let mut world = World::new();
     world.lines_at_once = 1;
     world.slots = 3;
-    // The history holds requests and their fates only; checkpoints come after the cut.
+    // The history holds requests and their outcomes; checkpoints come after the cut.
     world.options.checkpoint_every = u64::MAX;
     let ok = |id: &str| scripted(id, &["ok"]);
     let later = with(ok("scheduled"), "urgency", "scheduled");
@@ -57,7 +57,7 @@ fn endings(world: &World, told: &str) -> BTreeMap<u64, String> {
     let verdict = world.audit(true, true);
     verdict.assert_clean(told);
     let mut endings = verdict.endings;
-    // Two requests do identical work; whoever comes first makes the item.
+    // Two requests do identical work; the first one makes the item.
     let mut pair = [endings[&8].clone(), endings[&9].clone()];
     pair.sort();
     let [first, second] = pair;
@@ -66,7 +66,7 @@ fn endings(world: &World, told: &str) -> BTreeMap<u64, String> {
 }
 
 #[test]
-fn every_prefix_leads_to_the_same_endings() {
+fn every_prefix_of_the_log_leads_to_the_same_outcomes() {
     let golden = world();
     let pristine = golden.disk.reboot();
     let mut rig = Rig::open(&golden).unwrap();
@@ -74,7 +74,7 @@ fn every_prefix_leads_to_the_same_endings() {
     let marks = rig.marks.clone();
     let times: Vec<_> = rig.history.iter().map(|event| event.at).collect();
     let mut records: Vec<NewRecord> = Vec::new();
-    // Where the queue stood after each event: a line counts with the event that took it in.
+    // The queue position after each event: a line belongs to the event that took it in.
     let mut mark_after: Vec<Vec<u8>> = Vec::new();
     let mut commits = marks.iter().peekable();
     let mut mark = Vec::new();

@@ -1,5 +1,5 @@
-//! Seeded mutation of kept queue lines: whatever comes in, the typed reader and the JSON Schema
-//! agree, and a refusal says why. A line that breaks this belongs into `corpus/queue_line`.
+//! Seeded mutation of kept queue lines: the typed reader and the JSON Schema agree on every line, and a
+//! refusal has a reason. A line that breaks this belongs in `corpus/queue_line`.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -12,7 +12,7 @@ use summarizer::contract::schema;
 use summarizer::contract::vocabulary::QuarantineReason;
 use summarizer::limits::{JSON_DEPTH_MAX, VIOLATIONS_MAX};
 
-/// The fuzz target: everything that must hold for any bytes.
+/// The fuzz target: the rules for any bytes.
 fn check_line(line: &[u8]) {
     let result = Request::parse(line);
     if let Err(refusal) = &result {
@@ -25,7 +25,7 @@ fn check_line(line: &[u8]) {
         return;
     };
     let Ok(value) = serde_json::from_str::<Value>(text) else {
-        // serde_json gives up at 128 levels; that alone is no malformed line for us.
+        // serde_json stops at 128 levels; such a line is not malformed for this reason alone.
         let expected = [Some(QuarantineReason::MalformedJson), Some(QuarantineReason::TooDeep)];
         assert!(expected.contains(&reason), "{reason:?}");
         return;
@@ -33,7 +33,7 @@ fn check_line(line: &[u8]) {
     if !value.is_object() {
         assert_eq!(reason, Some(QuarantineReason::NotAnObject));
     } else if depth(&value) > JSON_DEPTH_MAX {
-        // A member twice may hide what is deep.
+        // A repeated member may hide a deep value.
         assert_eq!(reason, Some(QuarantineReason::TooDeep));
     } else if members_of_text(text) > members(&value) {
         let expected = [Some(QuarantineReason::DuplicateMember), Some(QuarantineReason::TooDeep)];
@@ -88,7 +88,7 @@ fn members(value: &Value) -> usize {
     }
 }
 
-/// Counts members as they stand in the text, repeated ones each time.
+/// Counts the members in the text; a repeated member counts each time.
 fn members_of_text(text: &str) -> usize {
     Count.deserialize(&mut serde_json::Deserializer::from_str(text)).unwrap()
 }
@@ -353,7 +353,7 @@ fn mutate_bytes(line: &mut Vec<u8>, other: &[u8], dice: &mut Dice) {
             line.extend_from_slice(&other[from..]);
         }
         _ => {
-            // A piece twice: how a member comes to be repeated.
+            // A part is repeated, which can repeat a member.
             let end = at + dice.below(line.len() + 1 - at);
             let piece = line[at..end].to_vec();
             line.splice(at..at, piece);
@@ -366,7 +366,7 @@ fn rounds() -> u64 {
 }
 
 #[test]
-fn the_kept_lines_hold() {
+fn the_kept_lines_keep_the_rules() {
     for (name, line) in corpus() {
         println!("{name}");
         check_line(&line);
@@ -374,7 +374,7 @@ fn the_kept_lines_hold() {
 }
 
 #[test]
-fn changed_records_hold() {
+fn changed_records_keep_the_rules() {
     let palette = palette();
     let records: Vec<Value> =
         corpus().iter().filter_map(|(_, line)| serde_json::from_slice(line).ok()).collect();
@@ -390,12 +390,12 @@ fn changed_records_hold() {
         check_line(line.as_bytes());
         accepted += u64::from(Request::parse(line.as_bytes()).is_ok());
     }
-    // Both sides of the border were visited.
+    // Both accepted and refused lines occurred.
     assert!(accepted * 20 > rounds() && accepted * 20 < rounds() * 19, "{accepted} accepted");
 }
 
 #[test]
-fn changed_bytes_hold() {
+fn changed_bytes_keep_the_rules() {
     let kept = corpus();
     for seed in 0..rounds() {
         let mut dice = Dice(seed ^ 0xb17e5);

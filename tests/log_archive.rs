@@ -1,4 +1,4 @@
-//! Retention: archived records read as before, and no crash while archiving loses any.
+//! Archiving: archived records read as before, and a crash while archiving loses none.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -68,7 +68,7 @@ fn archived_records_read_as_before() {
     assert_eq!(heard, [1.0]);
     check(&store, &records, "archived");
     assert_eq!(store.archive(Seq(901), &mut |_| {}).unwrap().segments, 0);
-    // The frame with the last record stays, whatever is asked for.
+    // The frame with the last record always stays.
     assert_eq!(store.archive(Seq(1501), &mut |_| {}).unwrap().records, 300);
     check(&store, &records, "archived twice");
     let after = store.reader().stats().unwrap();

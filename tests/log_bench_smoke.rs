@@ -1,4 +1,4 @@
-//! The benchmark's work in tiny sizes, so that it cannot rot.
+//! Runs the work of the log benchmark on tiny inputs, so that it stays correct.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -12,7 +12,7 @@ use summarizer::contract::ids::{KeyIndex, Seq};
 use summarizer::log::Commit;
 
 #[test]
-fn the_measured_work_does_what_it_says() {
+fn the_measured_work_writes_every_record() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = work::open(&dir.path().join("store.redb"), true).unwrap();
     let records = work::records(1, 40, 200);

@@ -1,9 +1,8 @@
-//! The store on a machine that loses power, fails and fills up.
+//! The store on a machine that loses power, fails, and runs out of space.
 //!
-//! One workload is run once to count what the disk is asked for, then once for each of those
-//! moments with the fault there. After each the disk is drawn several times from what a power loss
-//! may leave. Each time the store must open, verify, and hold a whole number of commits: at least
-//! all that were acknowledged, at most one more.
+//! A workload runs once to count disk operations, then once for each operation with the fault there.
+//! After each run the disk is drawn several times from the possible results of a power loss. Each time
+//! the store must open, verify, and hold whole commits: all acknowledged ones and at most one more.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -50,7 +49,7 @@ impl Workload {
         Workload { records: records(1..=SIZES.iter().sum(), 25) }
     }
 
-    /// Appends commits until one fails; says how many were acknowledged.
+    /// Appends commits until one fails and returns the number of acknowledged ones.
     fn run(&self, store: &mut Store) -> (usize, Option<LogError>) {
         let mut at = 0;
         let mut applied = 0;
@@ -70,7 +69,7 @@ impl Workload {
         (SIZES.len(), None)
     }
 
-    /// Opens what is left and holds it against what was acknowledged.
+    /// Opens the remaining disk and compares it with the acknowledged commits.
     fn check(&self, disk: &SimDisk, acknowledged: usize, told: &str) -> usize {
         let store = open_on(Arc::new(disk.clone()), Path::new(PATH));
         let store = store.unwrap_or_else(|error| panic!("{told}: {error:?}"));
@@ -109,7 +108,7 @@ impl Workload {
         assert_eq!(reader.find(KeyIndex::Idempotency, &digest(applied + 1)).unwrap(), None);
     }
 
-    /// Goes on where the log ends, as a restarted service would.
+    /// Continues at the end of the log, as a restarted service does.
     fn resume(&self, disk: &SimDisk, commits: usize, told: &str) {
         let mut store = open_on(Arc::new(disk.clone()), Path::new(PATH)).unwrap();
         let head = store.head().0.0;
@@ -128,7 +127,7 @@ fn fresh() -> SimDisk {
     disk
 }
 
-/// Runs the workload with a fault; the disk, what was acknowledged, and the error.
+/// Runs the workload with a fault and returns the disk, the acknowledged commits and the error.
 fn run(workload: &Workload, faults: Faults) -> (SimDisk, usize, Option<LogError>) {
     let disk = fresh();
     disk.set_faults(faults);
@@ -146,7 +145,7 @@ fn run(workload: &Workload, faults: Faults) -> (SimDisk, usize, Option<LogError>
     (disk, acknowledged, error)
 }
 
-/// How many disks are drawn from each crash.
+/// Number of disks drawn for each crash.
 fn draws() -> u64 {
     if std::env::var_os("CI_DEEP").is_some() { 40 } else { 5 }
 }
@@ -204,7 +203,7 @@ fn power_loss_during_recovery_is_recovered_from() {
 }
 
 #[test]
-fn a_failed_write_or_sync_poisons_and_a_reopen_decides() {
+fn a_failed_write_or_sync_poisons_the_store_until_a_reopen() {
     let workload = Workload::new();
     let counts = run(&workload, Faults::default()).0.counts();
     let deep = std::env::var_os("CI_DEEP").is_some();
@@ -217,7 +216,7 @@ fn a_failed_write_or_sync_poisons_and_a_reopen_decides() {
         if let Some(error) = error {
             assert!(matches!(error, LogError::Io { .. }), "{faults:?}: {error:?}");
         }
-        // The process goes on or dies, and later the machine may lose power too.
+        // The process continues or dies, and later the machine may lose power.
         disk.set_faults(Faults::default());
         for seed in 0..draws() {
             workload.check(&disk.crash(seed), acknowledged, &format!("{faults:?}, seed {seed}"));

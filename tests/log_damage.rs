@@ -1,4 +1,4 @@
-//! A store that was changed behind our back: found and named, never read as if it were whole.
+//! A store that another program changed: the change is found and named, and never read as valid data.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -29,7 +29,7 @@ fn verify(disk: &SimDisk) -> Result<ChainReport, LogError> {
     open(disk)?.reader().verify(Seq(1), None, &mut |_| {})
 }
 
-/// Bytes no compression makes smaller, so that they can be found in the file.
+/// Bytes that do not compress, so that the test can find them in the file.
 fn noise(number: u64, len: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     for round in 0u64.. {
@@ -102,7 +102,7 @@ fn a_flipped_byte_of_a_body_names_its_record() {
     assert!(open(&disk).unwrap().reader().body(Seq(101)).is_err());
 }
 
-/// Everything a reader can be asked for.
+/// Calls every function of a reader.
 fn content(store: &Store) -> Result<Vec<u8>, LogError> {
     let reader = store.reader();
     let mut all = format!("{:?}{:?}", reader.head(), reader.mark()).into_bytes();
@@ -124,7 +124,7 @@ fn content(store: &Store) -> Result<Vec<u8>, LogError> {
 }
 
 #[test]
-fn a_flip_anywhere_in_the_file_is_found_or_changes_nothing() {
+fn a_flipped_bit_in_the_file_is_found_or_harmless() {
     let disk = filled();
     let whole = content(&open(&disk).unwrap()).unwrap();
     let len = disk.stat(Path::new(PATH)).unwrap().unwrap().len;
@@ -151,7 +151,7 @@ fn a_flip_anywhere_in_the_file_is_found_or_changes_nothing() {
 
 #[test]
 fn edited_records_do_not_verify_even_with_matching_checks() {
-    // Somebody who knows the format writes a whole frame of another store in place of ours.
+    // A valid frame of another store replaces a frame.
     let (ours, theirs) = (filled(), SimDisk::new());
     let mut store = open(&theirs).unwrap();
     let mut other: Vec<NewRecord> = records(1..=200, 400);
@@ -185,7 +185,7 @@ fn edited_records_do_not_verify_even_with_matching_checks() {
 }
 
 #[test]
-fn a_newer_format_is_refused_and_left_alone() {
+fn a_newer_format_is_refused_and_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store.redb");
     let disk: Arc<dyn Disk> = Arc::new(summarizer::os::real::HostDisk);

@@ -47,7 +47,7 @@ fn agrees(store: &Store, index: KeyIndex, model: &BTreeMap<u32, u64>, keys: u32)
         let expected = model.get(&key).copied().filter(|value| *value != 0);
         assert_eq!(reader.find(index, &digest(key)).unwrap(), expected, "key {key}");
     }
-    // Many at once, in whatever order and more than once each, are what each is alone.
+    // Looking up many keys together, unsorted and repeated, gives the same as one by one.
     let mut asked: Vec<u32> = (0..keys).chain((0..keys).step_by(3)).collect();
     asked.sort_by_key(|key| sha256(format!("order of {key}")).0);
     let tables = reader.lookup().unwrap();
@@ -92,7 +92,7 @@ proptest! {
 }
 
 #[test]
-fn many_checkpoints_leave_few_runs_and_every_key() {
+fn many_checkpoints_leave_few_segments_and_every_key() {
     let disk = Arc::new(SimDisk::new());
     let mut store = open_on(disk.clone(), Path::new(PATH)).unwrap();
     let reader = store.reader();
@@ -129,7 +129,7 @@ fn many_checkpoints_leave_few_runs_and_every_key() {
 }
 
 #[test]
-fn released_keys_vanish_from_the_file_in_time() {
+fn released_keys_leave_the_file_after_merges() {
     let disk = Arc::new(SimDisk::new());
     let mut store = open_on(disk, Path::new(PATH)).unwrap();
     let keys: Vec<_> = (0..3000).map(|key| (key, 1)).collect();
@@ -165,7 +165,7 @@ fn readers_find_keys_while_the_writer_merges() {
         });
         for round in 1..60u32 {
             let keys: Vec<_> = (round * 100..round * 100 + 90).map(|key| (key, 1)).collect();
-            // However slow the other thread is, it looks between some of the rounds.
+            // The other thread reads between some of the rounds, however slow it is.
             let before = looks.load(Ordering::Relaxed);
             add(&mut store, KeyIndex::Idempotency, &keys);
             let looked = || looks.load(Ordering::Relaxed) > before || looking.is_finished();

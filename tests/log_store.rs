@@ -21,7 +21,7 @@ fn open(path: &Path) -> Result<Store, LogError> {
 }
 
 #[test]
-fn what_was_committed_is_read_back_before_and_after_a_reopen() {
+fn committed_records_are_readable_before_and_after_a_reopen() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store.redb");
     let mut store = open(&path).unwrap();
@@ -84,7 +84,7 @@ fn what_was_committed_is_read_back_before_and_after_a_reopen() {
 }
 
 #[test]
-fn a_wrong_position_is_refused_and_nothing_is_poisoned() {
+fn a_wrong_position_is_refused_without_poisoning_the_store() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store.redb");
     let mut store = open(&path).unwrap();
@@ -162,7 +162,7 @@ fn a_checkpoint_is_readable_and_survives() {
 }
 
 #[test]
-fn a_second_opener_is_told_that_the_store_is_busy() {
+fn a_second_open_reports_a_busy_store() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store.redb");
     let store = open(&path).unwrap();
@@ -172,7 +172,7 @@ fn a_second_opener_is_told_that_the_store_is_busy() {
 }
 
 #[test]
-fn a_file_that_is_no_store_is_refused() {
+fn a_file_of_another_kind_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store.redb");
     for content in ["", "not a store, only text that somebody put here"] {
@@ -183,7 +183,7 @@ fn a_file_that_is_no_store_is_refused() {
 }
 
 #[test]
-fn sizes_add_up() {
+fn the_sizes_of_the_parts_add_up_to_the_total() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store.redb");
     let mut store = open(&path).unwrap();

@@ -1,4 +1,4 @@
-//! Publishing as a reader sees it: never a data file without its manifest, whatever happens.
+//! Publishing as a reader sees it: every visible data file has its manifest, after any fault.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -144,7 +144,7 @@ fn tree(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// Every partition that is visible is whole, and all are of the same publication.
+/// Every visible partition is complete, and all belong to the same publication.
 fn consistent_version(home: &Path) -> Option<u64> {
     let bus = SummaryBus::open(home).ok()?;
     let mut versions = Vec::new();
@@ -166,7 +166,7 @@ fn a_watcher_never_sees_a_mismatch() {
     let mut publisher =
         Publisher::open(disk, home.path(), "summaries", Fallback::DataThenManifest).unwrap();
     if publisher.mode() != Mode::Exchange {
-        // Without the swap there is no such promise, and the publisher says so.
+        // Without an exchange of folders this does not hold, and the publisher reports that.
         return;
     }
     publish(&mut publisher, 0, &DAYS).unwrap();
@@ -235,10 +235,10 @@ fn a_crash_at_any_step_leaves_the_old_tree_or_the_new_one() {
     }
 }
 
-/// The disk begins with a large file while it is written. A sync that fails then is as bad as one at
-/// the end: what it was asked for counts as written from then on, and is not.
+/// A large file is synced while it is written. A failed early sync must be reported: the system counts
+/// its pages as written although they are not.
 #[test]
-fn a_large_file_is_synced_on_the_way_and_a_failure_then_is_not_lost() {
+fn a_failed_early_sync_of_a_large_file_is_reported() {
     use std::io::Write as _;
     let piece = vec![7; 3 << 20];
     let written = |pieces: usize, fail_sync: Option<u64>| {
@@ -287,7 +287,7 @@ fn readers_of_an_old_tree_keep_it_until_the_next_publication() {
 }
 
 #[test]
-fn unchanged_files_keep_their_inode_and_removed_ones_go() {
+fn unchanged_files_keep_their_inode_and_removed_files_disappear() {
     let home = tempfile::tempdir().unwrap();
     let disk: Arc<dyn Disk> = Arc::new(HostDisk);
     let mut publisher =
@@ -312,7 +312,7 @@ fn unchanged_files_keep_their_inode_and_removed_ones_go() {
 }
 
 #[test]
-fn a_refused_publication_shows_nothing() {
+fn a_refused_publication_publishes_no_file() {
     let home = tempfile::tempdir().unwrap();
     let disk: Arc<dyn Disk> = Arc::new(HostDisk);
     let mut publisher =

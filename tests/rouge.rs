@@ -1,6 +1,6 @@
-//! How good the extractive summaries are: ROUGE-1, ROUGE-2 and ROUGE-L (F1) on a small set of texts with
-//! abstracts written for this project, against the first three sentences, a plain TextRank, and what
-//! five Python packages gave.
+//! Quality of the extractive summaries: ROUGE-1, ROUGE-2 and ROUGE-L (F1) on a small set of texts with
+//! abstracts written for this project, beside the first three sentences, a plain TextRank, and the
+//! results of five Python packages.
 //!
 //! Settings: three sentences out for all three; tokens are runs of letters and digits, lower-cased,
 //! accents kept, no stemming, no stop words removed; ROUGE-L on the whole summary as one sequence; F1
@@ -19,7 +19,7 @@ use summarizer::model::{CallSettings, ModelCall, Provider, SourceText};
 
 const SENTENCES: usize = 3;
 
-/// What the Python packages gave on the same set with the same settings: sumy 0.13.0 with its stemmers
+/// Results of Python packages on the same set with the same settings: sumy 0.13.0 with its stemmers
 /// and stop words, summa 1.2.0, sentences split at `[.!?]` before white space and at line ends.
 const PACKAGES: [(&str, [f64; 3]); 5] = [
     ("sumy TextRank", [51.2, 30.5, 42.3]),

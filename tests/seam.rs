@@ -53,7 +53,7 @@ fn quarantined(line: &ParsedLine) -> &BadLine {
     }
 }
 
-/// The record a line projects to.
+/// The quarantine record of a line.
 fn record(line: &BadLine, seq: u64, hash: Digest, at: Timestamp) -> Value {
     let event = Event::LineQuarantined(Box::new(line.clone()));
     let line = quarantine::line(&Committed { seq: Seq(seq), at, hash, event }).unwrap();
@@ -204,7 +204,7 @@ fn a_quarantine_record_without_its_bytes_is_refused() {
 }
 
 #[test]
-fn an_ack_is_held_to_its_status() {
+fn an_ack_must_have_the_members_of_its_status() {
     let ack = json!({
         "schema_version": "summary_ack.v1", "ack_seq": 3, "log_head": "0".repeat(64),
         "at": "2026-02-11T23:02:11.000Z", "request_id": "r", "line": 1, "offset": 0,
@@ -244,7 +244,7 @@ fn record_of(writer: usize, index: usize) -> String {
 }
 
 fn write_as(writer: usize, path: &Path) {
-    // One after the other and in groups, as callers do.
+    // One by one and in groups.
     let records: Vec<String> = (0..PER_WRITER).map(|index| record_of(writer, index)).collect();
     let (single, grouped) = records.split_at(PER_WRITER / 2);
     for record in single {
@@ -269,7 +269,7 @@ fn assert_every_line_is_whole(path: &Path) {
 }
 
 #[test]
-fn twenty_threads_tear_no_line() {
+fn twenty_threads_append_whole_lines() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run/queue.jsonl");
     std::thread::scope(|scope| {
@@ -282,7 +282,7 @@ fn twenty_threads_tear_no_line() {
 }
 
 #[test]
-fn twenty_processes_tear_no_line() {
+fn twenty_processes_append_whole_lines() {
     const VARIABLE: &str = "SEAM_TEST_WRITER";
     if let Ok(order) = std::env::var(VARIABLE) {
         let (writer, path) = order.split_once(' ').unwrap();
@@ -293,7 +293,7 @@ fn twenty_processes_tear_no_line() {
     let children: Vec<_> = (0..WRITERS)
         .map(|writer| {
             Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "twenty_processes_tear_no_line"])
+                .args(["--exact", "twenty_processes_append_whole_lines"])
                 .env(VARIABLE, format!("{writer} {}", path.display()))
                 .stdout(std::process::Stdio::null())
                 .spawn()

@@ -1,5 +1,5 @@
-//! The tailer against a model of the queue file that is small enough to be obviously right:
-//! appending, tearing, cutting, replacing, rewriting, restarting, adopting, in any order.
+//! The reader of the queue compared with a small model of the queue file: appending, tearing, cutting,
+//! replacing, rewriting, restarting, adopting, in any order.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 #![allow(clippy::disallowed_methods, reason = "the tests write the queue as its callers do")]
 
@@ -24,7 +24,7 @@ const GRACE_MS: i64 = 1000;
 const OPTIONS: TailOptions =
     TailOptions { max_line_bytes: MAX_LINE, partial_line_grace_ms: GRACE_MS };
 
-/// A line as the model and the tailer both tell it.
+/// A line as both the model and the reader report it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Line {
     number: u64,
@@ -90,13 +90,13 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The file as it is, and what the tailer should know of it.
+/// The file, and what the reader should know of it.
 struct Model {
     file: Option<Vec<u8>>,
     /// The bytes up to the consumed offset, as they were when they were consumed.
     consumed: Vec<u8>,
     lines: u64,
-    /// Another inode has the name since something was consumed.
+    /// After lines were consumed, another inode got the name.
     replaced: bool,
     grew: Option<(usize, i64)>,
     now: i64,
@@ -118,7 +118,7 @@ impl Model {
         }
     }
 
-    /// What is there to read: finished lines, or the cut-off one.
+    /// The lines to read: finished lines, or the unfinished last one after its grace.
     fn expected(&mut self) -> Vec<Line> {
         let Some(file) = &self.file else { return Vec::new() };
         let since = match self.grew {
@@ -193,7 +193,7 @@ impl Run {
         self.dir.path().join("queue.jsonl")
     }
 
-    /// Moves the file away; it lives on, so that its inode is not given to the next one.
+    /// Moves the file away and keeps it, so that its inode is not reused.
     fn bury(&mut self) {
         self.buried += 1;
         let _ = fs::rename(self.path(), self.dir.path().join(format!("buried{}", self.buried)));
@@ -345,8 +345,8 @@ impl Run {
     }
 }
 
-/// Some seconds and the same cases everywhere in the ordinary run; minutes, and others each time,
-/// in the deep one.
+/// An ordinary run takes some seconds with the same cases everywhere; a deep run takes minutes with new
+/// cases each time.
 fn cases() -> ProptestConfig {
     let deep = std::env::var_os("CI_DEEP").is_some();
     let (cases, rng_seed) = if deep { (20_000, RngSeed::Random) } else { (400, RngSeed::Fixed(7)) };
@@ -394,7 +394,7 @@ fn drain(tailer: &mut Tailer, lines: usize, bytes: usize) -> (Vec<Line>, Vec<Con
     (found, batches)
 }
 
-/// Lines of many lengths, far over every buffer of the reader.
+/// Lines of many lengths, some much longer than every buffer of the reader.
 fn big_queue() -> Vec<u8> {
     let mut bytes = Vec::new();
     for index in 0..3000_usize {
@@ -425,11 +425,11 @@ fn batches_of_any_size_give_the_same_lines_over_every_buffer_border() {
 }
 
 #[test]
-fn over_long_lines_are_passed_over_with_prefix_and_hash() {
+fn over_long_lines_are_skipped_with_prefix_and_hash() {
     let content = big_queue();
     let (_dir, path, disk) = queue_with(&content);
     let whole = drain(&mut open_at(&disk, &path, Position::START, 1 << 20).unwrap(), 4096, 1 << 20);
-    // Below and above the size of one read, so that both ways of finding them are taken.
+    // Below and above the size of one read, so that both code paths run.
     for max in [1000, 300_000] {
         let mut tailer = open_at(&disk, &path, Position::START, max).unwrap();
         let (found, batches) = drain(&mut tailer, 4096, 1 << 20);
@@ -476,7 +476,7 @@ fn append(path: &std::path::Path, bytes: &[u8]) {
 }
 
 #[test]
-fn far_behind_the_edges_only_the_full_check_sees_an_edit() {
+fn only_the_full_check_finds_an_edit_between_the_edges() {
     let mut content = vec![b'x'; 99];
     content.push(b'\n');
     let content = content.repeat(5000);
@@ -503,7 +503,7 @@ fn far_behind_the_edges_only_the_full_check_sees_an_edit() {
 }
 
 #[test]
-fn another_device_number_alone_is_no_other_file() {
+fn another_device_number_alone_is_the_same_file() {
     let (_dir, path, disk) = queue_with(b"a\nb\n");
     let mut tailer = open_at(&disk, &path, Position::START, 1000).unwrap();
     tailer.next_batch(Timestamp(0), 1, 1000).unwrap().unwrap();
@@ -517,7 +517,7 @@ fn another_device_number_alone_is_no_other_file() {
 }
 
 #[test]
-fn the_message_names_the_command_that_helps() {
+fn the_message_names_the_command_to_run() {
     let (_dir, path, disk) = queue_with(b"a\n");
     let mut tailer = open_at(&disk, &path, Position::START, 1000).unwrap();
     drain(&mut tailer, 9, 1000);

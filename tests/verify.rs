@@ -1,4 +1,4 @@
-//! Every rule of `verify` has a tree that breaks it and nothing else.
+//! For every rule of `verify` there is a tree that breaks only this rule.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -85,7 +85,7 @@ fn item(resolved: &Resolved) -> SummaryItem {
     }
 }
 
-/// A sound home with everything `verify` looks at.
+/// A valid home with everything that `verify` checks.
 fn sound(root: &Path) {
     home(root);
     events_day(root, EXTRA, &[event("evt_8", MIDNIGHT, "x"), event("evt_9", MIDNIGHT, "y")]);
@@ -446,7 +446,7 @@ fn check(root: &Path, threads: usize) -> Report {
 }
 
 #[test]
-fn a_sound_tree_has_nothing_wrong_whatever_the_threads() {
+fn a_valid_tree_has_no_violation_with_any_number_of_threads() {
     let home = tempfile::tempdir().unwrap();
     sound(home.path());
     let report = check(home.path(), 1);
@@ -476,10 +476,10 @@ fn each_rule_has_a_tree_that_breaks_it_and_nothing_else() {
 }
 
 #[test]
-fn violations_name_their_place_and_an_empty_home_is_sound() {
+fn violations_name_their_place_and_an_empty_home_is_valid() {
     let home = tempfile::tempdir().unwrap();
     assert_eq!(check(home.path(), 2).violations_total, 0);
-    // Digests without the bus they lead to are no sound home: it is said what was not looked at.
+    // Digests without their Summary Bus are not valid: `verify` says what it could not check.
     let digests = tempfile::tempdir().unwrap();
     std::fs::create_dir(digests.path().join("digests")).unwrap();
     let unchecked = check(digests.path(), 1).unchecked.join("; ");

@@ -89,7 +89,7 @@ pub fn write_queue(path: &Path, first: u64, count: u64) -> std::io::Result<()> {
     for number in first..first + count {
         out.write_all(line(number).as_bytes())?;
     }
-    // Or the first sync of whoever reads would write all of it.
+    // Otherwise the first sync of the reader would write all of it.
     out.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()
 }
 
@@ -254,7 +254,7 @@ impl Bench {
         done
     }
 
-    /// Where reading goes on.
+    /// The position where reading continues.
     pub fn position(&self) -> Position {
         QueueMark::decode(&self.engine.log().mark()).expect("a mark of ours").position
     }

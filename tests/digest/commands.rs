@@ -202,7 +202,7 @@ fn readers_see_no_mismatch_while_builds_are_killed() {
     assert!(read_all(&home.join("buses")).0 > 0);
 }
 
-/// The summary of a note, as it stands on the bus.
+/// The published summary of a note.
 fn summary_of(home: &Path, note: &str) -> Value {
     let folder = home.join("buses/summaries/documents");
     let files = std::fs::read_dir(folder).unwrap();

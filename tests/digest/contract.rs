@@ -139,7 +139,7 @@ fn a_build_that_would_break_the_contract_is_refused() {
         for one in seen {
             assert!(again.contains(one), "{place}: {one} is seen again: {again:?}");
         }
-        // It is kept and told of until somebody clears it away.
+        // It stays and is reported until `digest gc` removes it.
         assert!(world.recover().unwrap().is_none(), "the failed build has ended");
         assert!(world.buses.join(&staged).exists(), "a start keeps it");
         let told = world.overview();

@@ -1,5 +1,5 @@
 //! Power fails at every sync of a build and of what follows it: whatever the disk kept, the indexes
-//! name only whole bags, and the next start goes on to the same end.
+//! name only complete bags, and the next start reaches the same result.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn open(disk: &SimDisk) -> Result<World, Box<dyn std::error::Error>> {
     Ok(world)
 }
 
-/// A home with bags, and a summary that is in none of them yet.
+/// A home with bags, and one summary outside all of them.
 fn prepared() -> SimDisk {
     let disk = SimDisk::new();
     let mut world = open(&disk).unwrap();

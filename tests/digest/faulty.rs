@@ -13,7 +13,8 @@ use summarizer::os::{Disk, DiskFile, Open, Stat};
 use crate::publishing::small_world;
 use crate::world::{World, made};
 
-/// The host's disk with a fault: bytes that change on their way, or names that cannot be swapped.
+/// The host's disk with a fault: bytes that change while they are written, or names that cannot be
+/// exchanged.
 pub struct Faulty {
     pub inner: HostDisk,
     /// Files whose path has this part are written as this makes of them, or not at all.
@@ -28,7 +29,7 @@ impl Faulty {
     }
 }
 
-/// What becomes of the bytes of a file on their way; nothing when the file is lost.
+/// The written bytes of a file; `None` when the file is lost.
 pub type Change = (&'static str, fn(Vec<u8>) -> Option<Vec<u8>>);
 
 struct Changing(Arc<dyn DiskFile>, PathBuf, fn(Vec<u8>) -> Option<Vec<u8>>);

@@ -1,4 +1,4 @@
-//! What a build knows by heart: believed where it is the log's, read again where it is not.
+//! The cache of builds: used when it matches the log, read again when it does not.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -100,7 +100,7 @@ fn a_cache_of_another_log_is_ignored() {
     std::fs::copy(root.join("earlier.redb"), &log).unwrap();
     let mut world = World::new(root);
     assert!(kept(&world, root).library(&fields(), 1).is_none());
-    // It goes on, and somewhere else than before.
+    // The new log continues differently.
     let other: Vec<Made> =
         (0..20).map(|n| made(&format!("o{n}"), "2026-02-03T01:00:00Z", &["o"], "")).collect();
     world.produce(&other);

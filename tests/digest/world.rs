@@ -1,4 +1,4 @@
-//! A log with summaries and nothing else: no queue, no requests, no service.
+//! A log with summaries only: without queue, requests and service.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ use summarizer::state::event::Note;
 use summarizer::state::event::{AckHead, Event, SummaryPointer};
 use summarizer::verify::{self, Report, verify_tree};
 
-/// When tests begin.
+/// The time at the start of each test.
 pub const BEGIN: &str = "2026-02-20T12:00:00Z";
 
 /// A summary to be made.

@@ -1,4 +1,4 @@
-//! What the tests of the log share: records whose content follows from their number.
+//! Shared by the tests of the log: records whose content depends on their number.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -42,7 +42,7 @@ pub fn commit<'a>(first: u64, records: &'a [NewRecord], mark: &'a [u8]) -> Commi
     Commit { first: Seq(first), records, mark, checkpoint: None }
 }
 
-/// The hashes the chain must have, computed apart from the store.
+/// The hashes of the chain, computed without the store.
 pub fn chain(records: &[NewRecord]) -> Vec<Digest> {
     let mut hash = genesis(ID);
     let mut seq = Seq(0);

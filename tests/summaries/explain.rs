@@ -274,7 +274,7 @@ fn what_a_model_wrote_is_aligned_and_labelled_and_its_answers_are_in_the_log() {
     assert!(!list(&found["answers"]).is_empty());
     assert_eq!(loose(&found), []);
     assert_eq!(found["prompts"]["as_recorded"], true);
-    // An answer that is not the one that was paid for.
+    // An answer that differs from the paid one.
     let (first, log) = (std::cell::Cell::new(true), home.read("run/summarizer.redb"));
     forge(&home, &|event, _| {
         if let Event::ModelResponded { body_sha256, .. } = event
@@ -326,7 +326,7 @@ fn forge(home: &ProcessHome, change: &dyn Fn(&mut Event, &mut Option<Vec<u8>>)) 
     let commit = Commit { first: Seq(1), records: &records, mark: &mark, checkpoint: None };
     store.append(commit).unwrap();
     store.close().unwrap();
-    // Acks quote the log; those of another would be noticed at once.
+    // Acks quote the log; acks of another log would be refused before this check.
     std::fs::remove_file(home.path("run/ack.jsonl")).unwrap();
 }
 

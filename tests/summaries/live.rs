@@ -269,7 +269,7 @@ fn publishing_keeps_to_the_interval_it_was_given() {
     assert_eq!(published[0], published[1]);
 }
 
-/// A published file that was edited, to the same length, is found by whoever looks and is made good
+/// A published file that was edited to the same length is found by the checks and is repaired
 /// on demand; nothing in the log changes.
 #[test]
 fn an_edited_file_of_the_same_length_is_found_and_made_good() {

@@ -155,7 +155,7 @@ fn many(count: usize, seed: u64, workers: usize) -> (ProcessHome, Vec<Value>) {
             })
             .collect();
         bus_support::events_day(&buses, &name, &events);
-        // The last session of a day goes on after midnight.
+        // The last session of a day continues after midnight.
         let sessions: Vec<Value> = (0..4)
             .map(|part| {
                 let first = day * per_day + part * per_day / 4;

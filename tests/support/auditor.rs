@@ -1,9 +1,8 @@
-//! An auditor that knows the published contract and nothing of how the service keeps it.
+//! An auditor that knows the published contract and no part of the implementation.
 //!
-//! It reads three files and no code of the core: the bytes of the queue, of the acks and of the
-//! quarantine. From the queue it finds out by itself which lines there are, and then holds every
-//! ack against them. It never asks the log, the state or a table, so a mistake there cannot hide
-//! here.
+//! It reads three files: the queue, the acks and the quarantine. It finds the lines of the queue by
+//! itself and compares every ack with them. It uses no log, state or table, so an error there cannot
+//! hide here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,34 +11,34 @@ use summarizer::contract::hash::sha256;
 use summarizer::contract::schema;
 use summarizer::contract::time::parse_instant;
 
-/// What is held against each other.
+/// The files to compare.
 pub struct Evidence<'a> {
     pub queue: &'a [u8],
     pub acks: &'a [u8],
     pub quarantine: &'a [u8],
-    /// Nothing is left to do: every line must have ended.
+    /// All work is done: every line must have ended.
     pub finished: bool,
-    /// The clock never stepped back, so times of acks can be compared with times asked for.
+    /// The clock never went back, so times of acks can be compared with requested times.
     pub steady_clock: bool,
 }
 
-/// What was found.
+/// The result of an audit.
 #[derive(Debug, Default)]
 pub struct Verdict {
     /// Lines that are not blank.
     pub lines: u64,
-    /// The ending that counts, by line.
+    /// The outcome that counts, by line.
     pub endings: BTreeMap<u64, String>,
     /// Items, each with the line that made it.
     pub items: BTreeMap<String, u64>,
     /// Acks by status.
     pub statuses: BTreeMap<String, u64>,
-    /// Everything that breaks the contract.
+    /// The violations of the contract.
     pub complaints: Vec<String>,
 }
 
 impl Verdict {
-    /// Stops the test when anything is wrong.
+    /// Fails the test on any violation.
     pub fn assert_clean(&self, told: &str) {
         assert!(
             self.complaints.is_empty(),
@@ -59,7 +58,7 @@ struct QueueLine<'a> {
     number: u64,
     offset: u64,
     bytes: &'a [u8],
-    /// Cut off at the end of the file, not ended by a producer.
+    /// Unfinished at the end of the file and cut off.
     partial: bool,
 }
 
@@ -185,7 +184,7 @@ fn split<'a>(
                 (*cut as usize, *cut as usize, true)
             }
             (None, Some(newline)) => (newline, newline + 1, false),
-            // Not finished and not cut off: nobody owes it an answer yet.
+            // Unfinished and not cut off: it needs no ack yet.
             (None, None) => break,
         };
         if length > rest.len() || rest[..length].contains(&b'\n') {
@@ -264,7 +263,7 @@ fn check_quarantine(
     }
 }
 
-/// The request on a line, when it is one as far as JSON goes.
+/// The request on a line, if the line is a JSON object.
 fn request_on(line: &QueueLine<'_>) -> Option<Value> {
     let text = line.bytes.strip_suffix(b"\r").unwrap_or(line.bytes);
     let text =
@@ -310,8 +309,8 @@ fn check_place(
     }
 }
 
-/// Each line: perhaps accepted, perhaps tried, then ended once. It may start over after an ending
-/// without output, and then its new ending replaces the old one.
+/// Each line may be accepted, may have attempts, and ends once. After an outcome without output it may
+/// start again; its new outcome then replaces the old one.
 fn check_lives(acks: &[Ack], lines: &[QueueLine<'_>], finished: bool, verdict: &mut Verdict) {
     let mut by_line: BTreeMap<u64, Vec<&Ack>> = BTreeMap::new();
     for ack in acks {
@@ -359,7 +358,7 @@ fn check_lives(acks: &[Ack], lines: &[QueueLine<'_>], finished: bool, verdict: &
     }
 }
 
-/// One key, one item; one item, one maker; every duplicate points at an item that exists.
+/// A key has at most one item, an item has one maker, and every duplicate points at an existing item.
 fn check_outputs(acks: &[Ack], verdict: &mut Verdict) {
     let mut by_key: BTreeMap<&str, &str> = BTreeMap::new();
     let mut makers: BTreeMap<&str, &Ack> = BTreeMap::new();
@@ -405,8 +404,8 @@ fn check_outputs(acks: &[Ack], verdict: &mut Verdict) {
     }
 }
 
-/// What an ack replaces must be an earlier ending, of the same request, without an item, and
-/// nobody else may have replaced it.
+/// A superseded ack must be an earlier outcome of the same request without an item, superseded only
+/// once.
 fn check_superseded(acks: &[Ack], verdict: &mut Verdict) {
     let by_seq: BTreeMap<u64, &Ack> = acks.iter().map(|ack| (ack.seq, ack)).collect();
     let mut replaced = BTreeSet::new();

@@ -1,6 +1,5 @@
-//! A home with a configuration of its own, requests for its queue, and everything it knows of them
-//! read back from acks, log and files. The program runs with a clock of the tests, one key, and a path
-//! as its whole environment.
+//! A home with its own configuration, requests for its queue, and readers for its acks, log and files.
+//! The environment of the program is a test clock, one key, and a path.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a helper of tests")]
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -17,7 +16,7 @@ use super::server::{Act, Server, chat};
 
 /// A flow of one model node whose answer must fit a schema.
 pub const FLOW: &str = "gpt.log.annotate.business_meta.v1";
-/// A flow that nobody asks a server about.
+/// A flow that asks no server.
 pub const FREE: &str = "writing.outline.generate.v1";
 pub const KEY: &str = "sk-this-is-the-secret-0123456789";
 
@@ -73,7 +72,7 @@ impl Home {
         command
     }
 
-    /// Runs the program where time stands still, and expects it to succeed.
+    /// Runs the program with a fixed clock and expects success.
     pub fn ok_at(&self, now: &str, args: &[&str]) {
         let output = self.command(args).env("SUMMARIZER_TEST_NOW", now).output().unwrap();
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -112,7 +111,7 @@ impl Home {
         self.acks(id).pop().unwrap_or_else(|| panic!("no ack of {id}"))
     }
 
-    /// Every event with its body, while nobody holds the home.
+    /// Every event with its body; no process may hold the home.
     pub fn events(&self) -> Vec<(Event, Option<Vec<u8>>)> {
         let path = self.path("run/summarizer.redb");
         let disk = summarizer::os::Machine::real().disk;

@@ -1,5 +1,5 @@
-//! What the tests under faults share: an auditor that knows only the contract, requests to ask
-//! for, a service that is stepped by hand on a machine that fails, and homes of a real process.
+//! Shared by the fault tests: an auditor that knows only the contract, requests, a service that is
+//! run step by step on a failing machine, and homes of a real process.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -13,7 +13,7 @@ pub mod requests;
 pub mod rig;
 pub mod running;
 
-/// A small generator of numbers that is the same everywhere: a seed tells the whole story.
+/// A small random generator: the same seed gives the same numbers everywhere.
 #[derive(Debug, Clone)]
 pub struct Rng(u64);
 
@@ -45,7 +45,7 @@ impl Rng {
     }
 }
 
-/// Whether everything is to be run, however long it takes.
+/// Whether sampled tests run in full.
 pub fn deep() -> bool {
     std::env::var_os("CI_DEEP").is_some()
 }

@@ -86,7 +86,7 @@ impl ProcessHome {
         queue.write_all(bytes).unwrap();
     }
 
-    /// The program on this home, with nothing of our environment.
+    /// The program on this home, without the environment of the test.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_summarizer"));
         command.env_clear().env("SUMMARIZER_HOME", self.root()).args(args);
@@ -105,9 +105,9 @@ impl ProcessHome {
         ran
     }
 
-    /// Whether a service holds the home and is up.
+    /// Whether a service holds the home and is ready.
     pub fn answers(&self) -> bool {
-        // Before it is up it answers that it is starting; before it holds the home, we would.
+        // Before it is ready it answers `starting`; before it holds the home, the command would take it.
         self.path("run/summarizer.sock").exists()
             && self.expect(0, &["status", "--json"]).json()["run"]["command"] == "serve"
     }
@@ -178,7 +178,7 @@ impl Running {
     /// A service or another long command on a home.
     pub fn start(home: &ProcessHome, args: &[&str]) -> Running {
         let mut command = home.command(args);
-        // Nobody reads what it says, and a pipe that is full would stop it.
+        // The output is not read, and a full pipe would block the process.
         Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
 }

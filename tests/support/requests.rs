@@ -1,4 +1,4 @@
-//! Requests to ask for, and what the scripted worker is to make of them.
+//! Requests, and the script of the worker for them.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ pub fn request(id: &str, flow: &str, params: Value) -> Value {
     })
 }
 
-/// A request whose tries go as scripted: one word a try, the last word for all further ones.
+/// A request with scripted attempts: one word for each attempt, the last word for all later ones.
 pub fn scripted(id: &str, script: &[&str]) -> Value {
     request(id, ACTIVE, json!({"script": script}))
 }
@@ -37,7 +37,7 @@ pub fn from_repo(mut request: Value, repo: &str) -> Value {
     request
 }
 
-/// The item a request makes, whatever its key: two requests with one name do identical work.
+/// The item of a request, independent of its key: two requests with one name do identical work.
 pub fn making(mut request: Value, item: &str) -> Value {
     request["work"]["params"]["item"] = item.into();
     request

@@ -1,5 +1,5 @@
-//! The service without threads: the same parts in the same order as the running one, stepped by
-//! hand on a machine whose clock is set and whose disk fails when told to.
+//! The service without threads: the same parts in the same order as the real one, run step by step on
+//! a machine with a set clock and a disk that fails on demand.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -69,7 +69,7 @@ pub struct World {
     pub options: EngineOptions,
     pub lines_at_once: usize,
     pub slots: usize,
-    /// How many batches may be on their way while the next one is decided, as the service does it.
+    /// Number of batches that may be at the writer while the next one is decided.
     pub unheard: usize,
 }
 
@@ -84,7 +84,7 @@ impl World {
         World { disk, clock, home, options, lines_at_once: 7, slots: 4, unheard: 0 }
     }
 
-    /// The same world with another disk and a clock of its own.
+    /// The same world with another disk and its own clock.
     pub fn on(&self, disk: SimDisk) -> World {
         let clock = Arc::new(SimClock::at(self.clock.now()));
         World { disk, clock, ..self.clone() }
@@ -120,8 +120,8 @@ impl World {
         })
     }
 
-    /// Deletes both projections, makes them again from the log, and holds them against the
-    /// originals; then replays the log and verifies it.
+    /// Deletes both projections, writes them again from the log, and compares them with the originals;
+    /// then replays the log and verifies it.
     pub fn check_log(&self, told: &str) {
         let before = [self.read(&self.home.acks()), self.read(&self.home.quarantine())];
         self.disk.remove_file(&self.home.acks()).unwrap();
@@ -145,7 +145,7 @@ pub fn open_store(world: &World) -> Result<Store, Stop> {
     Ok(Store::open(world.shared(), &path, Options::beside(&path), [7; 16], &mut |_| {})?)
 }
 
-/// A try under way, and what its worker will still say.
+/// A running attempt, and the remaining reports of its worker.
 #[derive(Debug, Clone)]
 pub struct Try {
     pub request: Seq,
@@ -154,7 +154,7 @@ pub struct Try {
     pub outcomes: VecDeque<Outcome>,
 }
 
-/// What the worker is to do, by the word its request carries for this try.
+/// The action of the worker, by the word of its request for this attempt.
 pub fn perform(taken: &TakenRequest, attempt: u32, healed: bool) -> VecDeque<Outcome> {
     let request: Value = serde_json::from_slice(&taken.line).unwrap();
     let params = &request["work"]["params"];
@@ -199,7 +199,7 @@ pub fn perform(taken: &TakenRequest, attempt: u32, healed: bool) -> VecDeque<Out
         "later" => vec![resolved, later()],
         "after" => vec![failed(Again::After(1500), Some(ReasonCode::RateLimited))],
         "timeout" => vec![resolved, failed(Again::Later, Some(ReasonCode::Timeout))],
-        // Answers, and is then lost: the answer must not be paid for twice, the try ends late.
+        // The worker answers and is then lost: the answer must not be paid twice, and the attempt ends late.
         "lost" => vec![resolved, answer, failed(Again::Later, Some(ReasonCode::Timeout))],
         "never" => vec![resolved, failed(Again::Never, Some(ReasonCode::ModelError))],
         "input" => vec![failed(Again::InvalidInput, Some(ReasonCode::UnknownSourceId))],
@@ -219,7 +219,7 @@ pub struct Rig {
     pub engine: Engine,
     pub projections: Projections,
     pub tailer: Tailer,
-    /// Read and looked up, and not taken yet.
+    /// Lines that were read and looked up, and not decided yet.
     ahead: Option<Arrived>,
     pub tries: BTreeMap<Seq, Try>,
     /// Everything committed by this run.
@@ -274,13 +274,13 @@ impl Rig {
         self.world.clock.now()
     }
 
-    /// Gives the engine what a worker says, and says whether it counted.
+    /// Gives the engine a report of a worker; returns whether it counted.
     pub fn deliver(&mut self, report: Report) -> Result<bool, Stop> {
         let now = self.now();
         Ok(self.engine.report(report, now)?)
     }
 
-    /// The next thing each worker has to say.
+    /// The next report of each worker.
     pub fn deliver_all(&mut self) -> Result<(), Stop> {
         for request in self.tries.keys().copied().collect::<Vec<_>>() {
             self.deliver_next(request)?;
@@ -288,14 +288,14 @@ impl Rig {
         Ok(())
     }
 
-    /// The next thing one worker has to say. Nothing when it has said everything.
+    /// The next report of one worker, if any is left.
     pub fn deliver_next(&mut self, request: Seq) -> Result<Option<Report>, Stop> {
         let Some(tried) = self.tries.get_mut(&request) else { return Ok(None) };
         let Some(outcome) = tried.outcomes.pop_front() else { return Ok(None) };
         let Try { request, attempt, epoch, .. } = *tried;
         let report = Report { request, attempt, epoch, outcome };
         self.deliver(report.clone())?;
-        // An ending within the same batch takes the try away before the next word.
+        // An outcome in the same batch ends the attempt before its next report.
         let open = self.engine.state().open_request(request);
         if open.is_none_or(|open| open.row.status != Status::Running) {
             self.tries.remove(&request);
@@ -303,7 +303,7 @@ impl Rig {
         Ok(Some(report))
     }
 
-    /// The next lines of the queue, with what the tables say about them now.
+    /// The next lines of the queue, with their look-up in the tables.
     fn read(&mut self) -> Result<Option<Arrived>, Stop> {
         let (now, lines) = (self.now(), self.world.lines_at_once);
         let Some(batch) = self.tailer.next_batch(now, lines, 1 << 20)? else { return Ok(None) };
@@ -313,7 +313,7 @@ impl Rig {
         Ok(Some(arrived))
     }
 
-    /// Lines, waiters, starts and one commit. Says whether anything was committed.
+    /// Lines, waiting requests, starts and one commit. Returns whether anything was committed.
     pub fn turn(&mut self) -> Result<bool, Stop> {
         let now = self.now();
         let paused = !self.engine.state().paused().is_empty();
@@ -366,18 +366,18 @@ impl Rig {
             }
         };
         if !sealed {
-            // With nothing new to write, what was written before is heard of.
+            // Without new events the results of earlier batches are received.
             return self.finish_batches(self.sealed_marks.len().saturating_sub(1));
         }
         self.sealed_marks.push_back(mark);
-        // What happens next must not depend on how fast the writer is.
+        // The next step must not depend on the speed of the writer.
         while self.engine.written().len() < self.sealed_marks.len() {
             std::thread::yield_now();
         }
         self.finish_batches(self.world.unheard)
     }
 
-    /// Hears what became of batches that were sealed, and acts on it, until so many are left.
+    /// Receives the results of sealed batches and acts on them, until `left` batches remain.
     fn finish_batches(&mut self, unheard: usize) -> Result<(), Stop> {
         while self.sealed_marks.len() > unheard {
             self.finish_batch()?;
@@ -405,7 +405,7 @@ impl Rig {
         Ok(())
     }
 
-    /// After a failed commit nobody knows what is on the disk, so nothing more may be done.
+    /// After a failed commit the content of the disk is unknown, so the service must stop.
     fn refuses_everything(&mut self) {
         let now = self.now();
         assert!(
@@ -457,7 +457,7 @@ impl Rig {
         }
     }
 
-    /// Works until nothing is left to do, moving the clock to whatever comes next.
+    /// Works until no work is left, and moves the clock to the next due time.
     pub fn run_to_end(&mut self) -> Result<(), Stop> {
         for _ in 0..20_000 {
             self.deliver_all()?;

@@ -8,15 +8,14 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long something that must happen may take on a busy machine. Only what never happens takes
-/// this long.
+/// Time limit for an expected event on a busy machine. Only a failing test waits this long.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A Monday at ten in the morning, UTC: far from the ends of the day, the week and the month.
 const BEGAN: i64 = 1_772_445_600_000;
 
-/// The time that programs under test are given: it goes on from that morning for as long as the
-/// tests run, so that no test knows or minds when it is run.
+/// The clock for programs under test: it starts at that morning and runs with the test, so that no test
+/// depends on the real time.
 pub fn test_now() -> String {
     static SINCE: OnceLock<Instant> = OnceLock::new();
     let gone = SINCE.get_or_init(Instant::now).elapsed();
@@ -24,14 +23,14 @@ pub fn test_now() -> String {
     format!("{}+", summarizer::contract::time::Timestamp(now))
 }
 
-/// Whether the programs that packs are made of can be run; says so where they cannot.
+/// Whether python3 can run; reports when it cannot.
 pub fn has_python() -> bool {
     let mut version = std::process::Command::new("python3");
     version.args(["-c", "import sys; print(sys.version_info >= (3, 9))"]);
     let has = version.output().is_ok_and(|told| told.stdout.starts_with(b"True"));
     if !has {
         use std::io::Write as _;
-        // Past the capture of the harness: what was left out must be seen.
+        // Written past the capture of the harness, so that skipped tests are visible.
         let told =
             "LEFT OUT: there is no python3 (3.9 or newer): a test that runs programs ends early";
         let _ = writeln!(std::io::stderr().lock(), "!! {told}");
@@ -65,7 +64,7 @@ impl Running {
         None
     }
 
-    /// Ends it without a word, as the kernel does when memory runs out.
+    /// Kills it, as the kernel does when memory runs out.
     pub fn kill(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();

@@ -1,4 +1,4 @@
-//! A server on the loopback that answers by script, politely or not.
+//! A local server that answers by script, correctly or not.
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail loudly")]
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -25,7 +25,7 @@ pub enum Act {
     Reply(Arc<Replying>),
     /// The head and a part of the body, then nothing more and a closed connection.
     Cut,
-    /// Nothing, for as long as the client stays.
+    /// No answer while the client stays connected.
     Silence,
     /// A body that comes byte by byte and never ends.
     Drip,
@@ -33,13 +33,12 @@ pub enum Act {
     Endless,
     /// A body of this many bytes.
     Huge(usize),
-    /// These bytes, whatever they are, and a closed connection.
+    /// These bytes, and a closed connection.
     Raw(Vec<u8>),
-    /// These bytes, then the others over and over, with so many milliseconds in between.
+    /// The first bytes, then the others repeatedly with this many milliseconds between.
     Over(Vec<u8>, Vec<u8>, u64),
 }
 
-/// A chat completion.
 pub fn chat(text: &str) -> Act {
     Act::Chat(text.to_owned(), "stop")
 }
@@ -53,24 +52,20 @@ pub fn status(code: u16, headers: &[(&str, &str)], body: &str) -> Act {
 /// One request as it arrived.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// Path.
     pub path: String,
     /// Header lines.
     pub head: String,
-    /// Body.
     pub body: Value,
 }
 
-/// The running server.
 pub struct Server {
-    /// Its address.
     pub base: String,
     seen: Arc<Mutex<Vec<Seen>>>,
     connections: Arc<Mutex<usize>>,
 }
 
 impl Server {
-    /// Plays the acts one by one, the last one for ever.
+    /// Plays the acts in order and repeats the last one.
     pub fn start(acts: Vec<Act>) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let base = format!("http://{}", listener.local_addr().expect("bound"));

@@ -115,7 +115,6 @@ impl Home {
         serde_json::from_value(self.value("summaries/summary-pack.json")).unwrap()
     }
 
-    /// Its sidecar.
     pub fn meta(&self) -> Value {
         self.value("summaries/summary-pack.meta.json")
     }
