@@ -67,7 +67,8 @@ Exit codes:
   4   another process holds the home
   5   required input missing or invalid
   6   storage failed or corrupt
-  70  a bug";
+  70  a bug
+  130 ended immediately by a second signal";
 
 /// Turns requests in a queue file into summaries that can be traced, verified and reproduced.
 #[derive(Debug, Parser)]
