@@ -5,6 +5,8 @@
 //! beside the snapshot and only the cited ids stay inline. The artifact lists the ids first seen
 //! since the last spilled snapshot and points to that snapshot's artifact, so a long run writes
 //! each id once. A snapshot that is still too large fails `pointers_only`.
+//!
+//! See docs/adr/0023-failed-snapshots.md.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,6 +1,8 @@
 //! Evidence pointers and their ids. An id is a function of the namespace (index, else corpus), the
 //! chunk, the span and, if known, the digest of the quoted words. Two corpora never share an id,
 //! and the same words found twice get one id.
+//!
+//! See docs/adr/0019-evidence-and-snapshot-ids.md.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};

@@ -1,6 +1,8 @@
 //! Resumes a run from a snapshot without its history. It needs the snapshot, a small sidecar with
 //! state that only the fold uses, and the spilled coverage. Folding the rest of the log from here
 //! gives the same snapshots as folding all of it.
+//!
+//! See docs/adr/0021-snapshot-files-without-log-position.md.
 
 use std::collections::BTreeMap;
 

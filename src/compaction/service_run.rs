@@ -11,6 +11,8 @@
 //! segment ends with SYSTEM_ERROR and the next attempt opens the next segment.
 //!
 //! This module stores nothing and reads no log; the caller does both.
+//!
+//! See docs/adr/0024-service-run-in-segments.md.
 
 use std::collections::BTreeMap;
 

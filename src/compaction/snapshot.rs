@@ -3,6 +3,8 @@
 //!
 //! `ext` holds fields that version 1 of the contract lacks and the narrative needs. The strict form
 //! omits it.
+//!
+//! See docs/adr/0020-ext-object-and-strict-v1.md.
 
 use std::collections::BTreeMap;
 

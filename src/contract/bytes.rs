@@ -4,6 +4,8 @@
 //! encoding it for the log. When the last line of a batch is gone its memory goes back to the pool
 //! it was taken from, wherever that happens: memory that comes fresh from the system has to be
 //! cleared, and that costs as much as what is done with it.
+//!
+//! See docs/adr/0079-lines-share-their-batch-buffer.md.
 
 use std::fmt;
 use std::ops::{Deref, Range};

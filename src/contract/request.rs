@@ -11,6 +11,8 @@
 //!
 //! It does not know whether the flow exists, whether kind and bus fit (see
 //! [`Request::kind_fits`]), or whether the input is there: those end a request, not a line.
+//!
+//! See docs/adr/0005-effective-idempotency-key.md.
 
 mod refusal;
 mod settle;

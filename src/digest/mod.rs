@@ -12,6 +12,8 @@
 //! with the log.
 //!
 //! This room does not know how summaries are made and never calls a model.
+//!
+//! See docs/adr/0048-what-digests-leave-out.md.
 
 pub mod bag;
 pub mod build;

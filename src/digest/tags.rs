@@ -4,6 +4,8 @@
 //! become `_`. Where that loses more than accents and case (other scripts, emoji, control
 //! characters, very long text) a checksum of the original is appended, so two different tags never
 //! silently become one. A blank tag is `unknown`. A tag without a namespace is `free`.
+//!
+//! See docs/adr/0044-folding-tags.md.
 
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;

@@ -16,6 +16,8 @@
 //! staging folder, guided by a journal that the next start finishes. There a reader can for a
 //! moment see data whose manifest is about to come; whoever cannot accept that asks for
 //! [`Fallback::Refuse`].
+//!
+//! See docs/adr/0011-exchanging-the-summary-tree.md.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};

@@ -13,6 +13,8 @@
 //!
 //! The same marks protect the sub-headers (`## name:`, `## content:`, `## tool_calls:`,
 //! `## tool_call_id:`) of function and tool messages.
+//!
+//! See docs/adr/0014-chat-roles-from-template-text.md.
 
 use serde_json::Value;
 

@@ -1,4 +1,6 @@
 //! One run of a flow: inputs bound, condensed where they are too long, and given to the nodes.
+//!
+//! See docs/adr/0070-splitting-inputs-that-do-not-fit.md.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

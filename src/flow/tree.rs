@@ -5,6 +5,8 @@
 //! not lost. Every prompt is bounded. Leaves and merges are a pure function of the sources and
 //! settings, so after a crash the reply cache answers the questions that were asked before. The same
 //! code serves every provider. Nodes are listed by level, then position.
+//!
+//! See docs/adr/0016-condensing-long-inputs.md.
 
 use serde_json::{Map, Value};
 

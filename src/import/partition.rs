@@ -5,6 +5,8 @@
 //! only a key of each id is held, and beyond a bound not even that. What is new goes into a
 //! temporary file beside the partition, which takes its place when the import is finished; an
 //! import that fails leaves every partition that was not finished as it was.
+//!
+//! See docs/adr/0012-imports-only-append.md.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;

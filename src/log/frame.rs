@@ -3,6 +3,8 @@
 //! A frame decodes on its own: it carries its count, the hash before its first record and a check
 //! over everything stored, so that a changed byte is an error that names a record and never a
 //! panic. What the payloads mean is not known here.
+//!
+//! See docs/adr/0076-frames-of-32-kib.md.
 
 use std::cell::Cell;
 

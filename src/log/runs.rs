@@ -4,6 +4,8 @@
 //! fences (the first digest of each chunk) and one Bloom filter a chunk, about 11 bits an entry;
 //! the chunks stay on disk. Newer runs win over older ones. Which runs are merged is decided here
 //! (`pick`), as a pure function of their sizes; reading and writing chunks is the store's.
+//!
+//! See docs/adr/0002-key-indexes-as-sorted-segments.md.
 
 use std::sync::Arc;
 

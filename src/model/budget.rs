@@ -2,6 +2,8 @@
 //!
 //! Money and tokens are reserved before a call and settled after it with what the call really took.
 //! A call that does not fit is refused before anything is sent.
+//!
+//! See docs/adr/0067-model-costs-as-events.md.
 
 use std::time::Duration;
 

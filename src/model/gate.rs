@@ -13,6 +13,8 @@
 //!   one call tests whether it answers again.
 //!
 //! Time comes from the machine's clock and waits from a [`Waiter`], so that tests need neither.
+//!
+//! See docs/adr/0015-provider-gate.md.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -8,6 +8,8 @@
 //! `local_only`.
 //!
 //! Only the sent text changes. The log, the evidence and the embedded provider get the original text.
+//!
+//! See docs/adr/0069-redaction-before-sending.md.
 
 use std::borrow::Cow;
 use std::sync::Arc;

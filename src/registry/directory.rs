@@ -1,4 +1,6 @@
 //! What the service asks of the registry: may a flow run, and which pack does it stand for.
+//!
+//! See docs/adr/0066-binding-a-flow-id-to-a-pack.md.
 
 use std::sync::Arc;
 

@@ -7,6 +7,8 @@
 //! A producer in another language is safe without the lock if it writes a whole line, its `\n`
 //! included, with a single `write` on a descriptor opened for appending. It must not use buffered
 //! output: a line split into two writes can be cut apart by another writer.
+//!
+//! See docs/adr/0008-appending-to-the-queue.md.
 
 use std::io;
 use std::path::{Path, PathBuf};

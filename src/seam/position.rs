@@ -8,6 +8,8 @@
 //! A device number may change when a machine restarts, so another device with the same inode and
 //! the same bytes is the same file. Another inode is another file, even if its bytes are equal:
 //! somebody may still be appending to the old one.
+//!
+//! See docs/adr/0006-queue-position.md.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -9,6 +9,8 @@
 //! restart it is opened at the position of the last commit and gives the same lines again. Before
 //! a batch is given out, both ends of the consumed part are compared with the file, so that a file
 //! that was rewritten in place is noticed however long it is.
+//!
+//! See docs/adr/0007-blank-torn-and-long-lines.md.
 
 use std::ops::Range;
 use std::path::Path;

@@ -8,6 +8,9 @@
 //!
 //! The clock comes in as data. The structure holds no facts of its own: it is rebuilt from the
 //! open requests, and replay never asks it anything.
+//!
+//! See docs/adr/0034-soft-delays.md.
+//! See docs/adr/0039-readiness-from-the-clock.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,7 @@
 //! The life of a request as one table: which event may meet which status, and what follows.
+//!
+//! See docs/adr/0035-pausing-intake-and-starts.md.
+//! See docs/adr/0040-input-errors-after-acceptance.md.
 
 use super::event::Event;
 use crate::contract::vocabulary::AckStatus;

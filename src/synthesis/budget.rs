@@ -6,6 +6,8 @@
 //! exceed the total limit, the largest one gives up its lowest-ranked claim, then its lowest-ranked
 //! gap, until all fit. The kept parts are written in document order, and the file counts the
 //! omitted ones.
+//!
+//! See docs/adr/0027-fitting-a-summary-into-its-limit.md.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};

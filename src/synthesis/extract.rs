@@ -7,6 +7,8 @@
 //!
 //! The confidence is the one that the claim states. Otherwise it is 60 for one valid citation, 10
 //! more for each further distinct valid citation, at most 90, and 50 when all are paywalled.
+//!
+//! See docs/adr/0026-extracting-summary-packs.md.
 
 use std::collections::BTreeSet;
 

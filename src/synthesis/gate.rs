@@ -5,6 +5,8 @@
 //! outside the usable pool; the pack's limits are those of the manifest; the pack matches its
 //! sidecar, its summaries and its inputs. With `compat` the gate gives the verdict of the original
 //! tool instead.
+//!
+//! See docs/adr/0028-when-a-summary-pack-is-valid.md.
 
 use std::collections::BTreeSet;
 

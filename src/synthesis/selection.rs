@@ -7,6 +7,8 @@
 //! checking and staleness then work as for any other run.
 //!
 //! Everything follows from the selection and the items: no clock, no order of discovery.
+//!
+//! See docs/adr/0030-packs-from-a-selection.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 

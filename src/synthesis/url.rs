@@ -7,6 +7,8 @@
 //!
 //! The collation is exact for ASCII and for accented Latin letters. Other letters sort by code point
 //! after those; a pool made by a full collation may order such pairs otherwise.
+//!
+//! See docs/adr/0029-citation-urls-and-perspective-ids.md.
 
 use std::cmp::Ordering;
 

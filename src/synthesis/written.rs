@@ -1,5 +1,7 @@
 //! A summary written by a model: the prompt. The answer is parsed by the same rules as a wave
 //! output, so a claim without a citation of its source never reaches a pack.
+//!
+//! See docs/adr/0060-model-drafts-under-the-same-rules.md.
 
 use std::time::Duration;
 

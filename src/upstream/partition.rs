@@ -4,6 +4,8 @@
 //! Contract: what comes out is either a table over bytes that match their manifest, or the defect
 //! that stops every request needing the partition. Bytes appended after the manifest are ignored
 //! with a warning; any other difference is a defect.
+//!
+//! See docs/adr/0009-upstream-lookup-by-verified-partition.md.
 
 use std::collections::BTreeMap;
 use std::path::Path;

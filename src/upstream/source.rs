@@ -3,6 +3,8 @@
 //! Contract: a hundred bytes a source, and their texts only while those are few. The texts of many
 //! are read again from where they lie, one after the other, by whoever needs them: upstream is on
 //! disk already. A file that is not the one that was verified any more is noticed.
+//!
+//! See docs/adr/0055-rereading-texts-of-large-requests.md.
 
 use std::fmt;
 use std::sync::Arc;

@@ -4,6 +4,8 @@
 //! order. The hash is the SHA-256 of the canonical JSON of the ordered array of `{id, text}`,
 //! every source in its place, also those whose text is empty. `docs/source-text-hash.md` tells
 //! other programs how to recompute it.
+//!
+//! See docs/adr/0010-source-text-hash.md.
 
 use std::borrow::Cow;
 

@@ -2,6 +2,8 @@
 //! nearest to the best of both, each on a logarithmic scale. Only settings whose step fallback
 //! remains a fallback are chosen: whole steps must reach the event threshold first. Times are
 //! reported but do not influence the choice, so equal logs give the same choice on every machine.
+//!
+//! See docs/adr/0025-choosing-compaction-thresholds.md.
 
 use super::super::trigger::Thresholds;
 use super::sweep::SweepRow;

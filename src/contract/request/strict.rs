@@ -1,5 +1,7 @@
 //! JSON read strictly: no member twice in one object, at any depth, and bounded nesting. Both
 //! readers see every byte, so what one of them accepts is one well-formed value.
+//!
+//! See docs/adr/0004-reading-a-request.md.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

@@ -3,6 +3,8 @@
 //! Contract. What lies together in the file is read together and once; meanwhile its bytes are held
 //! as they are stored, up to a bound, and what would go beyond it is read when it is its turn.
 //! Nothing is unpacked or checked before that, so whoever asks does it on the thread it has.
+//!
+//! See docs/adr/0057-gathering-bodies-in-log-order.md.
 
 use std::ops::{ControlFlow, Range};
 

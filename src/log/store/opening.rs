@@ -3,6 +3,8 @@
 //! A new store is made under a temporary name and renamed when its first commit is durable, so a
 //! file under the final name is always whole. Recovery is the engine's: with quick repair on every
 //! commit it reads the last saved allocator state and no more.
+//!
+//! See docs/adr/0003-instant-recovery-of-every-commit.md.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

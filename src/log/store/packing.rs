@@ -4,6 +4,8 @@
 //! transactions on a thread of its own, a record at a time. Frames are cut by the lengths of the
 //! records alone: the same records give the same bytes, whoever packs them and in however many
 //! pieces they come.
+//!
+//! See docs/adr/0077-packing-frames-early.md.
 
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;

@@ -4,6 +4,8 @@
 //! text of unknown origin, takes only what is certainly markup for markup, and maps places in the
 //! result to places in the source. Both share the spelling of tags, the table of elements and the
 //! character references.
+//!
+//! See docs/adr/0065-reading-markup-through-a-view.md.
 
 mod elements;
 mod entities;

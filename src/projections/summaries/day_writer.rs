@@ -4,6 +4,8 @@
 //! the writer appends them in order of their ids. Many lines are read at once, in the order of the
 //! log, because the ids of a day are spread over all of it. A line that cannot be read or is not
 //! valid ends the publication. Memory holds some megabytes of lines, as stored, and a few ranges.
+//!
+//! See docs/adr/0054-checking-lines-before-writing.md.
 
 use std::io::Write;
 use std::ops::{ControlFlow, Range};
