@@ -1,5 +1,6 @@
-//! Damages a home in more than ten ways. `doctor`, `recover`, `verify` and `log verify` must report
-//! each correctly. Everything that some file still holds is kept, and no summary is made twice.
+//! Bad days: a home is damaged in more than ten ways, and `doctor`, `recover`, `verify` and
+//! `log verify` must tell the truth about each. Nothing is lost that some file still holds, and
+//! nothing is summarized twice.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -20,7 +21,7 @@ const STORE: &str = "run/summarizer.redb";
 const QUEUE: &str = "run/queue.jsonl";
 const ACKS: &str = "run/ack.jsonl";
 
-/// A home with every kind of outcome, over two sessions.
+/// A home where something of everything has happened, over two runs.
 fn lived_in() -> ProcessHome {
     let home = ProcessHome::new();
     std::fs::write(home.path("summarizer.toml"), "[queue]\npartial_line_grace = \"1 ms\"\n")
@@ -53,7 +54,7 @@ fn lived_in() -> ProcessHome {
     home
 }
 
-/// The published summaries without the manifests, which contain positions in the log.
+/// Published summaries, without the manifests, whose place in the log may change.
 fn published(home: &ProcessHome) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     collect(&home.path("buses/summaries"), &mut found);
@@ -76,7 +77,7 @@ fn outcomes(home: &ProcessHome) -> BTreeMap<String, (String, Value)> {
     let mut last = BTreeMap::new();
     for ack in home.acks() {
         let Some(id) = ack["request_id"].as_str() else { continue };
-        // A repeated id does not show the outcome of the first request.
+        // A repeat of an id says nothing about what became of it.
         if ack["status"] == "duplicate" && ack["duplicate_of"] == id {
             continue;
         }
@@ -99,7 +100,7 @@ fn fixes(home: &ProcessHome) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Every finding has a shell line that begins with a program.
+/// Whatever is not fine comes with a line that a shell reads and that begins with a program.
 fn names_a_command(finding: &Value) {
     const PROGRAMS: [&str; 16] = [
         "summarizer",
@@ -119,7 +120,7 @@ fn names_a_command(finding: &Value) {
         "chmod",
         "${EDITOR:-vi}",
     ];
-    // One finding says that a check was skipped because of another finding.
+    // One says that something was not looked at because of another finding.
     if finding["verdict"] == "fine" || finding["what"] == "not looked at: the registry first" {
         return;
     }
@@ -137,7 +138,7 @@ fn names_fix(home: &ProcessHome, fix: &str) {
     assert!(found.iter().any(|(_, said)| said.contains(fix)), "{fix}: {found:?}");
 }
 
-/// Checks every property of a recovered home.
+/// Everything a recovered home must be.
 fn is_sound(home: &ProcessHome) {
     home.expect(0, &["log", "verify"]);
     home.expect(0, &["replay", "--verify"]);
@@ -146,7 +147,7 @@ fn is_sound(home: &ProcessHome) {
     assert_eq!(fixes(home), []);
 }
 
-/// Recovers, and compares the result with the home before the damage.
+/// Recovers, and holds what is there afterwards against what was there before.
 fn recovers(home: &ProcessHome, before: &BTreeMap<PathBuf, Vec<u8>>) -> Value {
     let report = home.expect(0, &["recover", "--json"]).json();
     assert_eq!(report["recovered"], true);
@@ -157,7 +158,7 @@ fn recovers(home: &ProcessHome, before: &BTreeMap<PathBuf, Vec<u8>>) -> Value {
     report
 }
 
-/// Processing the queue again, with every request repeated, makes no new summary.
+/// Processing again makes nothing again, also when everything is asked for again.
 fn makes_nothing_again(home: &ProcessHome, before: &BTreeMap<PathBuf, Vec<u8>>, ids: &[&str]) {
     let drained = home.expect(0, &["drain", "--json"]).json();
     assert!(drained["outcomes"]["completed"].is_null(), "{drained}");
@@ -170,13 +171,13 @@ fn makes_nothing_again(home: &ProcessHome, before: &BTreeMap<PathBuf, Vec<u8>>, 
 }
 
 #[test]
-fn a_home_without_its_log_recovers() {
+fn the_log_is_gone() {
     let home = lived_in();
     let (before, told) = (published(&home), outcomes(&home));
     assert_eq!(before.len(), 1, "{:?}", before.keys());
     std::fs::remove_file(home.path(STORE)).unwrap();
     names_fix(&home, "summarizer recover");
-    // No command starts a new log over it.
+    // Nobody starts over on top of it.
     for command in [["drain"].as_slice(), &["status"], &["serve"]] {
         home.expect(6, command).says(&["the log is gone", "summarizer recover"]);
     }
@@ -196,7 +197,7 @@ fn a_home_without_its_log_recovers() {
 }
 
 #[test]
-fn a_cut_empty_or_foreign_log_recovers() {
+fn the_log_is_cut_in_half_or_empty_or_something_else() {
     for damage in ["half", "empty", "other"] {
         let home = lived_in();
         let (before, told) = (published(&home), outcomes(&home));
@@ -219,11 +220,11 @@ fn a_cut_empty_or_foreign_log_recovers() {
 }
 
 #[test]
-fn changed_bytes_of_a_record_are_found_and_repaired() {
+fn bytes_of_a_record_were_changed() {
     let home = lived_in();
     let (before, told) = (published(&home), outcomes(&home));
     let mut bytes = home.read(STORE);
-    // Marks are stored uncompressed in frames. All copies of an older mark are changed.
+    // A mark stands in its frame as it is. All copies of one that is not the newest are changed.
     let marks: Vec<(u64, usize)> = bytes
         .windows(10)
         .enumerate()
@@ -259,7 +260,7 @@ fn number_at(bytes: &[u8]) -> u64 {
 }
 
 #[test]
-fn a_home_without_log_and_acks_recovers() {
+fn the_log_and_the_acks_are_gone() {
     let home = lived_in();
     let before = published(&home);
     std::fs::remove_file(home.path(STORE)).unwrap();
@@ -267,7 +268,7 @@ fn a_home_without_log_and_acks_recovers() {
     names_fix(&home, "summarizer recover");
     let report = recovers(&home, &before);
     assert_eq!(report["report"]["outputs_adopted"], 4);
-    // Every line is read again; requests with published work are recognized.
+    // Every line is read again; those whose work is published are recognized when it is named.
     let drained = home.expect(0, &["drain", "--json"]).json();
     assert!(drained["outcomes"]["completed"].is_null(), "{drained}");
     assert_eq!(published(&home), before);
@@ -278,7 +279,7 @@ fn a_home_without_log_and_acks_recovers() {
 }
 
 #[test]
-fn a_home_without_log_and_queue_recovers() {
+fn the_log_and_the_queue_are_gone() {
     let home = lived_in();
     let before = published(&home);
     std::fs::remove_file(home.path(STORE)).unwrap();
@@ -299,7 +300,7 @@ fn a_home_without_log_and_queue_recovers() {
 }
 
 #[test]
-fn a_home_without_log_and_with_an_edited_day_recovers() {
+fn the_log_is_gone_and_a_published_day_was_edited() {
     let home = lived_in();
     let before = published(&home);
     let path = before.keys().next().unwrap().clone();
@@ -312,7 +313,7 @@ fn a_home_without_log_and_with_an_edited_day_recovers() {
     assert_eq!(report["report"]["outputs_recognized"], 0);
     assert_eq!(report["report"]["unknown"]["damaged_partitions"]["count"], 1);
     assert_eq!(report["report"]["unknown"]["outputs"]["count"], 4);
-    // An altered file is not used; its summaries are made again and are the same.
+    // Nothing altered is believed; it is made again and is what it was.
     let drained = home.expect(0, &["drain", "--json"]).json();
     assert_eq!(drained["outcomes"]["completed"], 4, "{drained}");
     is_sound(&home);
@@ -325,7 +326,7 @@ fn a_home_without_log_and_with_an_edited_day_recovers() {
 }
 
 #[test]
-fn an_edited_or_missing_day_is_found_and_repaired() {
+fn a_published_day_was_edited_or_is_gone() {
     let home = lived_in();
     let before = published(&home);
     let path = before.keys().next().unwrap().clone();
@@ -346,7 +347,7 @@ fn an_edited_or_missing_day_is_found_and_repaired() {
 }
 
 #[test]
-fn missing_or_edited_acks_are_repaired() {
+fn the_acks_are_gone_or_edited() {
     let home = lived_in();
     let (before, acks) = (published(&home), home.read(ACKS));
     std::fs::remove_file(home.path(ACKS)).unwrap();
@@ -365,7 +366,7 @@ fn missing_or_edited_acks_are_repaired() {
 }
 
 #[test]
-fn a_rewritten_shortened_or_replaced_queue_is_adopted() {
+fn the_queue_was_rewritten_shortened_or_replaced() {
     for damage in ["rewritten", "shortened", "copied"] {
         let home = lived_in();
         let before = published(&home);
@@ -393,7 +394,7 @@ fn a_rewritten_shortened_or_replaced_queue_is_adopted() {
 }
 
 #[test]
-fn a_missing_archive_segment_is_found_and_repaired() {
+fn an_archived_segment_is_gone() {
     let home = lived_in();
     let (before, told) = (published(&home), outcomes(&home));
     home.expect(0, &["log", "archive", "--before", "12"]);
@@ -407,7 +408,7 @@ fn a_missing_archive_segment_is_found_and_repaired() {
 }
 
 #[test]
-fn run_logs_and_snapshots_are_recovered_without_the_log() {
+fn the_log_is_gone_and_runs_are_known_by_their_logs_and_snapshots() {
     const LOG: &str = include_str!("fixtures/compaction/worked_example.jsonl");
     let home = lived_in();
     let before = published(&home);
@@ -453,7 +454,7 @@ fn run_logs_and_snapshots_are_recovered_without_the_log() {
     let own = lost("service_runs");
     assert!(own.contains(".1/1.snapshot.json"), "{report}");
     is_sound(&home);
-    // The old files hold everything; snapshots without run logs are only there.
+    // Everything as it was is among the old files, what nobody can vouch for only there.
     for (path, bytes) in &snapshots {
         let name = path.strip_prefix(home.path("run/snapshots")).unwrap();
         assert_eq!(std::fs::read(aside.join("snapshots").join(name)).unwrap(), *bytes);
@@ -470,8 +471,8 @@ fn run_logs_and_snapshots_are_recovered_without_the_log() {
     assert_eq!(published(&home), before);
     home.expect(0, &["recover"]).says(&["nothing to recover"]);
 
-    // A file that differs from the log is found, and so is an unknown file.
-    // Opening the home repairs files of records since the last checkpoint.
+    // A file that is not what the log says is found, and so is one that the log knows nothing of.
+    // Those of records since the last checkpoint are put right by whoever opens the home.
     home.expect(0, &["drain"]);
     let narrative = home.path("run/snapshots/watched_run/1.md");
     let good = std::fs::read(&narrative).unwrap();
@@ -489,7 +490,7 @@ fn run_logs_and_snapshots_are_recovered_without_the_log() {
 }
 
 #[test]
-fn snapshots_alone_show_that_a_log_existed() {
+fn only_run_snapshots_tell_of_a_log() {
     const LOG: &str = include_str!("fixtures/compaction/worked_example.jsonl");
     let home = ProcessHome::new();
     std::fs::write(home.path("run.jsonl"), LOG).unwrap();
@@ -502,7 +503,7 @@ fn snapshots_alone_show_that_a_log_existed() {
 }
 
 #[test]
-fn a_killed_session_is_finished_by_the_next() {
+fn the_last_run_was_killed() {
     let home = lived_in();
     let before = published(&home);
     let service = Running::start(&home, &["serve"]);
@@ -540,7 +541,7 @@ fn a_copy_is_taken_while_the_service_runs_and_is_a_home() {
     let manifest: Value = serde_json::from_slice(&copy.read("backup.json")).unwrap();
     assert_eq!(manifest["log"]["head"], head);
     assert!(manifest["files"]["buses/other/a.txt"]["sha256"].is_string(), "{manifest}");
-    // Lines that were not consumed yet are in the copied queue and are processed there.
+    // What was not taken in yet is in the copied queue, and is processed there.
     copy.expect(0, &["drain"]);
     home.expect(0, &["drain"]);
     assert_eq!(outcomes(&copy), outcomes(&home));
@@ -549,7 +550,7 @@ fn a_copy_is_taken_while_the_service_runs_and_is_a_home() {
 }
 
 #[test]
-fn problems_around_a_home_are_found() {
+fn what_is_wrong_around_a_home_is_found() {
     let home = lived_in();
     let findings = |environment: &[(&str, String)]| -> Vec<Value> {
         let mut command = home.command(&["doctor", "--deep", "--json"]);
@@ -623,9 +624,9 @@ fn problems_around_a_home_are_found() {
 }
 
 #[test]
-fn retention_previews_applies_and_leaves_a_valid_log() {
+fn retention_says_what_it_would_do_does_it_and_leaves_a_sound_log() {
     let home = ProcessHome::new();
-    // A model whose paid answer is kept in the log.
+    // A model that answers: what it says is kept in the log, as it was paid for.
     let script = home.path("model.sh");
     let answer = "printf '{\"text\":\"It failed twice. It works again.\"}'";
     std::fs::write(&script, format!("#!/bin/sh\ncat > /dev/null\n{answer}\n")).unwrap();
@@ -671,7 +672,7 @@ fn retention_previews_applies_and_leaves_a_valid_log() {
     assert!(done["frames"]["records"].as_u64().unwrap() >= 1, "{done}");
     let again = at(spring, 0, &["retain", "--dry-run", "--json"]).json();
     assert_eq!((&again["answers"]["dropped"], &again["acks"]["moved"]), (&json!(0), &json!(0)));
-    // The moved acks and the remaining ones are together the earlier file.
+    // What was moved and what stays are together what was there.
     let archive = std::fs::read_dir(home.path("run/archive")).unwrap();
     let moved = archive
         .map(|entry| entry.unwrap().path())
@@ -687,13 +688,13 @@ fn retention_previews_applies_and_leaves_a_valid_log() {
     at(spring, 0, &["replay", "--verify"]);
     assert!(acks.ends_with(&home.read(ACKS)), "only what is kept is written again");
     assert_eq!(published(&home), before);
-    // A copy has all remaining data and all acks.
+    // A copy has everything that is left, and all acks again.
     let copy = home.path("copy");
     at(spring, 0, &["backup", copy.to_str().unwrap()]);
     at(spring, 0, &["--home", copy.to_str().unwrap(), "log", "verify"]);
 }
 
-/// The findings of `doctor`: check, text, fix.
+/// What `doctor` finds that is not fine: check, what, fix.
 fn troubles(home: &ProcessHome, environment: &[(&str, &str)]) -> Vec<[String; 3]> {
     let mut command = home.command(&["doctor", "--deep", "--json"]);
     command.envs(environment.iter().copied());
@@ -707,7 +708,7 @@ fn troubles(home: &ProcessHome, environment: &[(&str, &str)]) -> Vec<[String; 3]
         .collect()
 }
 
-/// The fix for a finding that must exist.
+/// The fix that is named for a trouble which is there.
 fn fix_of(home: &ProcessHome, environment: &[(&str, &str)], check: &str, words: &str) -> String {
     let found = troubles(home, environment);
     let hit = found.iter().find(|[of, what, _]| of == check && what.contains(words));
@@ -720,7 +721,7 @@ fn is_gone(home: &ProcessHome, environment: &[(&str, &str)], check: &str, words:
     assert!(!there, "{check}: {words}: {found:?}");
 }
 
-/// Runs a fix that is a command of this program.
+/// Does what a fix says, when it is a command of ours.
 fn follow(home: &ProcessHome, environment: &[(&str, &str)], fix: &str) {
     let words: Vec<&str> = fix.split(' ').collect();
     assert_eq!(words[0], "summarizer", "{fix} is no command");
@@ -730,15 +731,15 @@ fn follow(home: &ProcessHome, environment: &[(&str, &str)], fix: &str) {
     assert_eq!(ran.exit, Some(0), "{fix}\n{}\n{}", ran.out, ran.err);
 }
 
-/// Runs any fix.
+/// Does what a fix says, whatever it is.
 fn in_a_shell(fix: &str) {
     let did = std::process::Command::new("sh").args(["-c", fix]).status().unwrap();
     assert!(did.success(), "{fix}");
 }
 
-/// Each damage is made, found, repaired by the suggested command, and gone.
+/// Every situation is made, found, mended by the command that is named, and gone.
 #[test]
-fn the_commands_that_doctor_suggests_work() {
+fn what_doctor_names_does_help() {
     let home = lived_in();
     let none: &[(&str, &str)] = &[];
     let queue = home.read(QUEUE);
@@ -787,7 +788,7 @@ fn the_commands_that_doctor_suggests_work() {
     }
     is_sound(&home);
 
-    // A killed session, and requests that no process works on.
+    // A run that was killed, and work that nobody does.
     let service = Running::start(&home, &["serve"]);
     until("the service answers", || home.answers());
     service.kill();
@@ -799,7 +800,7 @@ fn the_commands_that_doctor_suggests_work() {
     follow(&home, none, &fix);
     is_gone(&home, none, "intake", "");
 
-    // Too little free space stops intake; free space resumes it.
+    // Too little room: intake stops, and goes on by itself once there is some.
     let settings = home.path("summarizer.toml");
     std::fs::write(&settings, "[commit]\ndisk_headroom = \"1000000 GiB\"\n").unwrap();
     assert!(fix_of(&home, none, "disk", "MiB are free").starts_with("du -xah "));
@@ -811,7 +812,7 @@ fn the_commands_that_doctor_suggests_work() {
     is_gone(&home, none, "intake", "");
     is_gone(&home, none, "disk", "");
 
-    // The time zone of the home differs from that of the user.
+    // Days that begin elsewhere than the user's.
     let elsewhere = [("TZ", "America/Argentina/Buenos_Aires")];
     let fix = fix_of(&home, &elsewhere, "time zone", "America/Argentina/Buenos_Aires");
     in_a_shell(&fix);
@@ -821,7 +822,7 @@ fn the_commands_that_doctor_suggests_work() {
     is_gone(&home, &elsewhere, "time zone", "");
     home.expect(0, &["config"]).says(&["100"]);
 
-    // A provider that does not answer, and later does.
+    // A provider that is not there, and then is.
     let port = {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         free.local_addr().unwrap().port()
@@ -833,7 +834,7 @@ fn the_commands_that_doctor_suggests_work() {
     assert_eq!(fix, format!("curl -sS -m 5 http://127.0.0.1:{port}"));
     let started = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
     let answering = std::thread::spawn(move || {
-        // One server gets a connection test, the other a request for its models.
+        // One that is asked whether it is there, and one that is asked for its models.
         for stream in started.incoming().take(2).flatten() {
             let _ = std::io::Read::read(&mut &stream, &mut [0; 4096]);
             let _ = std::io::Write::write_all(
@@ -846,7 +847,7 @@ fn the_commands_that_doctor_suggests_work() {
     answering.join().unwrap();
     std::fs::write(&settings, "").unwrap();
 
-    // A clock that went back, and a clock that is behind the last event.
+    // A clock that went back, and one that is behind what was logged.
     let at = |now: &'static str| [("SUMMARIZER_TEST_NOW", now)];
     home.append(&lines(&[request("c", ACTIVE, json!({}))]));
     let mut drain = home.command(&["drain"]);
@@ -857,7 +858,7 @@ fn the_commands_that_doctor_suggests_work() {
     let told = fix_of(&home, &at("2031-01-02T00:00:00Z"), "clock", "went back 1 time,");
     assert_eq!(told, "timedatectl status");
 
-    // Another process that holds the home and does not answer.
+    // Another process that holds the home and says nothing.
     let lock = std::fs::File::options().write(true).open(home.path("run/summarizer.lock")).unwrap();
     lock.lock().unwrap();
     let fix = fix_of(&home, none, "service", "does not answer");
@@ -866,14 +867,14 @@ fn the_commands_that_doctor_suggests_work() {
     is_gone(&home, none, "service", "");
 }
 
-/// Units and timers of the user, with a simulated service manager.
+/// Units and timers of the user, with a service manager that answers what the test wants.
 #[test]
-fn failed_units_and_timers_are_reported_with_a_fix() {
+fn units_and_timers_that_never_ran_are_found_and_mended() {
     let home = lived_in();
     let bin = home.path("bin");
     std::fs::create_dir_all(&bin).unwrap();
     let systemctl = bin.join("systemctl");
-    // The unit runs after it was enabled.
+    // It is on once it was enabled.
     let script = "#!/bin/sh\ncd \"$(dirname \"$0\")\"\ncase \"$*\" in\n\
         *enable*) touch enabled;;\n\
         *is-active*) [ -e enabled ] && echo active || echo inactive;;\n\
@@ -905,7 +906,7 @@ fn failed_units_and_timers_are_reported_with_a_fix() {
     let fix = fix_of(&home, &around, "timer", "nightly.timer never ran");
     enable(&fix);
     is_gone(&home, &around, "timer", "");
-    // A unit with a missing program is written again under its name.
+    // A unit whose program is gone is written again under its own name.
     let written = std::fs::read_to_string(units.join("summarizer.service")).unwrap();
     let moved = written.replace(env!("CARGO_BIN_EXE_summarizer"), "/gone/summarizer");
     std::fs::write(units.join("mine.service"), moved).unwrap();
@@ -914,17 +915,17 @@ fn failed_units_and_timers_are_reported_with_a_fix() {
     is_gone(&home, &around, "unit", "which is gone");
 }
 
-/// A changed byte anywhere in the log's file is harmless or found, and `recover` then makes a valid
-/// home each time.
+/// Wherever a byte of the log's file is another one, either nothing depends on it or it is found,
+/// and `recover` makes a sound home of it again, time after time.
 #[test]
-fn any_changed_byte_of_the_log_is_found_or_harmless() {
+fn any_byte_of_the_log_may_be_another() {
     let home = lived_in();
     let (before, told) = (published(&home), outcomes(&home));
     let pages = home.read(STORE).len() / 4096;
     let deep = std::env::var_os("SUMMARIZER_TEST_DEEP").is_some();
     let step = if deep { 1 } else { 11 };
     let mut found = 0;
-    // The pages in use differ between logs: all pages are tried when no sampled one is in use.
+    // Which pages matter differs from log to log: the rest is tried when no sampled one does.
     let sampled = (1..pages).filter(|page| page % step == 1 % step);
     let rest = (1..pages).filter(|page| page % step != 1 % step);
     let sample = sampled.clone().count();
@@ -954,9 +955,9 @@ fn any_changed_byte_of_the_log_is_found_or_harmless() {
 }
 
 #[test]
-fn missing_rights_and_a_full_disk_give_advice() {
+fn whoever_may_not_and_whoever_has_no_room_is_told_what_to_do() {
     let home = lived_in();
-    // A path below a file cannot be written.
+    // Nobody may write below a file.
     let nowhere = home.path("summarizer.toml/home");
     let nowhere = nowhere.to_str().unwrap();
     home.expect(3, &["--home", nowhere, "drain"]).says(&["summarizer.toml"]);
@@ -965,7 +966,7 @@ fn missing_rights_and_a_full_disk_give_advice() {
         .says(&["did you mean `retry.max_attempts`", "`summarizer config --defaults`"]);
     home.expect(0, &["config", "--defaults"]).says(&["retry.max_attempts"]);
     std::fs::write(home.path("summarizer.toml"), "").unwrap();
-    // A wrong flow or path of the home is reported before any other work.
+    // A slip in a flow or in the path of the home is seen at once.
     let slip = ACTIVE.replace("summarize", "sumarize");
     home.expect(0, &["submit", "--flow", &slip, "--id", "a.txt"]).says(&[
         "is registered here",
@@ -979,9 +980,9 @@ fn missing_rights_and_a_full_disk_give_advice() {
         .says(&["there was no home yet: made", "elsewhere"]);
 }
 
-/// With `retention.daily` a service applies the ages when a day begins and continues.
+/// A service that is told to applies the ages by itself when a day begins, and goes on.
 #[test]
-fn a_service_applies_retention_at_midnight() {
+fn a_service_lets_go_of_what_is_old_at_the_turn_of_the_day() {
     let home = ProcessHome::new();
     let settings = "[export]\nmin_interval = \"50 ms\"\n[retention]\nacks_after = \"30 d\"\n\
                     daily = true\n[compaction]\narchive_after = \"30 d\"\n[digest]\nauto = \"off\"\n";
@@ -997,7 +998,7 @@ fn a_service_applies_retention_at_midnight() {
         assert!(at(now, &["drain"]).status().unwrap().success());
     }
     let acks = home.read(ACKS);
-    // The test sets the clock to midnight.
+    // Midnight comes when it is told to.
     let clock = home.path("now");
     let is = |now: &str| {
         std::fs::write(home.path("next"), now).unwrap();
@@ -1017,7 +1018,7 @@ fn a_service_applies_retention_at_midnight() {
     assert_eq!((&told["daily"], &told["last"]["by"]), (&json!(true), &json!("service")), "{told}");
     assert_eq!(told["last"]["acks"]["moved"], 2, "{told}");
     assert!(told["last"]["frames"]["records"].as_u64().unwrap() >= 1, "{told}");
-    // The service continues, and new acks follow the kept ones.
+    // It goes on, and what it says next stands after what was kept.
     home.note("c.txt", "It failed twice on Monday. It works again since.");
     home.append(&lines(&[with(request("c", ACTIVE, json!({})), "idempotency_key", "c")]));
     let ended = |id: &str| {
@@ -1037,18 +1038,18 @@ fn a_service_applies_retention_at_midnight() {
         let ran = support::process::Ran::of(at(morning, args).output().unwrap());
         assert_eq!(ran.exit, Some(0), "{args:?}\n{}\n{}", ran.out, ran.err);
     }
-    // No record is examined twice, and a dry run shows the time of the last run.
+    // Nothing is looked at twice, and a dry run says when it was.
     let mut again = at("2026-04-11T00:10:00Z", &["retain", "--dry-run", "--json"]);
     let again = support::process::Ran::of(again.output().unwrap()).json();
     assert_eq!((&again["acks"]["moved"], &again["frames"]["records"]), (&json!(0), &json!(0)));
     assert!(again["last"].as_str().unwrap().starts_with("2026-04-11T00:00"), "{again}");
 }
 
-/// For each damage: the exit codes of `log verify`, `replay --verify`, `verify` and
-/// `recover --dry-run`, the finding of `doctor` and its command. After that command every check
-/// passes and no summary was made twice.
+/// What a stranger would do to a home, and what `log verify`, `replay --verify`, `verify` and
+/// `recover --dry-run` end with, what `doctor` finds and which command it names. The command is
+/// run, and then nothing is wrong any more and nothing was made again.
 #[test]
-fn every_damage_is_reported_and_its_suggested_command_repairs_it() {
+fn every_damage_is_told_by_whoever_can_tell_and_mended_by_what_is_named() {
     struct Damage<'a> {
         name: &'a str,
         does: &'a dyn Fn(),
@@ -1099,7 +1100,7 @@ fn every_damage_is_reported_and_its_suggested_command_repairs_it() {
                 std::fs::write(home.path(ACKS), &acks[..acks.len() / 2]).unwrap();
             },
             exits: [0, 0, 0, 0],
-            // Opening the home writes the missing lines and reports it.
+            // Whoever opens the home writes them on, and says so.
             found: ("acks", ""),
             fix: "",
         },
@@ -1181,7 +1182,7 @@ fn every_damage_is_reported_and_its_suggested_command_repairs_it() {
             found: ("", ""),
             fix: "",
         },
-        // No file holds what a lost log knew of earlier sessions, so this case is the last.
+        // What a lost log knew of earlier runs no file tells: this comes last.
         Damage {
             name: "the log is another home's",
             does: &|| std::fs::write(home.path(STORE), other.read(STORE)).unwrap(),
@@ -1239,7 +1240,7 @@ fn every_damage_is_reported_and_its_suggested_command_repairs_it() {
             &["verify", "--no-sources"],
             &["recover", "--dry-run"],
         ];
-        // Other tests check that a valid log passes.
+        // That a sound log is called sound is tried often enough elsewhere.
         let tried = if deep || exits[3] != 0 { 4 } else { 3 };
         for (command, exit) in commands.iter().zip(exits).take(tried) {
             let ran = home.run(command);
@@ -1269,9 +1270,9 @@ fn every_damage_is_reported_and_its_suggested_command_repairs_it() {
     makes_nothing_again(&home, &before, &["c", "e"]);
 }
 
-/// Retention in steps gives the same result as in one pass, and no step exceeds its limit.
+/// Going in pieces leads to where going at once does, and no piece is larger than it may be.
 #[test]
-fn retention_in_steps_equals_retention_in_one_pass() {
+fn what_goes_in_pieces_is_what_goes_at_once() {
     use summarizer::upkeep::retention::{Piece, Policy, apply, look};
 
     let home = lived_in();
@@ -1291,13 +1292,13 @@ fn retention_in_steps_equals_retention_in_one_pass() {
     let mut engine =
         summarizer::sequencer::engine::Engine::open(store, options, now, &mut |_| {}).unwrap();
     let head = engine.log().head().0.0;
-    // Frames move as a whole, so a step must be larger than the largest frame.
+    // Frames move as a whole: a piece must be larger than the largest of them.
     let small = Piece { records: head * 2 / 3, answers: 1, ack_bytes: 10 };
     let policy = Policy::of(&config).in_pieces(small);
     let due = look(machine.disk.as_ref(), &places, &engine, policy, now).unwrap();
     assert!(due.is_cut() && due.leaves_acks(), "{due:?}");
     let policy = policy.in_pieces(Piece { ack_bytes: u64::MAX, ..small });
-    // The last ack names a wrong event: a floor at that sequence would lose other acks.
+    // The last ack names another event than its own: under that number others would be lost.
     let whole = String::from_utf8(acks.clone()).unwrap();
     let mut lines: Vec<&str> = whole.lines().collect();
     let mut last: Value = serde_json::from_str(lines.pop().unwrap()).unwrap();

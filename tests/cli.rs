@@ -1,5 +1,5 @@
-//! The command line as a user runs it: the built program with an empty environment, a fixed clock and
-//! a fixed run id. Tests output and exit codes, and that no file on disk makes it panic.
+//! The command line as its users meet it: the built program, an empty environment, a fixed clock
+//! and run id. What it says, what it exits with, and that nothing it finds on disk makes it panic.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -31,7 +31,7 @@ fn run(home: &ProcessHome, exit: i32, args: &[&str]) -> Ran {
     ran
 }
 
-/// A home with every kind of outcome.
+/// A home where something of everything has happened.
 fn lived_in() -> ProcessHome {
     let home = ProcessHome::new();
     for id in ["a", "b", "c"] {
@@ -98,7 +98,7 @@ fn an_unknown_home_and_a_bad_configuration() {
 }
 
 #[test]
-fn submit_refuses_invalid_lines_and_appends_requests() {
+fn submit_refuses_what_is_no_request_and_appends_what_is() {
     let home = ProcessHome::new();
     let mut bad = request("x", ACTIVE, json!({}));
     bad["urgency"] = "soon".into();
@@ -123,7 +123,7 @@ fn submit_refuses_invalid_lines_and_appends_requests() {
 }
 
 #[test]
-fn json_output_is_valid_json() {
+fn what_is_printed_as_json_reads_as_json() {
     let home = lived_in();
     let drained = run(&home, 0, &["drain", "--json"]).json();
     assert_eq!(drained["lines"], 0);
@@ -175,7 +175,7 @@ fn requests_are_listed_in_pages() {
 }
 
 #[test]
-fn a_closed_output_pipe_is_no_error() {
+fn a_reader_that_goes_away_is_no_error() {
     let home = ProcessHome::new();
     let many: Vec<Value> =
         (0..3000).map(|n| request(&format!("r{n}"), DISABLED, json!({}))).collect();
@@ -224,7 +224,7 @@ fn a_bad_line_is_listed_shown_and_released() {
 }
 
 #[test]
-fn a_rewritten_queue_stops_intake_until_it_is_adopted() {
+fn a_rewritten_queue_stops_the_line_until_it_is_adopted() {
     let home = lived_in();
     run(&home, 0, &["queue", "adopt"]).says(&["nothing to adopt"]);
     let old = home.read("run/queue.jsonl");
@@ -275,7 +275,7 @@ fn operators_retry_and_cancel_without_a_service() {
 }
 
 #[test]
-fn a_damaged_log_gives_an_error_and_no_panic() {
+fn a_damaged_log_is_named_and_never_a_panic() {
     let home = lived_in();
     // Notes that do not compress, so that the log is most of the file.
     let mut rng = support::Rng::new(5);
@@ -310,7 +310,7 @@ fn a_damaged_log_gives_an_error_and_no_panic() {
                 ran.says(&["damaged"]);
                 noticed += 1;
             }
-            // Free pages and older roots are not in use: the log must read as before.
+            // Free pages and older roots stand for nothing: the log must read as it was.
             Some(0) => {
                 assert_eq!(run(&home, 0, &["log", "dump"]).out, dump, "byte {at}");
                 silent += 1;
@@ -334,7 +334,7 @@ fn a_damaged_log_gives_an_error_and_no_panic() {
 }
 
 #[test]
-fn every_command_has_a_man_page_and_every_shell_completions() {
+fn every_command_has_a_page_and_every_shell_its_words() {
     let home = ProcessHome::new();
     let folder = home.path("man1");
     home.expect(0, &["man", "--out", folder.to_str().unwrap()]).says(&["pages to"]);
@@ -349,7 +349,7 @@ fn every_command_has_a_man_page_and_every_shell_completions() {
 }
 
 #[test]
-fn a_log_of_a_newer_format_is_refused_and_unchanged() {
+fn a_log_of_a_newer_format_is_refused_and_left_alone() {
     let home = lived_in();
     let store = home.path("run/summarizer.redb");
     {
@@ -366,7 +366,7 @@ fn a_log_of_a_newer_format_is_refused_and_unchanged() {
     }
 }
 
-/// Runs the program with a limit for the size of files, like a quota.
+/// Runs the program where no file may grow beyond some blocks: what a quota does.
 fn limited(home: &ProcessHome, blocks: u64, args: &str) -> Ran {
     // Without the signal a write beyond the limit fails, like one on a full disk.
     let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" {args}");
@@ -377,7 +377,7 @@ fn limited(home: &ProcessHome, blocks: u64, args: &str) -> Ran {
 }
 
 #[test]
-fn a_file_size_limit_stops_the_service_without_loss() {
+fn files_that_may_not_grow_stop_it_cleanly_and_nothing_is_lost() {
     let home = lived_in();
     let many: Vec<Value> =
         (0..4000).map(|n| request(&format!("r{n}"), DISABLED, json!({}))).collect();
@@ -410,7 +410,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Fills the file system and frees a little space.
+/// Fills the file system and gives a little back.
 fn fill(ballast: &std::path::Path, leave: u64) {
     let mut file = std::fs::File::create(ballast).unwrap();
     let block = vec![1; 1 << 16];
@@ -420,7 +420,7 @@ fn fill(ballast: &std::path::Path, leave: u64) {
 }
 
 #[test]
-fn a_full_disk_stops_the_service_and_free_space_lets_it_continue() {
+fn a_full_disk_stops_it_cleanly_and_room_lets_it_go_on() {
     let mut disk = None;
     let home = ProcessHome::prepared(|root| disk = SmallDisk::mount(root, "16m"));
     if disk.is_none() {
@@ -432,7 +432,7 @@ fn a_full_disk_stops_the_service_and_free_space_lets_it_continue() {
         (0..4000).map(|n| request(&format!("r{n}"), DISABLED, json!({}))).collect();
     home.append(&lines(&many));
     fill(&home.path("ballast"), 300_000);
-    // With the default headroom intake does not start; with none the service stops while it works.
+    // With the usual headroom nothing is begun; without any it stops in the middle.
     run(&home, 0, &["drain"]);
     assert_eq!(run(&home, 0, &["status", "--json"]).json()["paused"], json!(["disk_space"]));
     std::fs::remove_file(home.path("ballast")).unwrap();
@@ -451,7 +451,7 @@ fn a_full_disk_stops_the_service_and_free_space_lets_it_continue() {
 }
 
 #[test]
-fn the_demo_shows_every_feature_and_verifies() {
+fn the_demo_shows_everything_and_all_of_it_verifies() {
     let home = ProcessHome { dir: tempfile::tempdir().unwrap() };
     let dir = home.path("demo");
     let dir = dir.to_str().unwrap();

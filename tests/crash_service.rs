@@ -1,10 +1,10 @@
-//! The whole core on a machine that loses power, fails, and runs out of space at every point.
+//! The whole core on a machine that loses power, fails and fills up at every point where it could.
 //!
-//! A scripted workload runs once without faults, to count disk operations and to record the outcome of
-//! every line. Then it runs again with power loss at each operation (a sample by default, all with
-//! `CI_DEEP=1`), reopens on one of the possible disks, and finishes. Every line must have the same
-//! outcome, the auditor must find no violation, acks and quarantine must match the log, the log must
-//! verify, and a replay must give the tables.
+//! One scripted workload is run once to count what the disk is asked for and to learn how every
+//! line ends. Then it is run again with power lost at each of those moments (a sample by default,
+//! all with `CI_DEEP=1`), reopened on one of the disks that may be left, and finished: every line
+//! ends as in the clean run, the auditor finds nothing, acks and quarantine are exactly what the
+//! log projects to, the log verifies, and a replay leads to the tables.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -21,7 +21,7 @@ use support::requests::{ACTIVE, DEPRECATED, DISABLED, from_repo, making, request
 use support::rig::{Rig, World};
 use support::{Rng, deep};
 
-/// Every kind of line and every kind of outcome, some of them several times.
+/// Every kind of line and every kind of ending, some of them several times over.
 fn workload() -> Vec<u8> {
     let mut lines: Vec<Vec<u8>> = Vec::new();
     let mut add = |value: serde_json::Value| lines.push(value.to_string().into_bytes());
@@ -111,7 +111,7 @@ fn clean() -> (World, BTreeMap<u64, String>) {
     (world, endings)
 }
 
-/// The moments to try, out of `count`.
+/// Which of `count` moments are tried.
 fn moments(count: u64, sample: u64, seed: u64) -> Vec<u64> {
     if deep() {
         return (1..=count).collect();
@@ -124,7 +124,7 @@ fn moments(count: u64, sample: u64, seed: u64) -> Vec<u64> {
     chosen
 }
 
-/// Finishes on the remaining disk and compares the outcome with the clean run.
+/// Finishes on what is left and holds the outcome against the clean run.
 fn finish_and_compare(left: &World, expected: &BTreeMap<u64, String>, told: &str) {
     run(left).unwrap_or_else(|error| panic!("{told}: {error}: {:?}", error.source()));
     assert_eq!(endings(left, told), *expected, "{told}");
@@ -132,7 +132,7 @@ fn finish_and_compare(left: &World, expected: &BTreeMap<u64, String>, told: &str
 }
 
 #[test]
-fn every_line_reaches_its_expected_end_without_faults() {
+fn every_line_ends_as_it_should_without_faults() {
     let (world, endings) = clean();
     let verdict = world.audit(true, true);
     let counts: BTreeMap<&str, usize> =
@@ -202,7 +202,7 @@ fn power_loss_in_the_middle_of_a_write_and_again_during_recovery() {
 }
 
 #[test]
-fn a_failed_write_or_sync_stops_the_service_and_a_restart_continues() {
+fn a_failed_write_or_sync_stops_everything_and_a_restart_goes_on() {
     let (world, expected) = clean();
     let counts = world.disk.counts();
     let writes = moments(counts.writes, 8, 3)
@@ -233,7 +233,7 @@ fn a_failed_write_or_sync_stops_the_service_and_a_restart_continues() {
 }
 
 #[test]
-fn a_full_disk_stops_the_service_and_free_space_lets_it_resume() {
+fn a_full_disk_stops_cleanly_and_goes_on_when_there_is_room() {
     let (world, expected) = clean();
     let growths = world.disk.counts().growths;
     let mut stopped = 0;
@@ -244,7 +244,7 @@ fn a_full_disk_stops_the_service_and_free_space_lets_it_resume() {
             continue;
         }
         stopped += 1;
-        // The disk is still full: the service stops again without loss.
+        // Still full: it stops again, and loses nothing by trying.
         assert!(run(&world).is_err() || at + 3 > growths, "growth {at} of {growths}");
         world.disk.set_faults(Faults::default());
         finish_and_compare(&world, &expected, &format!("growth {at} of {growths}"));

@@ -1,5 +1,5 @@
-//! The real program, killed at random while a producer appends; two processes on one home; questions
-//! to a running service; signals.
+//! The real program, killed at random while a producer goes on appending; and two of them on one
+//! home, asked questions while they run, and told to stop.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -32,7 +32,7 @@ fn mixed(home: &ProcessHome, rng: &mut Rng, from: u64, count: u64) -> Vec<u8> {
             5 => b"{\"schema_version\":\"summary_request.v1\"}\n".to_vec(),
             6 => b"\xff\xfe garbage\n\n".to_vec(),
             7 => {
-                // The file does not exist, so the input is invalid.
+                // No such file: the input turns out to be invalid.
                 lines(&[with(
                     plain,
                     "input",
@@ -60,10 +60,10 @@ fn mixed(home: &ProcessHome, rng: &mut Rng, from: u64, count: u64) -> Vec<u8> {
 }
 
 #[test]
-fn random_kills_under_load_lose_and_repeat_nothing() {
+fn killed_at_random_under_load_nothing_is_lost_and_nothing_done_twice() {
     let home = ProcessHome::new();
     home.note("shared.txt", "One text for many. They share it.");
-    // The machine decides when a kill takes effect; the requests are fixed except in deep runs.
+    // Where a kill hits is up to the machine; what is asked for is not, unless much time is given.
     let seed = if deep() { std::process::id().into() } else { 7 };
     println!("seed {seed}");
     let mut rng = Rng::new(seed);
@@ -101,7 +101,7 @@ fn random_kills_under_load_lose_and_repeat_nothing() {
             }
         }
         if kills % 6 == 5 {
-            // Opening the home repairs half-written files.
+            // Taking the home repairs what was killed in the middle of being written.
             home.expect(0, &["status"]);
             home.audit(false).assert_clean(&format!("seed {seed}, after kill {kills}"));
         }
@@ -119,7 +119,7 @@ fn random_kills_under_load_lose_and_repeat_nothing() {
 }
 
 #[test]
-fn a_second_process_learns_the_holder_and_a_signal_ends_the_first() {
+fn a_second_process_is_told_who_holds_the_home_and_a_signal_ends_the_first() {
     let home = ProcessHome::new();
     home.note("a.txt", "Hello there. Fine weather.");
     let service = Running::start(&home, &["serve"]);

@@ -1,5 +1,5 @@
-//! The status page in a browser, and its server as a client sees it: what it shows, what it refuses,
-//! and that shown texts cannot act.
+//! The status page as a browser meets it, and the server below it as anybody else does: what it
+//! shows, what it refuses, and that nothing it shows can act.
 //!
 //! `SUMMARIZER_SCREENSHOTS=DIR` keeps pictures of every view, light and dark, wide and narrow.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test stops at a surprise")]
@@ -22,7 +22,7 @@ use support::running::until;
 /// A run of an agent, which is folded into a snapshot.
 const RUN_LOG: &str = include_str!("fixtures/compaction/worked_example.jsonl");
 
-/// A request id that is harmful as markup.
+/// A request id that would do harm as markup.
 const EVIL: &str = "<img src=x onerror=document.title='owned'>";
 
 struct Served {
@@ -67,7 +67,7 @@ impl Served {
                 && produced(&days) == 3
                 && served.json("/api/runs")["total"] == 1
         });
-        // Until the newest summaries are published, a build reports that and makes no bag.
+        // Until the newest summaries are published, a build says so and makes nothing.
         until("the digests are built", || served.home.run(&["digest", "build"]).exit == Some(0));
         served
     }
@@ -134,7 +134,7 @@ fn status_of(answer: &str) -> u16 {
 }
 
 #[test]
-fn the_page_answers_known_paths_and_refuses_others() {
+fn it_answers_what_it_should_and_refuses_the_rest() {
     let served = Served::start();
     let page = served.get("/");
     for header in [
@@ -176,7 +176,7 @@ fn the_page_answers_known_paths_and_refuses_others() {
     ] {
         assert_eq!(status_of(&served.get(path)), 404, "{path}");
     }
-    // A path of the registry that leaves the bus home is not followed.
+    // A registry that leads out leads nowhere.
     let index = served.home.path("buses/index/digest_registry.json");
     let known = std::fs::read_to_string(&index).unwrap();
     let bag = served.json("/api/bags")["bags"][0]["bag_id"].as_str().unwrap().to_owned();
@@ -187,10 +187,10 @@ fn the_page_answers_known_paths_and_refuses_others() {
     std::fs::write(&index, "{").unwrap();
     assert_eq!(status_of(&served.get("/api/bags")), 503);
     std::fs::write(&index, known).unwrap();
-    // Slow or idle callers use places and do not block the service; further callers get an error.
+    // Slow or idle callers take places, not the service; one too many is told so.
     let mut idle: Vec<TcpStream> = Vec::new();
     until("somebody is told to come back", || {
-        // A caller that stays silent loses its place.
+        // Whoever says nothing for long loses its place.
         idle = (0..16).map(|_| TcpStream::connect(&served.address).unwrap()).collect();
         status_of(&served.get("/api/status")) == 503
     });
@@ -200,7 +200,7 @@ fn the_page_answers_known_paths_and_refuses_others() {
 }
 
 #[test]
-fn the_page_shows_the_numbers_of_the_commands() {
+fn its_numbers_are_those_of_the_commands() {
     let served = Served::start();
     let told = served.home.expect(0, &["status", "--json"]).json();
     let shown = served.json("/api/status");
@@ -227,7 +227,7 @@ fn the_page_shows_the_numbers_of_the_commands() {
         }
     }
     lists_go_on_to_their_end(&served);
-    // Digests and snapshots: the same as the commands print, in pages.
+    // Digests and snapshots: the same as the commands tell, a page at a time.
     let told = served.home.expect(0, &["digest", "list", "--json"]).json();
     let all = served.json("/api/bags?limit=100");
     assert_eq!(all["total"].as_u64().unwrap() as usize, told["bags"].as_array().unwrap().len());
@@ -270,7 +270,7 @@ fn the_page_shows_the_numbers_of_the_commands() {
     }
 }
 
-/// With any filter or search, the pages together contain each entry once.
+/// A page at a time, and nothing is left out or told twice, whatever is filtered or searched.
 fn lists_go_on_to_their_end(served: &Served) {
     let walk = |path: &str, rows: &str, cursor: &dyn Fn(&Value) -> Option<String>| {
         let (mut found, mut place) = (Vec::new(), String::new());
@@ -310,7 +310,7 @@ fn lists_go_on_to_their_end(served: &Served) {
     let lines = walk("/api/quarantine?limit=2", "lines", &before);
     let seqs: Vec<u64> = lines.iter().map(|line| line["seq"].as_u64().unwrap()).collect();
     assert_eq!((lines.len(), seqs.is_sorted_by(|a, b| a > b)), (3, true), "{lines:?}");
-    // Summaries of one day: from an offset in one version of its file.
+    // Summaries of a day: from a place in one version of its file.
     let days = served.json("/api/days");
     let day = days["days"].as_array().unwrap().iter().find(|day| day["counts"]["produced"] == 3);
     let path = format!(
@@ -340,9 +340,9 @@ fn told_today(served: &Served) -> Value {
     served.home.expect(0, &["status", "--json"]).json()["today"].clone()
 }
 
-/// The page shows the cost by day and beside the limit, including cost before the start.
+/// What models cost is told by day and beside the limit, also what was spent before the start.
 #[test]
-fn the_page_shows_the_cost_of_each_day() {
+fn it_tells_what_was_spent_on_which_day() {
     let home = ProcessHome::new();
     let script = home.path("model.sh");
     let answer =
@@ -378,7 +378,7 @@ fn the_page_shows_the_cost_of_each_day() {
     let days = spend["days"].as_array().unwrap();
     let named: Vec<&str> = days.iter().map(|day| day["day"].as_str().unwrap()).collect();
     assert_eq!(named, ["2026-03-02", "2026-03-01"]);
-    // The page shows today's cost as in the log.
+    // The log says what today cost, and the page says the same.
     let today = &served.json("/api/status")["charged"]["providers"]["script"];
     for name in ["cost", "calls", "input_tokens", "output_tokens"] {
         assert_eq!(&days[0][name], &today[name], "{name}");
@@ -396,9 +396,9 @@ fn the_page_shows_the_cost_of_each_day() {
     browser.pictures("spend", &url);
 }
 
-/// Repeats every query under load: each answer is complete and ordered.
+/// Everything is asked for again and again while requests pour in: each answer is whole and in order.
 #[test]
-fn the_page_answers_while_the_service_is_busy() {
+fn it_answers_while_the_service_is_busy() {
     const ROUNDS: usize = 6;
     const MORE: u64 = 600;
     let served = Served::start();
@@ -409,7 +409,7 @@ fn the_page_answers_while_the_service_is_busy() {
     });
     let (mut completed, mut rounds) = (before, 0);
     until("all of them are completed", || {
-        // Each round of queries meets more requests than the previous one.
+        // Each round of questions meets more to do than the one before.
         if rounds < ROUNDS {
             let requests: Vec<Value> = (0..MORE as usize / ROUNDS)
                 .map(|index| {
@@ -440,12 +440,13 @@ fn the_page_answers_while_the_service_is_busy() {
     }
 }
 
-/// A browser that works on this machine.
+/// A browser that works here.
 #[derive(Clone)]
 struct Browser(PathBuf);
 
 impl Browser {
-    /// An installed browser that shows a trivial page. Reports when there is no such browser.
+    /// One that is installed and shows a page that nothing can be wrong with; says so where there
+    /// is none.
     fn found() -> Option<Browser> {
         static FOUND: OnceLock<Option<Browser>> = OnceLock::new();
         let look = || {
@@ -470,7 +471,8 @@ impl Browser {
         FOUND.get_or_init(look).clone()
     }
 
-    /// Its output with these arguments and a new profile; `None` when it fails or does not end.
+    /// What it says when it is run with these arguments and a profile of its own; `None` when it
+    /// fails or does not end.
     fn run(&self, arguments: &[&str]) -> Option<String> {
         let profile = tempfile::tempdir().unwrap();
         let own = format!("--user-data-dir={}", profile.path().display());
@@ -489,7 +491,7 @@ impl Browser {
         ]
         .into_iter()
         .chain(arguments.iter().copied());
-        // In its own process group, so that its children end with it.
+        // In a group of its own, so that what it starts ends with it.
         let program = process::Program {
             program: self.0.clone().into(),
             args: arguments.map(Into::into).collect(),
@@ -502,7 +504,7 @@ impl Browser {
         Some(String::from_utf8_lossy(&ended.stdout).into_owned())
     }
 
-    /// Saves pictures of a view, when a folder for them is named.
+    /// Keeps pictures of a view where they are wanted.
     fn pictures(&self, name: &str, url: &str) {
         let Some(folder) = std::env::var_os("SUMMARIZER_SCREENSHOTS") else { return };
         for (scheme, setting) in [("light", "1"), ("dark", "0")] {
@@ -521,8 +523,8 @@ impl Browser {
         }
     }
 
-    /// The document of a page after it got its data. On a slow machine the browser may return before
-    /// that, so it is asked again for a while.
+    /// The document of a page once it shows something. A machine that is slow lets the browser
+    /// give its picture before the page has got its answers, so it is asked again for a while.
     fn shows(&self, url: &str, shows: impl Fn(&str) -> bool) -> String {
         let deadline = Instant::now() + Duration::from_secs(240);
         loop {

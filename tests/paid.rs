@@ -1,5 +1,5 @@
-//! Paid calls through the real service: a received answer is never paid twice, budgets survive restarts
-//! and reloads, and a failing provider affects only its own requests.
+//! The path that costs money, through the real service: what was received is never paid for twice,
+//! budgets outlive restarts and reloads, and a provider that misbehaves hurts only its own requests.
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic")]
 
 #[path = "support/flow_home.rs"]
@@ -17,7 +17,7 @@ use server::{Act, Server, chat, status};
 use summarizer::state::event::Event;
 
 #[test]
-fn a_summary_records_its_model_and_its_cost() {
+fn a_summary_by_a_model_says_who_made_it_and_what_it_cost() {
     let server = Server::start(vec![good()]);
     let home = Home::new(&config(&server, "price_in = 2.0\nprice_out = 4.0", ""));
     home.ask("one", FLOW, "An idea for a template that others could use.");
@@ -55,7 +55,7 @@ fn a_summary_records_its_model_and_its_cost() {
 }
 
 #[test]
-fn the_messages_api_works_through_the_queue() {
+fn the_messages_api_is_spoken_through_the_queue_too() {
     let answer: Value = serde_json::from_str(&good_answer()).unwrap();
     let body = json!({
         "model": "claude-loop", "stop_reason": "tool_use",
@@ -80,7 +80,7 @@ fn the_messages_api_works_through_the_queue() {
 
 #[test]
 fn an_ollama_answers_as_the_readme_says() {
-    // The settings of the README, with the address of a test server.
+    // What the page tells people to write, with the address of a server that is there.
     let page = include_str!("../README.md");
     let block = page
         .split("```toml\n")
@@ -90,7 +90,7 @@ fn an_ollama_answers_as_the_readme_says() {
         .unwrap();
     let task = "email.triage.extract_task.task_item.v1";
     let path = format!("{}/tests/golden/packs/{task}/recorded.txt", env!("CARGO_MANIFEST_DIR"));
-    // Some local models write their reasoning before the answer; this one mentions an object in it.
+    // A model that thinks aloud, as some of the local ones do, and mentions an object meanwhile.
     let thinking = "<think>\nMaybe {\"tasks\": []}? No, there is one.\n</think>\n\n";
     let said = format!("{thinking}{}", std::fs::read_to_string(path).unwrap());
     let body = json!({
@@ -129,7 +129,7 @@ fn an_ollama_answers_as_the_readme_says() {
 }
 
 #[test]
-fn flow_settings_apply_unless_the_request_overrides_them() {
+fn what_the_configuration_says_of_a_flow_stands_unless_the_request_says_otherwise() {
     let server = Server::start(vec![good()]);
     let params = "params = { max_tokens = 77, temperature = 0.25, nobody = 1 }";
     let home = Home::new(&format!("{}{params}\n", config(&server, "", "")));
@@ -151,7 +151,7 @@ fn flow_settings_apply_unless_the_request_overrides_them() {
         let summary = home.last_ack(id)["summary"]["summary_id"].as_str().unwrap().to_owned();
         home.ok(&["explain", &summary, "--verify"]);
     }
-    // Other settings of the same flow give another prompt hash.
+    // Other settings of the same flow are other prompts.
     home.configure(&config(&server, "", ""));
     home.ask("later", FLOW, "An idea for a template that others could use.");
     home.ok(&["drain"]);
@@ -162,8 +162,8 @@ fn flow_settings_apply_unless_the_request_overrides_them() {
 }
 
 #[test]
-fn a_received_response_is_not_paid_again_after_a_kill() {
-    // The first answer does not fit the schema; the call with its errors hangs.
+fn a_response_that_was_received_is_not_paid_for_again_after_a_kill() {
+    // The first answer does not fit the schema; the question that shows the errors hangs.
     let server = Server::start(vec![chat("{\"leverage_potential\": 7}"), Act::Silence]);
     let home = Home::new(&config(&server, "", ""));
     home.ask("one", FLOW, "An idea for a template that others could use.");
@@ -189,7 +189,7 @@ fn a_received_response_is_not_paid_again_after_a_kill() {
 }
 
 #[test]
-fn a_budget_survives_a_restart_and_a_reload() {
+fn a_budget_outlives_a_restart_and_a_reload() {
     let server = Server::start(vec![good()]);
     // One call reserves 18 counted tokens at most with these limits, after that nothing fits.
     let budget = |tokens: u64| format!("[budget]\nmax_tokens_per_day = {tokens}\n");
@@ -199,7 +199,7 @@ fn a_budget_survives_a_restart_and_a_reload() {
     assert_eq!(home.last_ack("one")["status"], "completed");
     let spent = home.charges()[0].1;
 
-    // The rest of the budget is too small for a call: no call is sent and no attempt counts.
+    // What is left is less than a call needs: nothing is sent, and no try is used.
     home.configure(&config(&server, "", &budget(spent + 10)));
     home.ask_with("two", FLOW, "Another idea for a template.", json!({"max_tokens": 50}));
     let running = home.serve();
@@ -212,7 +212,7 @@ fn a_budget_survives_a_restart_and_a_reload() {
     assert!(ack["retry_at"].is_string());
     assert_eq!(server.seen().len(), 1);
 
-    // A reload changes the limit and keeps the spent amount.
+    // A reload changes the limit, not what was spent.
     home.configure(&config(&server, "", &budget(spent + 11)));
     home.ok(&["reload"]);
     home.ask_with("three", FLOW, "A third idea.", json!({"max_tokens": 50}));
@@ -234,7 +234,7 @@ fn a_budget_survives_a_restart_and_a_reload() {
 }
 
 #[test]
-fn repair_turns_follow_the_configuration() {
+fn a_model_is_shown_its_errors_as_often_as_the_configuration_says() {
     for (turns, answers, status) in
         [(0, 1, "failed_permanent"), (1, 2, "completed"), (5, 2, "completed")]
     {
@@ -248,7 +248,7 @@ fn repair_turns_follow_the_configuration() {
 }
 
 #[test]
-fn a_fallback_is_named_and_charged_as_itself() {
+fn a_fallback_answers_in_its_own_name_and_on_its_own_bill() {
     let broken = Server::start(vec![status(500, &[], "{}")]);
     let server = Server::start(vec![good()]);
     let other = format!(
@@ -271,7 +271,7 @@ fn a_fallback_is_named_and_charged_as_itself() {
 }
 
 #[test]
-fn retry_after_pauses_without_using_an_attempt() {
+fn retry_after_is_a_pause_that_uses_no_try() {
     let storm = status(429, &[("retry-after", "0.3")], "{\"error\": {\"message\": \"slow\"}}");
     let server = Server::start(vec![storm.clone(), storm.clone(), storm, good()]);
     let home = Home::new(&config(&server, "", QUICK));
@@ -281,7 +281,7 @@ fn retry_after_pauses_without_using_an_attempt() {
     assert_eq!((&ack["status"], &ack["attempt"]), (&json!("completed"), &json!(1)), "{ack}");
     assert_eq!(server.seen().len(), 4);
 
-    // The pause is longer than an attempt may wait: the request is postponed and no attempt counts.
+    // Longer than a try may wait: the request steps back, and no try is counted.
     let server = Server::start(vec![status(429, &[("retry-after", "3600")], "{}")]);
     let home = Home::new(&config(&server, "", QUICK));
     home.ask("one", FLOW, "An idea for a template that others could use.");
@@ -298,7 +298,7 @@ fn retry_after_pauses_without_using_an_attempt() {
     assert_eq!(server.seen().len(), asked, "the pause is over in an hour, not before");
 }
 
-/// Requests that were postponed because of the provider without using an attempt, and their next start.
+/// Requests that were put off because of the provider, without using a try, and when they come back.
 fn put_off(home: &Home, ids: &[String]) -> Vec<(String, String)> {
     let acks = ids.iter().map(|id| home.last_ack(id));
     let off = acks.filter(|ack| ack["status"] == "failed_transient").map(|ack| {
@@ -319,17 +319,17 @@ fn ask_several(home: &Home, count: usize) -> Vec<String> {
     ids
 }
 
-/// An attempt waits at the gate for at most half its time: long enough for a slow machine, and shorter
-/// than the pauses below.
+/// A try waits for its turn half its time at most: longer than any machine takes for the little
+/// that is asked here, shorter than the pauses below.
 const HASTY: &str = "[workers]\nattempt_timeout = \"20 s\"\nmax_in_flight_per_provider = 1\n";
-/// The clock for pauses stands still, however slow the machine is.
+/// Pauses are counted by a clock that stands still, however long the machine takes.
 const STILL: &str = "2026-03-02T10:00:00Z";
 
 #[test]
-fn a_rate_limit_holds_across_requests_and_uses_no_attempts() {
+fn a_rate_a_minute_holds_across_all_requests_and_uses_no_tries() {
     for (limit, word, sent) in [
         ("requests_per_minute = 2", "requests of this minute", 2),
-        // A call reserves its prompt and its longest answer: one call fits, two do not.
+        // A question reserves its prompt and the longest answer it may get: one fits, two do not.
         ("tokens_per_minute = 2500", "tokens of this minute", 1),
     ] {
         let server = Server::start(vec![good()]);
@@ -347,7 +347,7 @@ fn a_rate_limit_holds_across_requests_and_uses_no_attempts() {
 }
 
 #[test]
-fn a_failing_provider_is_paused() {
+fn a_provider_that_keeps_failing_is_left_alone() {
     let server = Server::start(vec![status(500, &[], "{}")]);
     let limits = format!("{HASTY}[retry]\nmax_attempts = 1\n");
     let home = Home::new(&config(&server, "", &limits));
@@ -364,13 +364,14 @@ fn a_failing_provider_is_paused() {
     assert!(off.iter().all(|(_, message)| message.contains("left alone")), "{off:?}");
 }
 
-/// An answer without content.
+/// An answer that is none.
 fn chat_null() -> Act {
     let body = json!({"choices": [{"finish_reason": "stop", "message": {"content": null}}]});
     status(200, &[], &body.to_string())
 }
 
-/// A finished home with one server for each flow, so that all of them run at the same time.
+/// A home where each of some servers answers for a flow of its own, so that all of them run at the
+/// same time, after everything was done.
 fn beside(acts: &[(&str, Act, &str)], attempt_timeout: &str) -> Home {
     let mut text = format!("{QUICK}\n[workers]\nattempt_timeout = \"{attempt_timeout}\"\n");
     let flows: Vec<String> = summarizer::registry::Registry::embedded()
@@ -380,7 +381,7 @@ fn beside(acts: &[(&str, Act, &str)], attempt_timeout: &str) -> Home {
         .filter(|record| record.variant.is_none() && record.flow_id != FREE)
         .filter(|record| record.declared_outputs.output_schema_path.is_some())
         .map(|record| record.flow_id.clone())
-        // These flows condense their input or accept free text.
+        // These read their input piece by piece, or take free text.
         .filter(|id| !id.contains("docs.") && !id.contains("latex") && !id.contains("router"))
         .collect();
     assert!(flows.len() >= acts.len());
@@ -416,7 +417,7 @@ fn beside(acts: &[(&str, Act, &str)], attempt_timeout: &str) -> Home {
 
 #[test]
 fn a_hostile_server_hurts_only_its_own_requests() {
-    // These never end by themselves; the others get enough time for a busy machine.
+    // These never end by themselves; the others have all the time that a busy machine needs.
     let endless = [
         ("silent", Act::Silence, "attempts_exhausted"),
         ("dripping", Act::Drip, "attempts_exhausted"),
@@ -440,7 +441,7 @@ fn a_hostile_server_hurts_only_its_own_requests() {
         ("moved", status(302, &[("location", "http://127.0.0.1:9/")], ""), "model_error"),
     ];
     let home = beside(&others, "300 s");
-    // Each message says what to do.
+    // Each says what somebody can do about it.
     for (name, advice) in [
         ("cut", "closed the connection"),
         ("html", "provider.html.base_url"),
@@ -455,7 +456,7 @@ fn a_hostile_server_hurts_only_its_own_requests() {
         let shown = home.ok(&["show", name]);
         assert!(shown.contains(advice), "{shown}");
     }
-    // The invalid answers of the model are kept with their errors.
+    // What the model said when it never fitted is kept, with what was wrong with it.
     let events = home.events();
     let failed = events.iter().find_map(|(event, _)| match event {
         Event::AttemptFailed { head, error, .. } if head.request_id == "never-fits" => Some(error),
@@ -474,8 +475,8 @@ fn a_hostile_server_hurts_only_its_own_requests() {
 }
 
 #[test]
-fn a_slow_model_delays_no_other_request() {
-    // Its first answer is withheld until the free requests are done.
+fn a_slow_model_delays_nobody_else() {
+    // Its first answer is withheld until what costs nothing is done.
     let path = std::sync::Arc::new(std::sync::OnceLock::<std::path::PathBuf>::new());
     let acks = path.clone();
     let slow = Act::With(std::sync::Arc::new(move |_: &Value| {
@@ -507,7 +508,7 @@ fn waiting_for_a_slow_model_is_no_timeout() {
         good_answer()
     }));
     let server = Server::start(vec![slow]);
-    // All answers together take longer than one attempt may, and each takes much less.
+    // All answers one after another take longer than one try may, and each much less.
     let limits =
         "[workers]\ncount = 1\nattempt_timeout = \"10 s\"\nmax_in_flight_per_provider = 1\n";
     let home = Home::new(&config(&server, "", limits));
@@ -522,8 +523,8 @@ fn waiting_for_a_slow_model_is_no_timeout() {
 }
 
 #[test]
-fn a_long_flow_continues_after_a_timeout() {
-    // The fourth and the eighth call get no answer within the time of an attempt.
+fn a_long_flow_that_runs_out_of_time_goes_on_where_it_stopped() {
+    // The fourth and the eighth question get no answer within the time of a try.
     let asked = std::sync::atomic::AtomicUsize::new(0);
     let slow = Act::With(std::sync::Arc::new(move |_: &Value| {
         if [3, 7].contains(&asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {

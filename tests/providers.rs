@@ -1,4 +1,4 @@
-//! The remote providers with correct and with faulty servers.
+//! The remote providers against servers that behave and servers that do not.
 #![allow(
     clippy::unwrap_used,
     clippy::type_complexity,
@@ -69,7 +69,7 @@ fn ask(provider: &dyn Provider, ms: u64) -> Result<ModelReply, ModelError> {
 }
 
 #[test]
-fn a_conversation_is_sent_and_its_answer_is_read() {
+fn a_conversation_goes_out_and_an_answer_comes_back() {
     let server = Server::start(vec![chat("Hi.")]);
     let provider = openai(&server);
     let settings = CallSettings {
@@ -95,7 +95,7 @@ fn a_conversation_is_sent_and_its_answer_is_read() {
 }
 
 #[test]
-fn a_completion_uses_the_text_endpoint() {
+fn a_text_goes_to_the_endpoint_for_texts() {
     let answer = json!({
         "model": "loop-1", "usage": {"prompt_tokens": 5, "completion_tokens": 2},
         "choices": [{"index": 0, "finish_reason": "length", "text": " there was", "logprobs": null}],
@@ -124,7 +124,7 @@ fn a_completion_uses_the_text_endpoint() {
 }
 
 #[test]
-fn every_server_error_has_a_class_and_hides_the_key() {
+fn every_misbehaviour_has_its_class_and_none_shows_the_key() {
     let leak = format!("{{\"error\": {{\"message\": \"bad key {KEY}\"}}}}");
     let cases: Vec<(Act, ErrorClass)> = vec![
         (Act::Silence, ErrorClass::Transient),
@@ -172,7 +172,7 @@ fn over(text: &str, again: &str, ms: u64) -> Act {
 }
 
 #[test]
-fn any_bytes_from_a_server_give_a_classified_error() {
+fn whatever_comes_over_the_wire_ends_in_an_error_that_has_a_class() {
     let ok = "HTTP/1.1 200 OK\r\n";
     let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
     let body = |length: &str, body: &str| format!("{ok}content-length: {length}\r\n\r\n{body}");
@@ -209,7 +209,7 @@ fn any_bytes_from_a_server_give_a_classified_error() {
         assert!(fits && !matches!(error, ModelError::Timeout { .. }), "{what}: {error}");
         assert!(error.to_string().len() < 600, "{what}: {error}");
     }
-    // An endless response below the size limit ends at the time limit.
+    // What goes on for ever without ever being too much ends with the time that is allowed.
     let endless = [
         ("a slow head", over(ok, "x-a: b\r\n", 40)),
         ("a slow body", over(chunked, "1\r\n \r\n", 40)),
@@ -223,7 +223,7 @@ fn any_bytes_from_a_server_give_a_classified_error() {
 }
 
 #[test]
-fn an_unusual_complete_answer_is_accepted() {
+fn an_answer_that_is_odd_but_whole_is_taken() {
     let with = |message: Value, usage: Value| {
         let value = json!({"choices": [{"message": message}], "usage": usage});
         status(200, &[("content-type", "text/plain; charset=latin-1")], &value.to_string())
@@ -241,7 +241,7 @@ fn an_unusual_complete_answer_is_accepted() {
 }
 
 #[test]
-fn a_redirect_never_receives_the_key() {
+fn the_key_stays_where_a_redirect_leads_away_from() {
     let elsewhere = Server::start(vec![chat("I should never have been asked.")]);
     for code in [301, 302, 303, 307, 308] {
         let to = format!("{}/v1/chat/completions?key={KEY}", elsewhere.base);
@@ -279,7 +279,7 @@ fn a_storm_of_429_tells_how_long_to_wait() {
         let error = ask(&openai(&server), 300_000).unwrap_err();
         assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
     }
-    // By the clock of the server, and for at most an hour.
+    // By the clock of the server, and never beyond an hour.
     let now = ("date", "Wed, 11 Feb 2026 23:02:11 GMT");
     for (wait, seconds) in [
         ("Wed, 11 Feb 2026 23:02:41 GMT", Some(30)),
@@ -316,7 +316,7 @@ fn json_is_asked_for_in_the_strongest_form_the_server_takes() {
 }
 
 #[test]
-fn cut_off_filtered_and_refused_answers_are_marked() {
+fn cut_off_filtered_and_refused_answers_say_so() {
     let refusal =
         json!({"choices": [{"finish_reason": "stop", "message": {"refusal": "I will not"}}]})
             .to_string();

@@ -48,7 +48,7 @@ fn request(id: &str, flow: (&str, Option<&str>), kind: &str, bus: &str, ids: &[&
     })
 }
 
-/// The text for the main input of a flow, from the flow's own test.
+/// The text that is fed to the main input of a flow: the one its own test uses.
 fn sample_text(flow_id: &str, main: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden/packs")
@@ -136,7 +136,7 @@ fn items(home: &Path) -> BTreeMap<String, Value> {
     found
 }
 
-/// The published files of a home, or of an export.
+/// What a home publishes, or what an export says it should publish.
 fn published(buses: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders: Vec<_> =
@@ -155,8 +155,8 @@ fn published(buses: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// The published summaries without the members that differ between logs: the record that last changed
-/// a manifest.
+/// The published summaries without what tells one log from another: which record changed a
+/// manifest last.
 fn without_the_log(tree: BTreeMap<String, Vec<u8>>) -> BTreeMap<String, Vec<u8>> {
     let summaries = tree.into_iter().filter(|(path, _)| path.starts_with("summaries/"));
     let plain = summaries.map(|(path, bytes)| {
@@ -172,8 +172,8 @@ fn without_the_log(tree: BTreeMap<String, Vec<u8>>) -> BTreeMap<String, Vec<u8>>
     plain.collect()
 }
 
-/// With another order of requests and more workers, every flow gives the same items and the same
-/// published bytes, which match an export from the log.
+/// Asked in another order and made by more workers, every flow gives the same items, the same
+/// published bytes, and what the log says should be published.
 #[test]
 fn every_flow_completes_offline_and_publishes_the_same_on_a_second_home() {
     let homes = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
@@ -232,7 +232,7 @@ fn every_flow_completes_offline_and_publishes_the_same_on_a_second_home() {
 }
 
 #[test]
-fn a_skipped_request_has_a_reason() {
+fn what_cannot_be_summarized_says_why() {
     let home = tempfile::tempdir().unwrap();
     bus_support::home(&home.path().join("buses"));
     bus_support::write(&home.path().join("buses"), "other/empty.txt", "\n \n");
@@ -273,7 +273,7 @@ fn a_skipped_request_has_a_reason() {
     assert_eq!(acks["odd-param"]["warnings"], json!(["unknown_param"]));
 }
 
-/// Texts that match no pack.
+/// Texts nobody wrote a pack for.
 fn odd_texts() -> Vec<(&'static str, String)> {
     let code =
         "fn main() {\n    let x = vec![1, 2, 3];\n    println!(\"{x:?}\");\n}\n// note: ask Ana\n";
@@ -328,7 +328,7 @@ fn odd_cases() -> Vec<(String, String, String, Value)> {
 }
 
 #[test]
-fn every_flow_gives_a_result_on_untuned_texts() {
+fn every_flow_makes_something_of_texts_nobody_tuned_it_for() {
     let home = tempfile::tempdir().unwrap();
     let buses = home.path().join("buses");
     let texts = odd_texts();

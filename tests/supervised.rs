@@ -1,5 +1,5 @@
-//! The service under a service manager: notifications, SIGHUP, JSON logs, and a unit that systemd
-//! accepts.
+//! The service under a manager: what it is told and when, hang-ups, logs for machines, and a unit
+//! that systemd accepts.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test stops at a surprise")]
 
@@ -25,7 +25,7 @@ impl Manager {
         Manager(socket)
     }
 
-    /// Waits for a notification and returns the whole message.
+    /// Waits until it is told this, and gives the whole message.
     fn hears(&self, what: &str) -> String {
         loop {
             let mut buffer = [0; 1024];
@@ -39,7 +39,7 @@ impl Manager {
 }
 
 #[test]
-fn the_service_manager_gets_ready_watchdog_reloading_and_stopping() {
+fn a_manager_hears_ready_alive_reloading_and_stopping() {
     let home = ProcessHome::new();
     std::fs::write(home.path("summarizer.toml"), "log_format = \"json\"\n").unwrap();
     let manager = Manager::of(&home);
@@ -74,7 +74,7 @@ fn the_service_manager_gets_ready_watchdog_reloading_and_stopping() {
     manager.hears("STOPPING=1");
     let ran = Ran::of(service.wait_with_output().unwrap());
     assert_eq!(ran.exit, Some(0), "{}", ran.err);
-    // Every log line is JSON with a level, except the lines printed at start and end.
+    // Every line of the log but the talk at the ends is JSON and names its level.
     let logged: Vec<Value> =
         ran.err.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     assert!(
@@ -89,7 +89,7 @@ fn the_service_manager_gets_ready_watchdog_reloading_and_stopping() {
 }
 
 #[test]
-fn a_unit_is_printed_written_and_valid() {
+fn a_unit_is_shown_written_and_accepted() {
     let home = ProcessHome::new();
     let shown = home.expect(0, &["service", "install", "--user", "--print"]).out;
     assert!(shown.contains("Type=notify") && shown.contains("serve\n"), "{shown}");
@@ -107,7 +107,7 @@ fn a_unit_is_printed_written_and_valid() {
         analyze.env("XDG_RUNTIME_DIR", home.path("run")).args(["verify", "--user"]);
         analyze.arg(unit).output().map(Ran::of)
     };
-    // A trivial unit shows whether systemd-analyze works here.
+    // A unit that nothing can be wrong with tells whether anything can be checked here.
     let plain = home.path("plain.service");
     std::fs::write(&plain, "[Service]\nExecStart=/bin/sh -c :\n").unwrap();
     if analyze(&plain).is_ok_and(|told| told.exit == Some(0)) {
@@ -120,7 +120,7 @@ fn a_unit_is_printed_written_and_valid() {
 }
 
 #[test]
-fn each_home_has_its_own_unit_and_removes_only_that_unit() {
+fn each_home_has_a_unit_of_its_own_and_takes_away_only_that() {
     let (home, other) = (ProcessHome::new(), ProcessHome::new());
     let config = home.path("config");
     let run = |of: &ProcessHome, exit: i32, args: &[&str]| {

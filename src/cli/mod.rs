@@ -67,8 +67,7 @@ Exit codes:
   4   another process holds the home
   5   required input missing or invalid
   6   storage failed or corrupt
-  70  a bug
-  130 ended immediately by a second signal";
+  70  a bug";
 
 /// Turns requests in a queue file into summaries that can be traced, verified and reproduced.
 #[derive(Debug, Parser)]

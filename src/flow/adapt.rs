@@ -6,8 +6,6 @@
 //! that calls one of [`CHANGES`], `[…]` and `{…}` become values that can be changed: those that a
 //! template makes itself, never its inputs, which other nodes see too.
 //! What is no well-formed tag is left for the engine to refuse.
-//!
-//! See docs/adr/0073-adapting-templates.md.
 
 use std::sync::Arc;
 

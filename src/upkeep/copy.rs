@@ -5,8 +5,6 @@
 //! copy is either the same log or an error that names the first record that is not. Records travel
 //! in pages, so that a copy can be taken beside a running service and memory stays flat. Nothing of
 //! the source is changed.
-//!
-//! See docs/adr/0062-backup-as-logical-copy.md.
 
 use std::ops::ControlFlow;
 use std::path::Path;
