@@ -139,6 +139,98 @@ fn every_import_gives_a_sound_tree_and_is_idempotent() {
     assert_eq!(run(&home, &["verify"])["violations_total"], 0);
 }
 
+/// A text that is marked private somewhere is so on the bus, in its summary, and for every digest.
+#[test]
+fn a_private_text_stays_private_on_every_way_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("home");
+    let source = |name: &str| dir.path().join("in").join(name);
+    let line = |id: &str, flag: &str| {
+        format!(
+            r#"{{"id":"{id}","timestamp":1770800000000,"role":"user","content":"The zebra moves in spring. It was decided.",{flag}}}"#
+        )
+    };
+    let chat = [("p-1", r#""Publish": "no""#), ("p-2", r#""meta": {"private": true}"#)];
+    let chat: String = chat.iter().map(|(id, flag)| line(id, flag) + "\n").collect();
+    let chat = write(source("chat.jsonl"), chat.as_bytes());
+    let feed = write(
+        source("feed.json"),
+        br#"{"items":[{"guid":"p-3","pubDate":"Wed, 11 Feb 2026 10:00:00 GMT","description":"The zebra","visibility":"friends"}]}"#,
+    );
+    let rows = write(source("rows.jsonl"), line("p-4", r#""publish": """#).as_bytes());
+    let mail = write(
+        source("box.eml"),
+        b"Message-ID: <p-5@x>\nSensitivity: Private\nDate: Wed, 11 Feb 2026 10:00:00 +0000\n\nThe zebra\n",
+    );
+    let note = "---\ntitle: Plan\nPublish: False\ntags: [move]\n---\n\nThe zebra moves in spring. It was decided.\n";
+    write(source("notes/plan.md"), note.as_bytes());
+    write(home.join("buses/other/plan.md"), note.as_bytes());
+    let notes = source("notes").display().to_string();
+    for args in [
+        vec!["import", "chat-export", &chat],
+        vec!["import", "rss-json", &feed],
+        vec!["import", "jsonl", &rows, "--time", "timestamp", "--text", "content", "--id", "id"],
+        vec!["import", "mail", &mail],
+        vec!["import", "text", &notes],
+    ] {
+        let report = run(&home, &args);
+        assert_eq!(report["rejected"], serde_json::json!([]), "{args:?}");
+    }
+    let records = |folder: &str| -> Vec<serde_json::Value> {
+        let files = tree(&home.join("buses").join(folder));
+        let lines = files.values().flat_map(|bytes| bytes.split(|byte| *byte == b'\n'));
+        lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()
+    };
+    let events = records("eventbus/daily");
+    assert_eq!(events.len(), 5);
+    for event in &events {
+        assert_eq!(event["publish"], false, "{event}");
+    }
+    let chunks = records("chunks/canonical");
+    assert_eq!(chunks.len(), 1);
+    let metadata = &chunks[0]["metadata"];
+    assert_eq!((&metadata["publish"], &metadata["title"]), (&false.into(), &"Plan".into()));
+    assert_eq!(metadata["labels"], serde_json::json!(["move"]));
+    assert!(!chunks[0]["text"].as_str().unwrap().contains("Publish"), "{}", chunks[0]);
+
+    // Through the queue, and then through every file of every digest.
+    let flow = "docs.chunk_set.summarize.brief.v1";
+    let mut asked: Vec<(&str, &str)> =
+        events.iter().map(|event| ("event_bus", event["event_id"].as_str().unwrap())).collect();
+    asked.push(("chunk_bus", chunks[0]["document_id"].as_str().unwrap()));
+    asked.push(("other", "plan.md"));
+    let succeeds = |args: &[&str]| {
+        let mut command = Command::cargo_bin("summarizer").unwrap();
+        command.env_clear().env("SUMMARIZER_TEST_NOW", "2026-02-20T00:00:00Z");
+        command.arg("--home").arg(&home).args(args).assert().success();
+    };
+    for (bus, id) in &asked {
+        let kind = if *bus == "event_bus" { "event_summary" } else { "document_summary" };
+        succeeds(&["submit", "--flow", flow, "--kind", kind, "--bus", bus, "--id", id]);
+    }
+    succeeds(&["drain"]);
+    succeeds(&["digest", "build"]);
+    let mut items: Vec<serde_json::Value> = Vec::new();
+    for stream in ["events", "documents", "chunk_sets"] {
+        items.extend(
+            records(&format!("summaries/{stream}"))
+                .into_iter()
+                .filter(|one| one["summary_id"].is_string()),
+        );
+    }
+    assert_eq!(items.len(), asked.len());
+    let digests = tree(&home.join("buses/digests"));
+    assert!(!digests.is_empty());
+    for item in &items {
+        assert_eq!(item["meta"]["publish"], false, "{item}");
+        let id = item["summary_id"].as_str().unwrap();
+        for (path, bytes) in &digests {
+            let text = String::from_utf8_lossy(bytes);
+            assert!(!text.contains(id) && !text.contains("zebra"), "{}", path.display());
+        }
+    }
+}
+
 /// What lies in real folders: links, hidden files, other charsets, binary files, line ends of other
 /// systems, headings in both spellings, mails whose date cannot be read.
 #[test]

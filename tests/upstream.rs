@@ -637,6 +637,23 @@ fn an_independent_program_computes_the_same_hash() {
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), resolved.source_text_hash.hex());
 }
 
+/// HTML, LaTeX, Markdown and JSON, from `docs/source-text-hash.md` alone.
+#[test]
+fn an_independent_program_reads_the_same_text() {
+    if !running::has_python() {
+        return;
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let output = std::process::Command::new("python3")
+        .arg(root.join("tests/tools/source_text.py"))
+        .arg("--vectors")
+        .arg(root.join("tests/golden/markup/vectors.json"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(output.stdout.ends_with(b"vectors agree\n"));
+}
+
 /// More text than is held: it is read again for whoever wants it, and what changed meanwhile is
 /// noticed.
 #[test]

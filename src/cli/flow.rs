@@ -16,6 +16,7 @@ use super::ui::{bold, dim};
 use crate::flow::{
     self, FlowError, FlowErrorClass, FlowOutcome, LoadedPack, PythonSettings, RunOptions, scaffold,
 };
+use crate::markup::document;
 use crate::model::Recorder;
 use crate::model::builtin::Builtin;
 use crate::model::{Provider, Providers, SourceText};
@@ -216,6 +217,7 @@ impl RunArgs {
         })
     }
 
+    /// The text of the input; a page, a paper or a mail is read as on every other way in.
     fn read_input(&self, context: &Context) -> Result<String, Failure> {
         let disk = &*context.machine.disk;
         let unreadable =
@@ -229,6 +231,11 @@ impl RunArgs {
             Err(error) => return Err(unreadable().because(&error)),
         }
         let bytes = disk.read(&self.input).map_err(|error| unreadable().because(&error))?;
+        let name = self.input.file_name().unwrap_or_default().to_string_lossy();
+        if document::has_known_name(&name) {
+            let read = document::read(&name, &bytes).map_err(|why| unreadable().hint(why))?;
+            return Ok(read.text);
+        }
         String::from_utf8(bytes).map_err(|error| unreadable().because(&error))
     }
 

@@ -10,18 +10,13 @@ pub fn said(flag: Option<&Value>) -> Option<bool> {
     match flag? {
         Value::Null => None,
         Value::Bool(flag) => Some(*flag),
-        Value::String(text) => said_by_word(text),
+        Value::String(text) => Some(is_clear_yes(text)),
         _ => Some(false),
     }
 }
 
-/// What a flag says that is written as a word, as in front matter.
-pub fn said_by_word(text: &str) -> Option<bool> {
-    match text.trim().to_ascii_lowercase().as_str() {
-        "" | "null" | "~" => None,
-        "true" | "yes" | "1" => Some(true),
-        _ => Some(false),
-    }
+fn is_clear_yes(word: &str) -> bool {
+    matches!(word.trim().to_ascii_lowercase().as_str(), "true" | "yes" | "on" | "1")
 }
 
 /// What the members of an object say together, in the spellings people use.
@@ -73,7 +68,7 @@ mod tests {
             (json!(null), None),
             (json!(true), Some(true)),
             (json!("Yes"), Some(true)),
-            (json!(""), None),
+            (json!(""), Some(false)),
             (json!(false), Some(false)),
             (json!("false"), Some(false)),
             (json!("maybe"), Some(false)),
@@ -83,6 +78,25 @@ mod tests {
             assert_eq!(said(Some(&flag)), expected, "{flag}");
         }
         assert_eq!(said(None), None);
+    }
+
+    #[test]
+    fn the_flag_is_known_in_the_spellings_people_use() {
+        for (object, expected) in [
+            (json!({"Publish": true}), Some(true)),
+            (json!({"PUBLISH": "no"}), Some(false)),
+            (json!({"published": "yes"}), Some(true)),
+            (json!({"published": "2026-02-11"}), None),
+            (json!({"public": true}), None),
+            (json!({"public": false}), Some(false)),
+            (json!({"private": "yes"}), Some(false)),
+            (json!({"private": false}), None),
+            (json!({"visibility": "friends"}), Some(false)),
+            (json!({"publish": true, "draft": true}), Some(false)),
+            (json!({"title": "publish"}), None),
+        ] {
+            assert_eq!(said_by_members(object.as_object().unwrap()), expected, "{object}");
+        }
     }
 
     #[test]

@@ -1,5 +1,4 @@
-//! Folders of text to chunks: Markdown by headings, HTML stripped to text, plain text by
-//! paragraphs.
+//! Folders of text to chunks: Markdown, HTML and LaTeX by headings, plain text by paragraphs.
 //!
 //! Contract: a document is identified by its relative path and the hash of its bytes, a chunk by
 //! its document, its position and its text. An edited file is a new document beside the old one,
@@ -18,7 +17,7 @@ use crate::markup::{document as file, markdown};
 pub const CHUNKING_POLICY: &str = "headings_or_paragraphs.4000.v2";
 /// A chunk is closed before it would grow beyond this many bytes, where there is a place to cut.
 const CHUNK_BYTES: usize = 4000;
-const EXTENSIONS: &[&str] = &["md", "markdown", "txt", "html", "htm"];
+const EXTENSIONS: &[&str] = &["md", "markdown", "txt", "html", "htm", "tex"];
 
 /// Imports every text file under a folder into one partition.
 pub fn import_folder(
@@ -61,9 +60,10 @@ struct Piece<'a> {
 }
 
 fn document(uri: &str, bytes: &[u8], order: i64) -> Result<Vec<NewRecord>, String> {
-    let file::Document { kind, text, title, .. } = file::read(uri, bytes)?;
+    let file = file::read(uri, bytes)?;
+    let (kind, text) = (file.kind, file.text);
     let name = uri.rsplit('/').next().unwrap_or(uri);
-    let title = title.unwrap_or_else(|| name.to_owned());
+    let title = file.title.unwrap_or_else(|| name.to_owned());
     let checksum = sha256(bytes).hex();
     let document_id = stable_id(
         "doc",
@@ -95,7 +95,7 @@ fn document(uri: &str, bytes: &[u8], order: i64) -> Result<Vec<NewRecord>, Strin
         let start = chars_before.1 + text[chars_before.0..piece.start].chars().count();
         let end = start + piece.text.chars().count();
         chars_before = (piece.start + piece.text.len(), end);
-        let value = json!({
+        let mut value = json!({
             "schema_version": "chunks.v1",
             "chunk_id": id,
             "document_id": document_id,
@@ -106,6 +106,16 @@ fn document(uri: &str, bytes: &[u8], order: i64) -> Result<Vec<NewRecord>, Strin
             "hashes": {"text_hash": text_hash},
             "provenance": provenance(uri, &checksum, kind),
         });
+        let metadata = &mut value["metadata"];
+        if let Some(publish) = file.publish {
+            metadata["publish"] = json!(publish);
+        }
+        if let Some(date) = &file.date {
+            metadata["date"] = json!(date);
+        }
+        if !file.labels.is_empty() {
+            metadata["labels"] = json!(file.labels);
+        }
         records.push(NewRecord { order: order + index, id, value });
     }
     Ok(records)

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::stream::each_record;
 use super::{Days, ImportError, NewRecord, Report, Target, name_of};
 use crate::contract::hash::sha256;
+use crate::contract::publish;
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::{Timestamp, parse_instant};
 use crate::markup::html;
@@ -146,7 +147,17 @@ fn event(mapping: &Mapping, file: &str, record: &Value) -> Result<(Timestamp, Ne
             value[key] = json!(found);
         }
     }
+    if let Some(publish) = publish_of(record) {
+        value["publish"] = json!(publish);
+    }
     Ok((at, NewRecord { order: at.0, id, value }))
+}
+
+/// What a record says about being shown, in its own members or in those of its metadata.
+fn publish_of(record: &Value) -> Option<bool> {
+    let inner = ["meta", "metadata", "front_matter", "payload"].map(|name| record.get(name));
+    let objects = inner.into_iter().flatten().chain([record]).filter_map(Value::as_object);
+    publish::together(objects.map(publish::said_by_members))
 }
 
 fn kind(mapping: &Mapping, role: Option<&str>) -> (String, String) {

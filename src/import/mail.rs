@@ -132,6 +132,9 @@ fn event(file: &str, message: &Message) -> Result<(Timestamp, NewRecord), &'stat
         "event_subkind": "other",
         "source": {"source_system": "mail", "source_record_id": message_id, "source_uri": file},
     });
+    if let Some(publish) = mail.publish {
+        value["publish"] = json!(publish);
+    }
     let known = [
         ("title", mail.subject),
         ("conversation_id", mail.thread_id),

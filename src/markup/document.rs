@@ -2,11 +2,12 @@
 
 use serde_json::{Map, Value};
 
-use super::{html, mail, markdown};
+use super::{html, latex, mail, markdown};
 use crate::contract::publish;
 
 /// Files of these kinds are read, by the end of their names.
-pub const EXTENSIONS: &[&str] = &["txt", "md", "markdown", "html", "htm", "eml", "json", "jsonl"];
+pub const EXTENSIONS: &[&str] =
+    &["txt", "md", "markdown", "html", "htm", "tex", "eml", "json", "jsonl"];
 
 /// A file as text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,10 +28,18 @@ pub struct Document {
     pub publish: Option<bool>,
 }
 
+/// Whether the name of a file says that it is read.
+pub fn has_known_name(name: &str) -> bool {
+    EXTENSIONS.contains(&extension_of(name).as_str())
+}
+
+fn extension_of(name: &str) -> String {
+    name.rsplit_once('.').map_or("", |(_, extension)| extension).to_ascii_lowercase()
+}
+
 /// Reads a file; its name says how.
 pub fn read(name: &str, bytes: &[u8]) -> Result<Document, String> {
-    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
-    let extension = extension.to_ascii_lowercase();
+    let extension = extension_of(name);
     if extension == "eml" {
         let mail = mail::read(bytes).ok_or("it is no mail message: it has no headers")?;
         return Ok(Document {
@@ -41,11 +50,11 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Document, String> {
             from: mail.from,
             to: mail.to,
             message_id: mail.message_id,
+            publish: mail.publish,
             ..none()
         });
     }
-    let known = EXTENSIONS.contains(&extension.as_str());
-    if !known {
+    if !has_known_name(name) {
         let list = EXTENSIONS.join(", ");
         return Err(format!("files named .{extension} are not read; these are: {list}"));
     }
@@ -56,6 +65,10 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Document, String> {
         "html" | "htm" => {
             let page = html::page(text);
             Document { kind: "html", text: page.text, title: page.title, ..none() }
+        }
+        "tex" => {
+            let paper = latex::paper(text);
+            Document { kind: "tex", text: paper.text, title: paper.title, ..none() }
         }
         "json" => {
             let object = serde_json::from_str::<Map<String, Value>>(text);
@@ -129,7 +142,8 @@ impl FrontMatter {
 /// Front matter that is no YAML says a clear yes to nothing.
 fn publish_of_lines(yaml: &str) -> Option<bool> {
     let names = yaml.lines().filter_map(|line| Some(line.split_once(':')?.0.trim()));
-    publish::together(names.map(|name| publish::said_by_member(name, &Value::Bool(false))))
+    let said = |name, flag| publish::said_by_member(name, &Value::Bool(flag));
+    publish::together(names.flat_map(|name| [said(name, true), said(name, false)]))
 }
 
 fn word_of(value: &Value) -> Option<String> {
@@ -193,6 +207,7 @@ mod tests {
             ("visibility: public", None),
             ("publish: true\nprivate: yes", Some(false)),
             ("publish: true\n: broken [", Some(false)),
+            ("private: true\n: broken [", Some(false)),
             ("title: x", None),
         ] {
             let note = format!("---\n{line}\n---\ntext\n");

@@ -59,6 +59,16 @@ fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{200b}')
 }
 
+/// How many backticks a fence has: three, or one more than the longest run of them in the source.
+pub(super) fn fence_for(source: &str) -> usize {
+    let (mut longest, mut run) = (0, 0);
+    for byte in source.bytes() {
+        run = if byte == b'`' { run + 1 } else { 0 };
+        longest = longest.max(run);
+    }
+    3.max(longest + 1)
+}
+
 impl Layout {
     pub(super) fn finish(self) -> String {
         self.out
@@ -87,6 +97,25 @@ impl Layout {
         if !word.is_empty() {
             self.settle();
             self.out.push_str(word);
+        }
+    }
+
+    /// Text that belongs to the last word, whatever break was noted after it.
+    pub(super) fn attach(&mut self, text: &str) {
+        if self.out.is_empty() {
+            return self.text(text);
+        }
+        self.out.push_str(text);
+    }
+
+    /// Text whose line ends are kept.
+    pub(super) fn lines(&mut self, text: &str) {
+        self.settle();
+        for (index, line) in text.split('\n').enumerate() {
+            if index > 0 {
+                self.new_line();
+            }
+            self.out.push_str(line);
         }
     }
 

@@ -19,6 +19,8 @@ pub struct Mail {
     pub date_ms: Option<i64>,
     /// `Date` as written, RFC 3339.
     pub date: Option<String>,
+    /// No where the sender marks the mail as personal, private or confidential.
+    pub publish: Option<bool>,
     /// Text body; HTML is read as a page.
     pub body: String,
 }
@@ -62,6 +64,7 @@ pub fn read(bytes: &[u8]) -> Option<Mail> {
         subject: message.subject().map(str::to_owned),
         date_ms: message.date().map(|date| date.to_timestamp().saturating_mul(1000)),
         date: message.date().map(mail_parser::DateTime::to_rfc3339),
+        publish: publish(&message),
         body: body(&message),
     })
 }
@@ -75,6 +78,12 @@ fn body(message: &Message<'_>) -> String {
     });
     let parts: Vec<String> = parts.filter(|text| !text.is_empty()).collect();
     parts.join("\n\n")
+}
+
+/// `Sensitivity` knows no clear yes.
+fn publish(message: &Message<'_>) -> Option<bool> {
+    let sensitivity = message.header("Sensitivity")?.as_text()?.trim();
+    (!sensitivity.eq_ignore_ascii_case("normal")).then_some(false)
 }
 
 fn addresses(list: &Address<'_>) -> String {
@@ -100,6 +109,16 @@ mod tests {
         assert_eq!(mail.thread_id.as_deref(), Some("1@x"));
         assert_eq!(mail.from.as_deref(), Some("A B <a@x>"));
         assert_eq!(mail.date_ms, Some(1_770_814_800_000));
+    }
+
+    #[test]
+    fn a_mail_that_is_marked_private_may_not_be_shown() {
+        let publish =
+            |line: &str| read(format!("From: a@x\r\n{line}\r\nx").as_bytes()).unwrap().publish;
+        assert_eq!(publish(""), None);
+        assert_eq!(publish("Sensitivity: Private\r\n"), Some(false));
+        assert_eq!(publish("Sensitivity: Company-Confidential\r\n"), Some(false));
+        assert_eq!(publish("Sensitivity: Normal\r\n"), None);
     }
 
     #[test]

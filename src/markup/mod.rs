@@ -8,9 +8,19 @@
 
 pub mod document;
 pub mod html;
+pub mod latex;
 mod layout;
 pub mod mail;
 pub mod markdown;
+
+/// The longest prefix of at most `bytes` bytes that ends between characters.
+fn prefix(text: &str, bytes: usize) -> &str {
+    let mut end = bytes.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
 
 #[cfg(test)]
 mod tests {

@@ -289,7 +289,7 @@ impl<'a> SessionRecord<'a> {
     pub fn publish(&self) -> Option<bool> {
         publish::together([
             publish::said(Some(&self.publish)),
-            publish::said(self.summary.get("publish")),
+            self.summary.as_object().and_then(publish::said_by_members),
         ])
     }
 
@@ -390,7 +390,7 @@ impl<'a> ChunkRecord<'a> {
     pub fn publish(&self) -> Option<bool> {
         publish::together([
             publish::said(Some(&self.publish)),
-            publish::said(self.metadata.get("publish")),
+            self.metadata.as_object().and_then(publish::said_by_members),
         ])
     }
 

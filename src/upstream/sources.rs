@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::contract::hash::Digest;
 use crate::contract::publish;
-use crate::contract::time::Day;
+use crate::contract::time::{Day, parse_instant};
 use crate::contract::vocabulary::{Bus, ReasonCode};
 use crate::os::DiskFile;
 
@@ -77,6 +77,14 @@ impl<'a> Reader<'a> {
 }
 
 /// A source of a partition, without what only its record knows.
+/// The time of a date as people write it; a day without a time is taken at noon UTC, which lies on
+/// that day in nearly every zone.
+fn time_of(date: &str) -> Option<i64> {
+    let noon = || parse_instant(&format!("{}T12:00:00Z", date.parse::<Day>().ok()?)).ok();
+    let instant = parse_instant(date).ok().or_else(noon)?;
+    Some(instant.at.0).filter(|ms| *ms > 0)
+}
+
 fn blank<'a>(id: &'a str, at: RecordAt) -> Source<'a> {
     Source {
         id,
@@ -389,6 +397,7 @@ impl Gathered {
             let source = Source {
                 title: read.document.title.as_deref(),
                 document_id: Some(&source_id),
+                time_ms: read.document.date.as_deref().and_then(time_of),
                 publish: read.document.publish,
                 len: read.bytes,
                 ..blank(&source_id, RecordAt { offset: 0, len: 0, line: 1 })

@@ -2,7 +2,8 @@
 """Checks a home from its contracts alone: python3 check_bus.py HOME
 
 Reads the four streams of the Summary Bus, the upstream they were made from, the run records and the
-acks. Knows nothing of the program that wrote them and imports nothing but the standard library.
+acks. Knows nothing of the program that wrote them and imports nothing but the standard library and
+source_text.py, which reads files from docs/source-text-hash.md alone.
 Also reads every line the way real readers of this bus do. Prints what does not hold and ends with
 1, or prints what was checked.
 """
@@ -16,6 +17,8 @@ import unicodedata
 from collections import Counter
 from datetime import datetime, timezone
 from pathlib import Path
+
+from source_text import text_of
 
 STREAMS = {
     "events": ("event", "event_summary.v1", "events_summary_manifest.v1"),
@@ -111,7 +114,7 @@ class Upstream:
         """The text of one source, before normalization; None when we cannot know it."""
         if source.startswith("other:"):
             path = self.buses / "other" / source[len("other:"):]
-            return path.read_text("utf-8") if path.suffix in (".md", ".txt") else None
+            return text_of(path.suffix[1:].lower(), path.read_bytes().decode())
         if stream in ("events", "sessions"):
             event = self.records["event_id"].get(source)
             return None if event is None else self.event_text(event, item)

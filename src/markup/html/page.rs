@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use super::elements::{self, Shown};
 use super::entities;
 use super::tag;
-use crate::markup::layout::{Break, Layout};
+use crate::markup::layout::{Break, Layout, fence_for};
 
 /// Elements that may be open at once. Deeper ones only make their break.
 const OPEN_MAX: usize = 256;
@@ -386,16 +386,6 @@ fn hides_by_style(style: &str) -> bool {
         let value = value.split('!').next().unwrap_or_default();
         property.trim().eq_ignore_ascii_case("display") && value.trim().eq_ignore_ascii_case("none")
     })
-}
-
-/// Three backticks, or one more than the longest run of them in the page.
-fn fence_for(source: &str) -> usize {
-    let (mut longest, mut run) = (0, 0);
-    for byte in source.bytes() {
-        run = if byte == b'`' { run + 1 } else { 0 };
-        longest = longest.max(run);
-    }
-    3.max(longest + 1)
 }
 
 /// The text between references, and what the references stand for, in order.

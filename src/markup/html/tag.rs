@@ -142,12 +142,3 @@ pub(super) fn scan(rest: &str, from: usize, mut take: impl FnMut(&str, &str)) ->
         at = after;
     }
 }
-
-/// The longest prefix of at most `bytes` bytes that ends between characters.
-pub(super) fn prefix(text: &str, bytes: usize) -> &str {
-    let mut end = bytes.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
-}

@@ -15,7 +15,8 @@ use std::ops::Range;
 
 use super::elements::{self, Element};
 use super::entities;
-use super::tag::{TAG_BYTES_MAX, Tag, prefix};
+use super::tag::{TAG_BYTES_MAX, Tag};
+use crate::markup::prefix;
 
 /// Longest stretch between backticks on a line.
 const CODE_BYTES_MAX: usize = 4 << 10;

@@ -83,8 +83,8 @@ fn description(body: &str) -> String {
 
 pub fn convert(source: &str) -> String {
     let mut writer = Writer::default();
-    // Without a single command it is no LaTeX, and `100% sure` is no comment.
-    let commanded = source.contains('\\');
+    // In a text that is no LaTeX, `100% sure` is no comment.
+    let commanded = crate::markup::latex::is_source(source);
     for line in source.lines() {
         writer.line(if commanded { strip_comment(line) } else { line });
     }

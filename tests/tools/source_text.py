@@ -1,0 +1,803 @@
+#!/usr/bin/env python3
+"""The text of a source file, computed from docs/source-text-hash.md alone.
+
+    python3 source_text.py FILE...        prints the normalized text of each file
+    python3 source_text.py --vectors JSON compares a list of {name, kind, source, text}
+
+Imports nothing but the standard library and knows nothing of the program that wrote the bus.
+"""
+
+import html
+import json
+import re
+import sys
+import unicodedata
+from pathlib import Path
+
+BLANK = " \t\n\r\f\u00a0"
+INVISIBLE = str.maketrans("", "", "\u00ad\u200b")
+
+
+def normalize(text):
+    text = unicodedata.normalize("NFC", text)
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = "".join(c for c in text if c in "\t\n" or (unicodedata.category(c) != "Cc" and c != "\ufeff"))
+    text = "\n".join(line.rstrip(" \t") for line in text.split("\n"))
+    return re.sub("\n{3,}", "\n\n", text).strip("\n")
+
+
+NONE, SPACE, LINE, PARAGRAPH = range(4)
+
+
+def fence_for(source):
+    return "`" * max([3] + [len(run) + 1 for run in re.findall("`+", source)])
+
+
+class Page:
+    """Text laid out in blocks."""
+
+    def __init__(self):
+        self.out, self.due, self.marks, self.item = "", NONE, "", ""
+        self.quotes, self.tables, self.code = 0, [], None
+
+    def row(self):
+        return self.tables[-1] if self.tables else None
+
+    def gap(self, wanted):
+        row = self.row()
+        if row and not row["broken"] and not row["said"]:
+            return
+        self.due = max(self.due, wanted)
+
+    def settle(self):
+        due, self.due = self.due, NONE
+        row, tabs = self.row(), 0
+        if row and not row["broken"]:
+            if row["said"]:
+                row["broken"] = due >= LINE
+            else:
+                tabs, row["tabs"], row["said"], row["any"] = row["tabs"], 0, True, True
+        starts = not self.out or due >= LINE
+        if self.out:
+            self.out += ["", " ", "\n", "\n\n"][due]
+        if starts:
+            self.out += "> " * self.quotes
+        self.out += "\t" * tabs + self.item
+        if starts:
+            self.out += self.marks
+        self.item = self.marks = ""
+
+    def text(self, text):
+        if self.code is not None:
+            self.code += text
+            return
+        for index, word in enumerate(re.split("[" + BLANK + "]", text)):
+            if index:
+                self.gap(SPACE)
+            word = word.translate(INVISIBLE)
+            if word:
+                self.settle()
+                self.out += word
+
+    def lines(self, text):
+        self.settle()
+        self.out += text.replace("\n", "\n" + "> " * self.quotes)
+
+    def attach(self, text):
+        if self.out:
+            self.out += text
+        else:
+            self.text(text)
+
+    def begin_code(self):
+        if self.row():
+            self.row()["broken"], self.row()["tabs"] = True, 0
+        self.gap(PARAGRAPH)
+        self.code = ""
+
+    def end_code(self, fence):
+        text, self.code = self.code, None
+        if text.strip(BLANK):
+            text = text.removeprefix("\n").rstrip().replace("\u00a0", " ")
+            self.lines(fence + "\n" + text + "\n" + fence)
+        self.gap(PARAGRAPH)
+
+    def begin_item(self, depth, marker):
+        self.gap(LINE)
+        self.item = "  " * depth + marker + " "
+
+    def end_item(self):
+        self.item = ""
+        self.gap(LINE)
+
+    def begin_heading(self, level):
+        self.gap(PARAGRAPH)
+        self.marks = "#" * level + " "
+
+    def end_heading(self):
+        self.marks = ""
+        self.gap(PARAGRAPH)
+
+    def begin_table(self):
+        if self.row():
+            self.row()["broken"], self.row()["tabs"] = True, 0
+        self.gap(PARAGRAPH)
+        self.tables.append(None)
+
+    def end_table(self):
+        self.tables.pop()
+        self.gap(PARAGRAPH)
+
+    def end_row(self):
+        if self.tables:
+            self.tables[-1] = None
+        self.gap(LINE)
+
+    def begin_row(self):
+        self.end_row()
+        if self.tables:
+            self.tables[-1] = {"cells": 0, "tabs": 0, "any": False, "said": False, "broken": False}
+
+    def begin_cell(self):
+        row = self.row()
+        if not row:
+            return self.gap(LINE)
+        row["cells"] += 1
+        row["said"] = False
+        if row["broken"]:
+            return self.gap(LINE)
+        row["tabs"] += row["cells"] > 1
+        if row["any"]:
+            self.due = NONE
+
+
+# HTML
+
+RAW = "script style title textarea iframe noembed noframes xmp".split()
+HIDDEN = "template noscript svg object audio video canvas datalist annotation annotation-xml".split()
+HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
+LISTS = ["ul", "ol", "menu", "dir"]
+PARAGRAPHS = """address article aside details dialog dl fieldset figure footer form header hgroup hr
+main nav p search section""".split()
+LINES = """body caption center dd div dt figcaption head html legend optgroup option summary tbody
+tfoot thead""".split()
+EMPTY = "area base br col embed hr img input link meta param source track wbr".split()
+PARTS = ["thead", "tbody", "tfoot", "caption"]
+CELL = ["td", "th", "caption", "table"]
+BLOCKS = PARAGRAPHS + LINES + HEADINGS + LISTS + ["li", "blockquote", "pre", "listing", "table", "tr", "td", "th"]
+TAG = re.compile(
+    r"</?(?P<name>[a-zA-Z][^\s/>]*)"
+    r"(?P<attributes>(?:[\s/]+|[^\s/>][^\s/>=]*(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s>\"'][^\s>]*))?)*)>", re.A)
+ATTRIBUTE = re.compile(
+    r"[\s/]*([^\s/>][^\s/>=]*)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>\"'][^\s>]*)))?", re.A)
+
+
+class Html:
+    def __init__(self, source):
+        self.source, self.page, self.title = source, Page(), None
+        self.stack, self.hidden, self.lists = [], 0, []
+        self.in_code = self.in_heading = False
+        self.fence = fence_for(source)
+        self.read()
+        while self.stack:
+            self.pop()
+
+    def read(self):
+        source, at = self.source, 0
+        while at < len(source):
+            if source[at] != "<":
+                end = source.find("<", at)
+                end = len(source) if end < 0 else end
+                self.text(html.unescape(source[at:end]))
+            elif source.startswith("<!--", at):
+                empty = re.match("<!---?>", source[at:at + 6])
+                end = at + empty.end() if empty else source.find("-->", at + 4) + 3
+                if end < at + 4:
+                    return
+            elif re.match(r"<[!?]|</[^a-zA-Z]", source[at:at + 3]):
+                end = source.find(">", at) + 1
+                if not end:
+                    return
+            elif re.match("</?[a-zA-Z]", source[at:at + 3]):
+                tag = TAG.match(source, at)
+                if not tag:
+                    return
+                end = tag.end()
+                name = tag["name"].lower()
+                if source[at + 1] == "/":
+                    self.end_tag(name)
+                else:
+                    end = self.start_tag(name, tag["attributes"], end)
+            else:
+                self.text("<")
+                end = at + 1
+            at = end
+
+    def text(self, text):
+        if not self.hidden:
+            self.page.text(text)
+
+    def start_tag(self, name, attributes, end):
+        if name in RAW:
+            close = re.compile("</" + name + r"[\s/>]", re.I | re.A).search(self.source, end)
+            stop = close.start() if close else len(self.source)
+            if name == "title" and self.title is None and all(e[0] != "svg" for e in self.stack):
+                self.title = " ".join(html.unescape(self.source[end:stop]).split())
+            return stop
+        found = {}
+        for match in ATTRIBUTE.finditer(attributes):
+            found[match[1].lower()] = match[2] or match[3] or match[4] or ""
+        styles = [rule.partition(":") for rule in found.get("style", "").split(";")]
+        hides = name in HIDDEN or "hidden" in found or any(
+            key.strip().lower() == "display" and value.split("!")[0].strip().lower() == "none"
+            for key, _, value in styles)
+        self.imply(name)
+        shown = not self.hidden and not hides
+        if name in EMPTY or (name in ("svg", "math") and attributes.endswith("/")):
+            if shown:
+                self.empty(name)
+            return end
+        if name not in BLOCKS and not hides and not self.hidden:
+            return end
+        if len(self.stack) >= 256:
+            if shown:
+                self.page.gap(self.break_of(name))
+            return end
+        if shown:
+            self.begin(name, found)
+        self.hidden += hides
+        self.stack.append((name, hides, shown))
+        return end
+
+    def break_of(self, name):
+        if name in LINES + ["br", "tr", "li"]:
+            return LINE
+        return PARAGRAPH if name in BLOCKS and name not in ("td", "th") else NONE
+
+    def empty(self, name):
+        if name == "br" and self.in_code:
+            self.page.text("\n")
+        elif name == "br":
+            self.page.gap(SPACE if self.in_heading else LINE)
+        else:
+            self.page.gap(self.break_of(name))
+
+    def begin(self, name, attributes):
+        page = self.page
+        number = attributes.get("start" if name == "ol" else "value", "").strip()
+        number = int(number) if re.fullmatch("[+-]?[0-9]+", number, re.A) else None
+        if name in HEADINGS:
+            self.in_heading = True
+            page.begin_heading(int(name[1]))
+        elif name in LISTS:
+            page.gap(LINE if self.lists else PARAGRAPH)
+            self.lists.append(None if name != "ol" else 1 if number is None else number)
+        elif name == "li":
+            marker = "-"
+            if self.lists and self.lists[-1] is not None:
+                number = self.lists[-1] if number is None else number
+                self.lists[-1] = number + 1
+                marker = f"{number}."
+            page.begin_item(max(len(self.lists) - 1, 0), marker)
+        elif name == "blockquote":
+            page.gap(PARAGRAPH)
+            page.quotes += 1
+        elif name in ("pre", "listing") and not self.in_code:
+            self.in_code = True
+            page.begin_code()
+        elif name == "table":
+            page.begin_table()
+        elif name == "tr":
+            page.begin_row()
+        elif name in ("td", "th"):
+            page.begin_cell()
+        else:
+            page.gap(self.break_of(name))
+
+    def pop(self):
+        name, hides, shown = self.stack.pop()
+        page = self.page
+        self.hidden -= hides
+        if not shown:
+            return
+        if name in HEADINGS:
+            self.in_heading = False
+            page.end_heading()
+        elif name in LISTS:
+            self.lists.pop()
+            page.gap(LINE if self.lists else PARAGRAPH)
+        elif name == "li":
+            page.end_item()
+        elif name == "blockquote":
+            page.gap(PARAGRAPH)
+            page.quotes -= 1
+        elif name in ("pre", "listing") and self.in_code:
+            self.in_code = False
+            page.end_code(self.fence)
+        elif name == "table":
+            page.end_table()
+        elif name == "tr":
+            page.end_row()
+        else:
+            page.gap(self.break_of(name))
+
+    def end_tag(self, name):
+        if name not in BLOCKS and not self.hidden and name != "br":
+            return
+        barrier = [] if name == "table" else ["table"] if name in PARTS + ["tr", "td", "th"] else CELL
+        if not self.end([name], barrier) and not self.hidden and name in ("p", "br"):
+            self.empty(name)
+
+    def end(self, names, barrier):
+        for place in range(len(self.stack) - 1, -1, -1):
+            if self.stack[place][0] in names:
+                while len(self.stack) > place:
+                    self.pop()
+                return True
+            if self.stack[place][0] in barrier:
+                return False
+        return False
+
+    def imply(self, name):
+        if not self.stack:
+            return
+        if name == "li":
+            self.end(["li"], LISTS + CELL)
+        elif name in ("dt", "dd"):
+            self.end(["dt", "dd"], ["dl"] + CELL)
+        elif name in ("option", "optgroup"):
+            self.end(["option"], ["select", "datalist"])
+        elif name in ("td", "th"):
+            self.end(["td", "th", "caption"], ["tr", "table"])
+        elif name == "tr":
+            self.end(["tr", "caption"], ["table"])
+        elif name in PARTS:
+            self.end(PARTS, ["table"]) or self.end(["tr"], ["table"])
+        if name in HEADINGS and self.in_heading:
+            self.end(HEADINGS, CELL)
+        if name in BLOCKS and any(entry[0] == "p" for entry in self.stack):
+            self.end(["p"], CELL)
+        if name in ("td", "th") and self.stack and self.stack[-1][0] in PARTS + ["table"]:
+            if not self.hidden:
+                self.page.begin_row()
+            self.stack.append(("tr", False, not self.hidden))
+
+
+# LaTeX
+
+VERBATIM = ["verbatim", "verbatim*", "Verbatim", "lstlisting", "minted", "comment"]
+DRAWINGS = ["tikzpicture", "pgfpicture", "picture", "comment", "filecontents"]
+MATH = "equation align gather multline eqnarray displaymath math flalign alignat dmath".split()
+TABLES = "tabular tabular* tabularx tabulary longtable supertabular".split()
+THEOREMS = {name: name.capitalize() for name in """abstract theorem lemma proposition corollary
+definition example remark claim conjecture assumption proof""".split()}
+LEVELS = {"part": 1, "chapter": 1, "section": 2, "frametitle": 2, "subsection": 3,
+          "subsubsection": 4, "paragraph": 5, "subparagraph": 6}
+LETTERS = dict(zip("ss ae AE oe OE o O aa AA l L i j S P copyright pounds euro texteuro dag ddag ldots "
+                   "dots textellipsis textendash textemdash textquoteleft textquoteright "
+                   "textquotedblleft textquotedblright textbackslash textasciitilde textasciicircum "
+                   "textbar textless textgreater textdegree texttimes textbullet textregistered "
+                   "texttrademark LaTeX TeX".split(),
+                   "ß æ Æ œ Œ ø Ø å Å ł Ł ı ȷ § ¶ © £ € € † ‡ … … … – — ‘ ’ “ ” \\ ~ ^ | < > ° × • ® ™ "
+                   "LaTeX TeX".split()))
+DROPPED = {}
+for count, names in [
+    (1, """label vspace hspace includegraphics bibliography bibliographystyle input include usepackage
+     documentclass pagestyle thispagestyle index nocite hypersetup graphicspath color cline cmidrule
+     title author date affiliation institute phantom RequirePackage theoremstyle hyphenation
+     usetikzlibrary tikz"""),
+    (2, """newcommand renewcommand providecommand setlength addtolength setcounter addtocounter
+     newtheorem DeclareMathOperator markboth fontsize"""),
+    (3, "newenvironment renewenvironment definecolor addcontentsline"),
+]:
+    DROPPED.update(dict.fromkeys(names.split(), count))
+ACCENTS = dict(zip("`'^~=u.\"rHvdckb", "\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b"
+                   "\u030c\u0323\u0327\u0328\u0331"))
+VERB = re.compile(r"\\(?:verb\*?|lstinline)(?:\{([^}\n]*)\}|([^\w\s])(.*?)\2)")
+
+ADDRESS = re.compile(r"\\(?:url|href|path|nolinkurl)\{[^}\n]*\}")
+
+
+def without_comments(source):
+    out, end, joins = "", None, False
+    for line in re.findall(r".*\n|.+", source):
+        if end:
+            out += line
+            end = None if end in line else end
+            continue
+        shown = line.lstrip(" \t") if joins else line
+        at = 0
+        while at < len(shown) and shown[at] != "%":
+            verb = VERB.match(shown, at) or ADDRESS.match(shown, at)
+            at = verb.end() if verb else at + (2 if shown[at] == "\\" else 1)
+        joins = at < len(shown)
+        if not joins and not shown.strip() and not out.endswith("\n"):
+            out += "\n"
+        out += shown[:at]
+        begins = re.findall(r"\\begin\{([^}]*)\}", shown[:at])
+        if begins and begins[-1] in VERBATIM:
+            close = "\\end{%s}" % begins[-1]
+            end = close if shown[:at].rfind(close) < shown[:at].rfind("\\begin{") else None
+    return out
+
+
+def group(text, at):
+    """The content of the group that begins at a place, and the place after it."""
+    start = re.compile(r"\s*").match(text, at).end()
+    if not text.startswith("{", start):
+        return None
+    depth, place = 0, start
+    while place < len(text):
+        if text[place] == "\\":
+            place += 1
+        elif text[place] == "{":
+            depth += 1
+        elif text[place] == "}":
+            depth -= 1
+            if not depth:
+                return text[start + 1:place], place + 1
+        place += 1
+    return None
+
+
+def optional(text, at):
+    if not text.startswith("[", at):
+        return None
+    depth = 0
+    for place in range(at + 1, len(text)):
+        c = text[place]
+        depth += (c == "{") - (c == "}")
+        if depth < 0 or re.compile(r"\n[ \t]*\n").match(text, place):
+            return None
+        if c == "]" and not depth:
+            return text[at + 1:place], place + 1
+    return None
+
+
+def after_optionals(text, at):
+    while found := optional(text, at):
+        at = found[1]
+    return at
+
+
+class Latex:
+    def __init__(self, source, theorems):
+        self.source, self.at, self.page, self.theorems = source, 0, Page(), theorems
+        self.stack, self.lists, self.fence = [], [], fence_for(source)
+        while self.at < len(source):
+            self.step()
+        while self.stack:
+            self.close(self.stack.pop())
+
+    def step(self):
+        source, at, page = self.source, self.at, self.page
+        plain = re.compile(r"[^\\${}\n~&`'\-]+").match(source, at)
+        if plain:
+            page.text(plain[0])
+            self.at = plain.end()
+        elif source[at] == "\\":
+            self.command()
+        elif source[at] == "$":
+            mark = "$$" if source.startswith("$$", at) else "$"
+            found = re.compile(r"((?:\\.|(?!\n[ \t]*\n)[^\\$]|" + (r"\$(?!\$)" if mark == "$$" else "(?!)") + ")*?)"
+                               + re.escape(mark), re.S).match(source, at + len(mark))
+            if not found:
+                page.text(mark)
+                self.at += len(mark)
+                return
+            self.at = found.end()
+            self.math(source[at:self.at], mark == "$$")
+        elif source[at] == "{":
+            self.push(None, None)
+            self.at += 1
+        elif source[at] == "}":
+            if self.stack and self.stack[-1][0] is None:
+                self.close(self.stack.pop())
+            self.at += 1
+        elif source[at] == "\n":
+            blank = re.compile(r"\s*").match(source, at)
+            page.gap(PARAGRAPH if blank[0].count("\n") > 1 and not self.in_table() else SPACE)
+            self.at = blank.end()
+        elif source[at] == "&" and self.in_table():
+            page.begin_cell()
+            self.at += 1
+        else:
+            for mark, text in [("---", "—"), ("--", "–"), ("``", "“"), ("''", "”"), ("`", "‘"),
+                               ("'", "’"), ("~", " "), (source[at], source[at])]:
+                if source.startswith(mark, at):
+                    page.text(text)
+                    self.at += len(mark)
+                    return
+
+    def push(self, name, end):
+        if len(self.stack) < 256:
+            self.stack.append((name, end))
+
+    def in_table(self):
+        named = [entry for entry in self.stack if entry[0] is not None]
+        return bool(named) and named[-1][1] == "table"
+
+    def math(self, text, display):
+        if not display:
+            return self.page.text(text)
+        self.page.gap(PARAGRAPH)
+        self.page.lines(text)
+        self.page.gap(PARAGRAPH)
+
+    def close(self, entry):
+        end, page = entry[1], self.page
+        if end == "list":
+            self.lists.pop()
+            page.end_item()
+            page.gap(LINE if self.lists else PARAGRAPH)
+        elif end == "quote":
+            page.gap(PARAGRAPH)
+            page.quotes -= 1
+        elif end == "table":
+            page.end_row()
+            page.end_table()
+        elif end == "heading":
+            page.end_heading()
+        elif end == "paragraph":
+            page.gap(PARAGRAPH)
+        elif end:
+            page.attach(end)
+
+    def argument(self):
+        self.at = after_optionals(self.source, self.at)
+        found = group(self.source, self.at)
+        if found:
+            self.at = found[1]
+            return found[0]
+        return None
+
+    def enter(self, end):
+        self.at = after_optionals(self.source, self.at)
+        brace = re.compile(r"\s*\{").match(self.source, self.at)
+        if brace:
+            self.at = brace.end()
+            self.push(None, end)
+
+    def command(self):
+        source, page = self.source, self.page
+        verb = VERB.match(source, self.at)
+        if verb:
+            page.text(verb[1] if verb[1] is not None else verb[3])
+            self.at = verb.end()
+            return
+        name = re.compile(r"\\([a-zA-Z]+)\*?").match(source, self.at)
+        if name:
+            start, self.at = self.at, name.end()
+            return self.named(name[1], start)
+        mark, start = source[self.at + 1:self.at + 2], self.at
+        self.at += 2
+        if mark == "\\":
+            self.at += source.startswith("*", self.at)
+            self.at = after_optionals(source, self.at)
+            self.new_row() if self.in_table() else page.gap(LINE)
+        elif mark in ("(", "["):
+            close = source.find("\\)" if mark == "(" else "\\]", self.at)
+            if close >= 0:
+                self.at = close + 2
+                self.math(source[start:self.at], mark == "[")
+        elif mark and mark in "%&#_${}":
+            page.text(mark)
+        elif mark and mark in " \n\t,;:":
+            page.text(" ")
+        elif mark and mark in ACCENTS:
+            self.accent(mark)
+
+    def new_row(self):
+        self.page.begin_row()
+        self.page.begin_cell()
+
+    def accent(self, mark):
+        at = re.compile(r"[ \t]*").match(self.source, self.at).end()
+        found = group(self.source, at)
+        if found:
+            base, end = found[0].strip(), found[1]
+        else:
+            end = at + (2 if self.source.startswith("\\", at) else 1)
+            base = self.source[at:end]
+        base = {"\\i": "i", "\\j": "j"}.get(base, base)
+        if base[:1].isalpha():
+            self.at = end
+            self.page.text(unicodedata.normalize("NFC", base[0] + ACCENTS[mark]) + base[1:])
+
+    def after_word(self):
+        blank = re.compile(r"[ \t]+(?![{\n \t])").match(self.source, self.at)
+        if blank:
+            self.at = blank.end()
+
+    def named(self, name, start):
+        page, source = self.page, self.source
+        if name == "begin":
+            self.begin(start)
+        elif name == "end":
+            name = self.argument()
+            places = [i for i, entry in enumerate(self.stack) if name is not None and entry[0] == name]
+            while places and len(self.stack) > places[-1]:
+                self.close(self.stack.pop())
+        elif name in LEVELS:
+            page.begin_heading(LEVELS[name])
+            self.enter("heading")
+        elif name in LETTERS:
+            page.text(LETTERS[name])
+            self.after_word()
+        elif name in DROPPED:
+            for _ in range(DROPPED[name]):
+                self.argument()
+        elif name == "item":
+            marker = "-"
+            if self.lists and self.lists[-1]:
+                marker = f"{self.lists[-1]}."
+                self.lists[-1] += 1
+            page.end_item()
+            page.begin_item(max(len(self.lists) - 1, 0), marker)
+            label = optional(source, re.compile(r"[ \t]*").match(source, self.at).end())
+            if label:
+                self.at = label[1]
+                page.text(Latex(label[0], self.theorems).page.out.rstrip(":") + ": ")
+        elif name in ("footnote", "footnotetext"):
+            if group(source, after_optionals(source, self.at)):
+                page.gap(SPACE)
+                page.text("(")
+                self.enter(")")
+        elif name in ("caption", "captionof"):
+            words = "Caption: "
+            for entry, _ in self.stack:
+                entry = (entry or "").rstrip("*")
+                if entry in ("figure", "wrapfigure", "subfigure"):
+                    words = "Figure: "
+                elif entry in ("table", "wraptable", "longtable"):
+                    words = "Table: "
+            if name == "captionof":
+                self.argument()
+            page.gap(PARAGRAPH)
+            page.text(words)
+            self.enter("paragraph")
+        elif name in ("url", "path", "nolinkurl"):
+            page.text((self.argument() or "").strip())
+        elif name == "href":
+            address = re.sub(r"\\([#%_&])", r"\1", self.argument() or "")
+            self.enter(f" ({address.strip()})")
+        elif name in ("multirow", "multicolumn", "resizebox", "textcolor", "colorbox", "parbox",
+                      "raisebox", "scalebox"):
+            for _ in range(2 if name[0] == "m" or name == "resizebox" else 1):
+                self.argument()
+            self.enter(None)
+        elif name == "bibitem":
+            page.begin_item(0, f"- [{(self.argument() or '').strip()}]")
+        elif name in ("par", "newpage", "clearpage", "bigskip", "medskip", "smallskip"):
+            page.gap(PARAGRAPH)
+        elif name in ("newline", "linebreak"):
+            page.gap(LINE)
+        elif name == "tabularnewline" and self.in_table():
+            self.new_row()
+        elif name in ("quad", "qquad", "space", "thinspace"):
+            page.text(" ")
+        elif name in "cvuHkrdb" and len(name) == 1:
+            self.accent(name)
+        elif name.startswith("cite") or name in """autocite parencite textcite footcite ref eqref
+                autoref cref Cref pageref nameref vref""".split():
+            keys = (self.argument() or "").split(",")
+            page.text("[" + "; ".join(key.strip() for key in keys) + "]")
+        else:
+            self.at = after_optionals(source, self.at)
+            self.after_word()
+
+    def begin(self, start):
+        source, page = self.source, self.page
+        name = self.argument()
+        if name is None:
+            return
+        base, close = name.rstrip("*"), "\\end{%s}" % name
+        end = source.find(close, self.at)
+        body = source[self.at:] if end < 0 else source[self.at:end]
+        after = len(source) if end < 0 else end + len(close)
+        if base in MATH:
+            self.at = after
+            self.math(source[start:after], base != "math")
+        elif name in VERBATIM + DRAWINGS:
+            self.at = after
+            if name not in DRAWINGS:
+                body = body[after_optionals(body, 0):]
+                if name == "minted" and group(body, 0):
+                    body = body[group(body, 0)[1]:]
+                page.begin_code()
+                page.text(body.lstrip(" \t"))
+                page.end_code(self.fence)
+        elif name in TABLES:
+            for _ in range(2 if name in ("tabular*", "tabularx", "tabulary") else 1):
+                self.argument()
+            page.begin_table()
+            self.push(name, "table")
+            self.new_row()
+        elif name in ("itemize", "enumerate", "description", "thebibliography"):
+            if name == "thebibliography":
+                self.argument()
+            self.at = after_optionals(source, self.at)
+            page.gap(LINE if self.lists else PARAGRAPH)
+            self.lists.append(1 if name == "enumerate" else None)
+            self.push(name, "list")
+        elif name in ("quote", "quotation", "verse"):
+            page.gap(PARAGRAPH)
+            page.quotes += 1
+            self.push(name, "quote")
+        elif name == "frame":
+            self.at = after_optionals(source, self.at)
+            page.gap(PARAGRAPH)
+            self.push(name, "paragraph")
+            if source.startswith("{", self.at):
+                page.begin_heading(2)
+                self.enter("heading")
+        else:
+            page.gap(PARAGRAPH)
+            self.push(name, "paragraph")
+            if base in self.theorems:
+                label = optional(source, re.compile(r"[ \t]*").match(source, self.at).end())
+                if label:
+                    self.at = label[1]
+                    words = Latex(label[0], self.theorems).page.out
+                    page.text(f"{self.theorems[base]} ({words}). ")
+                else:
+                    page.text(f"{self.theorems[base]}. ")
+                return
+            self.at = after_optionals(source, self.at)
+            counts = dict(minipage=1, multicols=1, adjustbox=1, column=1, subfigure=1, spacing=1,
+                          wrapfigure=2, wraptable=2)
+            for _ in range(counts.get(base, 0)):
+                self.argument()
+
+
+def latex(source):
+    source = without_comments(source)
+    theorems = dict(THEOREMS)
+    for match in re.finditer(r"\\newtheorem\**", source):
+        name = group(source, match.end())
+        words = name and group(source, after_optionals(source, name[1]))
+        if words:
+            theorems[name[0].strip()] = words[0].strip()
+    source = source.partition("\\begin{document}")[2] if "\\begin{document}" in source else source
+    return Latex(source.partition("\\end{document}")[0], theorems).page.out
+
+
+def markdown(source):
+    lines = source.splitlines(True)
+    if lines and lines[0].rstrip() == "---":
+        for number, line in enumerate(lines[1:], 1):
+            if line.rstrip() in ("---", "..."):
+                return "".join(lines[number + 1:])
+    return source
+
+
+READERS = {"html": lambda s: Html(s).page.out, "tex": latex, "md": markdown}
+READERS.update(htm=READERS["html"], markdown=markdown)
+
+
+def text_of(kind, source):
+    """The text of a file by the end of its name, normalized; None for mail, which needs MIME."""
+    if kind == "eml":
+        return None
+    source = source[1:] if source.startswith("\ufeff") else source
+    return normalize(READERS.get(kind, lambda s: s)(source))
+
+
+def main(arguments):
+    if arguments[:1] != ["--vectors"]:
+        for name in arguments:
+            print(text_of(Path(name).suffix[1:].lower(), Path(name).read_bytes().decode()))
+        return 0
+    wrong = 0
+    vectors = json.loads(Path(arguments[1]).read_text("utf-8"))
+    for vector in vectors:
+        text = text_of(vector["kind"], vector["source"])
+        if text != vector["text"]:
+            wrong += 1
+            print(f"{vector['name']}\n  computed {text!r}\n  expected {vector['text']!r}")
+    print(f"{len(vectors) - wrong} of {len(vectors)} vectors agree")
+    return int(wrong > 0 or not vectors)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
