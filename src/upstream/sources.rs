@@ -76,7 +76,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A source of a partition, without what only its record knows.
 /// The time of a date as people write it; a day without a time is taken at noon UTC, which lies on
 /// that day in nearly every zone.
 fn time_of(date: &str) -> Option<i64> {
@@ -85,6 +84,7 @@ fn time_of(date: &str) -> Option<i64> {
     Some(instant.at.0).filter(|ms| *ms > 0)
 }
 
+/// A source of a partition, without what only its record knows.
 fn blank<'a>(id: &'a str, at: RecordAt) -> Source<'a> {
     Source {
         id,
