@@ -1,4 +1,4 @@
-//! The places of a service home, and the lock that says who holds it.
+//! The places of a home, and the lock of the process that holds it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,19 +7,15 @@ use std::sync::Arc;
 use crate::config::Config;
 use crate::os::{Disk, DiskFile, Open};
 
-/// Where things lie. Nothing here touches the disk.
+/// The places of a home. Only `exists` and `create` touch the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Home {
-    /// The home itself.
     pub root: PathBuf,
-    /// Requests in.
     pub queue: PathBuf,
-    /// Bus root.
     pub buses: PathBuf,
 }
 
 impl Home {
-    /// The places under a root, as configured.
     pub fn new(root: &Path, config: &Config) -> Home {
         Home {
             root: root.to_owned(),
@@ -28,62 +24,58 @@ impl Home {
         }
     }
 
-    /// The folder of the queue's companions.
+    /// The folder of log, acks, lock and socket.
     pub fn run(&self) -> PathBuf {
         self.root.join("run")
     }
 
-    /// The log and its state.
+    /// The log.
     pub fn store(&self) -> PathBuf {
         self.run().join("summarizer.redb")
     }
 
-    /// Where upstream ids lie; it may be deleted at any time.
+    /// Places of upstream ids; it may be deleted at any time.
     pub fn upstream_index(&self) -> PathBuf {
         self.run().join("upstream-index.redb")
     }
 
-    /// What the publisher remembers of the log; it may be deleted at any time.
+    /// A cache of the Summary Bus publisher; it may be deleted at any time.
     pub fn publisher_index(&self) -> PathBuf {
         self.run().join("publisher-index.redb")
     }
 
-    /// What builds of digests need not read from the log again; it may be deleted at any time.
+    /// A cache of digest builds; it may be deleted at any time.
     pub fn digest_index(&self) -> PathBuf {
         self.run().join("digest-index.redb")
     }
 
-    /// Acks out.
     pub fn acks(&self) -> PathBuf {
         self.run().join("ack.jsonl")
     }
 
-    /// Lines set aside.
     pub fn quarantine(&self) -> PathBuf {
         self.run().join("quarantine.jsonl")
     }
 
-    /// Where whoever holds the home answers.
+    /// The control socket.
     pub fn socket(&self) -> PathBuf {
         self.run().join("summarizer.sock")
     }
 
-    /// The lock.
     pub fn lock(&self) -> PathBuf {
         self.run().join("summarizer.lock")
     }
 
-    /// Settings.
     pub fn config_file(&self) -> PathBuf {
         self.root.join("summarizer.toml")
     }
 
-    /// Flow packs and selectors that replace the embedded ones.
+    /// Flow packs and selectors; they replace the embedded ones.
     pub fn registry(&self) -> PathBuf {
         self.root.join("flow_registry")
     }
 
-    /// Snapshots of runs.
+    /// Snapshots of agent runs.
     pub fn snapshots(&self) -> PathBuf {
         self.run().join("snapshots")
     }
@@ -103,19 +95,20 @@ impl Home {
     }
 }
 
-/// Holding the home. Given back when dropped, and by the system when the process ends.
+/// Held by the one process that may write to the home. Dropping it, or the end of the process,
+/// releases it.
 pub struct HomeLock {
     file: Arc<dyn DiskFile>,
 }
 
 impl HomeLock {
-    /// Takes the lock, or says that somebody else holds it.
+    /// Takes the lock; `None` when another process holds it.
     pub fn try_take(disk: &dyn Disk, home: &Home, pid: u32) -> io::Result<Option<HomeLock>> {
         let file = disk.open(&home.lock(), Open::ReadWrite)?;
         if !file.try_lock()? {
             return Ok(None);
         }
-        // For people who look; nobody trusts it.
+        // The process id is for people; no code relies on it.
         file.set_len(0)?;
         file.write_all_at(format!("{pid}\n").as_bytes(), 0)?;
         Ok(Some(HomeLock { file }))
@@ -124,7 +117,7 @@ impl HomeLock {
 
 impl Drop for HomeLock {
     fn drop(&mut self) {
-        // The system releases it anyway when the descriptor goes away.
+        // An error is harmless: closing the file releases the lock as well.
         let _ = self.file.unlock();
     }
 }
@@ -137,7 +130,7 @@ mod tests {
     use crate::os::real::HostDisk;
 
     #[test]
-    fn one_holder_at_a_time() {
+    fn only_one_process_holds_a_home() {
         let dir = tempfile::tempdir().unwrap();
         let config = Config::load(None, &BTreeMap::new(), 1).unwrap();
         let home = Home::new(dir.path(), &config);

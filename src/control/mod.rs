@@ -1,5 +1,11 @@
-//! Questions to the process that holds a home, and their answers.
+//! Questions and answers about a home, over a socket beside a running service or in process.
 
 pub mod answers;
+mod log_queries;
+mod quarantine;
 pub mod question;
+pub mod reply;
+mod requests;
+mod show;
 pub mod socket;
+mod status;

@@ -14,34 +14,29 @@ use crate::projections::runs::{OrderError, RunQuestion};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Question {
-    /// How things stand.
     Status,
     /// A page of requests, newest first.
     Requests {
-        /// Only this status.
         #[serde(default)]
         state: Option<String>,
-        /// Only this flow.
         #[serde(default)]
         flow: Option<String>,
-        /// Only those taken in at or after this moment, in milliseconds.
+        /// Only those accepted at or after this time.
         #[serde(default)]
         since_ms: Option<i64>,
-        /// Continue before this number.
+        /// Continue before this sequence.
         #[serde(default)]
         before: Option<u64>,
-        /// At most this many.
         #[serde(default)]
         limit: Option<usize>,
     },
-    /// Everything about one request or summary.
+    /// Everything about one request or summary, by its id.
     Show {
-        /// A request id or a summary id.
         id: String,
     },
-    /// Where a summary comes from, word by word.
+    /// Where each sentence of a summary comes from, by the id of the summary or of a request that
+    /// made it.
     Explain {
-        /// A summary id, or the id of a request that made one.
         id: String,
         /// Compute every hash on the way again.
         #[serde(default)]
@@ -49,13 +44,12 @@ pub enum Question {
         /// Show the prompts as they were rendered.
         #[serde(default)]
         prompts: bool,
-        /// Give the texts of the sources along.
+        /// Include the texts of the sources.
         #[serde(default)]
         texts: bool,
     },
     /// Make a day exist on the Summary Bus.
     DayOpen {
-        /// The day.
         day: Day,
         /// Its upstream partitions, as they were read.
         #[serde(default)]
@@ -66,7 +60,6 @@ pub enum Question {
         /// Continue after this event.
         #[serde(default)]
         after: u64,
-        /// At most this many.
         #[serde(default)]
         limit: Option<usize>,
     },
@@ -75,61 +68,52 @@ pub enum Question {
         /// Continue before this event.
         #[serde(default)]
         before: Option<u64>,
-        /// At most this many.
         #[serde(default)]
         limit: Option<usize>,
     },
-    /// One quarantined line.
+    /// One quarantined line, by its event.
     QuarantineShow {
-        /// Its event.
         seq: u64,
     },
-    /// A corrected line was appended for a quarantined one.
+    /// Record that a corrected line was appended for a quarantined one.
     QuarantineReleased {
-        /// Its event.
         seq: u64,
         /// The request id of the corrected line.
         request_id: String,
     },
-    /// Try a request now or again.
+    /// Start a request at once, or accept an ended one again.
     Retry {
-        /// Which.
         request_id: String,
     },
-    /// End a request.
     Cancel {
-        /// Which.
         request_id: String,
     },
-    /// Take nothing new in and start nothing new.
+    /// Read no queue lines and start no attempts.
     Pause,
-    /// Go on.
     Resume,
     /// Read the configuration and the registry again.
     Reload {
-        /// Also when a flow stands for another pack than the one it was used with.
+        /// Also when a flow is bound to another pack than the one it was used with.
         #[serde(default)]
         accept_mutations: bool,
     },
-    /// Which pack every used flow stands for.
+    /// The pack that each used flow is bound to.
     FlowsUsed,
-    /// Something about runs and their snapshots.
+    /// Agent runs and their snapshots.
     Run(RunQuestion),
-    /// Something about digests; the answer is fetched by its ticket.
+    /// An order about digests. It is answered with a ticket until it is carried out.
     Digest {
-        /// What.
         order: DigestOrder,
     },
     /// The answer to an order about digests.
     DigestAnswer {
-        /// The ticket.
         ticket: u64,
     },
     /// Sizes and counts of the log.
     LogStats,
-    /// Recompute the hash chain.
+    /// Compute the hash chain again.
     LogVerify {
-        /// Hashes that somebody kept: event and hash.
+        /// Hashes that were kept outside the log: event and hash.
         #[serde(default)]
         anchors: Vec<(u64, String)>,
     },
@@ -138,7 +122,6 @@ pub enum Question {
         /// From this event on.
         #[serde(default)]
         from: u64,
-        /// At most this many.
         #[serde(default)]
         limit: Option<usize>,
     },
@@ -156,13 +139,12 @@ pub enum Question {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// What was asked for.
     Ok(Value),
     /// It cannot be done, and why.
     Refused(String),
-    /// Nothing of that name.
+    /// Something the question names does not exist.
     NotFound(String),
-    /// The service is not up yet; how far it is, from 0 to 1.
+    /// The service is not up yet; what it does and how far it is.
     Starting(String),
 }
 
@@ -176,7 +158,7 @@ impl From<Result<Value, OrderError>> for Answer {
     }
 }
 
-/// A plain confirmation.
+/// A confirmation.
 pub fn done(what: &str) -> Answer {
     Answer::Ok(json!({"done": what}))
 }

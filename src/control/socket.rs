@@ -1,8 +1,7 @@
-//! What can be asked of whoever holds the home: one JSON object a line, over a socket beside a
-//! running service or in process without one. The answers are the same.
+//! The control socket of the process that holds a home.
 //!
-//! The socket answers from before recovery on; until the service is up it says `starting` with how
-//! far that is.
+//! It answers from before recovery on. Until the service is up, every answer is `starting`, with
+//! what the process does and how far it is.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -16,39 +15,34 @@ use parking_lot::Mutex;
 
 use crate::control::question::{Answer, Question};
 
-/// Longest question.
+/// Bytes of the longest question.
 const QUESTION_BYTES_MAX: u64 = 2 << 20;
-/// Questions that may wait for the sequencer.
+/// Questions that may wait for the service loop.
 const WAITING_MAX: usize = 64;
 /// How long an asker waits for an answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// Longest path a Unix socket may have, terminator included.
 const SOCKET_PATH_MAX: usize = 108;
 
-/// A question on its way to the sequencer.
+/// A question on its way to the service loop.
 pub struct Asked {
-    /// The question.
     pub question: Question,
-    /// Where the answer goes.
     pub reply: Sender<Answer>,
 }
 
-/// How far a start is.
+/// How far the start of the service is; `None` once it is up.
 #[derive(Debug, Clone)]
 pub struct Progress(Arc<Mutex<Option<(String, f64)>>>);
 
 impl Progress {
-    /// A start that has just begun.
     pub fn starting() -> Progress {
         Progress(Arc::new(Mutex::new(Some(("opening the log".to_owned(), 0.0)))))
     }
 
-    /// Says what is being done and how much of it is.
     pub fn report(&self, what: &str, part: f64) {
         *self.0.lock() = Some((what.to_owned(), part));
     }
 
-    /// The service is up.
     pub fn done(&self) {
         *self.0.lock() = None;
     }
@@ -59,8 +53,8 @@ impl Progress {
     }
 }
 
-/// The socket of a home whose path is too long for one: a short name in the temporary directory,
-/// derived from the home.
+/// The path of a home's socket. Where it is too long for a Unix socket, a short name in `/tmp` is
+/// derived from it.
 pub fn socket_path(wanted: &Path) -> PathBuf {
     if wanted.as_os_str().len() < SOCKET_PATH_MAX {
         return wanted.to_owned();
@@ -71,14 +65,14 @@ pub fn socket_path(wanted: &Path) -> PathBuf {
 
 /// The listening side.
 pub struct ControlServer {
-    /// Questions for the sequencer.
     pub questions: Receiver<Asked>,
     asker: Asker,
     path: PathBuf,
 }
 
 impl ControlServer {
-    /// Starts answering. The caller holds the home, so a socket that is there is a left-over.
+    /// Starts answering. The caller holds the home, so a socket that exists is left over from a process
+    /// that has ended.
     pub fn start(path: &Path, progress: Progress) -> io::Result<ControlServer> {
         let path = socket_path(path);
         match std::fs::remove_file(&path) {
@@ -92,7 +86,7 @@ impl ControlServer {
         std::thread::Builder::new().name("control".to_owned()).spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (inbox, progress) = (inbox.clone(), progress.clone());
-                // One thread a caller: they are few, local and short.
+                // One thread for each caller: callers are few, local and short-lived.
                 let _ = std::thread::Builder::new()
                     .name("control-caller".to_owned())
                     .spawn(move || serve_one(stream, &inbox, &progress));
@@ -101,7 +95,7 @@ impl ControlServer {
         Ok(ControlServer { questions, asker, path })
     }
 
-    /// Somebody in this process who asks the way the socket does.
+    /// For threads of this process that ask as callers of the socket do.
     pub fn asker(&self) -> Asker {
         self.asker.clone()
     }
@@ -123,7 +117,7 @@ fn serve_one(stream: UnixStream, inbox: &Sender<Asked>, progress: &Progress) {
     while matches!(reader.read_line(&mut line), Ok(count) if count > 0) {
         let answer = match serde_json::from_str(&line) {
             Ok(question) => progress.answer().unwrap_or_else(|| ask_inbox(question, inbox)),
-            Err(error) => Answer::Refused(format!("not a question: {error}")),
+            Err(error) => Answer::Refused(format!("the line is not a question: {error}")),
         };
         let Ok(mut text) = serde_json::to_string(&answer) else { return };
         text.push('\n');
@@ -135,7 +129,7 @@ fn serve_one(stream: UnixStream, inbox: &Sender<Asked>, progress: &Progress) {
     }
 }
 
-/// Asks the sequencer of this process.
+/// Asks the service loop of this process.
 #[derive(Clone)]
 pub struct Asker {
     inbox: Sender<Asked>,
@@ -143,7 +137,6 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// Asks one question.
     pub fn ask(&self, question: Question) -> Answer {
         self.progress.answer().unwrap_or_else(|| ask_inbox(question, &self.inbox))
     }
@@ -153,7 +146,7 @@ fn ask_inbox(question: Question, inbox: &Sender<Asked>) -> Answer {
     let (reply, answer) = bounded(1);
     let asked = Asked { question, reply };
     if inbox.send_timeout(asked, ANSWER_WITHIN).is_err() {
-        return Answer::Refused("the service is too busy or ending".to_owned());
+        return Answer::Refused("the service is too busy to answer, or it is ending".to_owned());
     }
     answer
         .recv_timeout(ANSWER_WITHIN)
@@ -167,7 +160,7 @@ pub struct ControlClient {
 }
 
 impl ControlClient {
-    /// Connects to whoever holds the home.
+    /// Connects to the process that holds the home.
     pub fn connect(path: &Path) -> io::Result<ControlClient> {
         let stream = UnixStream::connect(socket_path(path))?;
         stream.set_read_timeout(Some(ANSWER_WITHIN + Duration::from_secs(5)))?;
@@ -175,7 +168,6 @@ impl ControlClient {
         Ok(ControlClient { reader, writer: stream })
     }
 
-    /// Asks one question.
     pub fn ask(&mut self, question: &Question) -> io::Result<Answer> {
         let mut line = serde_json::to_string(question).map_err(io::Error::other)?;
         line.push('\n');
@@ -195,7 +187,7 @@ mod tests {
     use crate::control::question::done;
 
     #[test]
-    fn a_question_travels_and_strangers_are_told() {
+    fn a_question_is_answered_and_another_line_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s.sock");
         let progress = Progress::starting();
@@ -221,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn long_homes_get_a_short_socket() {
+    fn a_home_with_a_long_path_gets_a_short_socket() {
         let long = PathBuf::from(format!("/{}/summarizer.sock", "x".repeat(200)));
         assert!(socket_path(&long).as_os_str().len() < SOCKET_PATH_MAX);
         assert_eq!(socket_path(&long), socket_path(&long));

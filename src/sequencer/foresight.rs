@@ -1,10 +1,10 @@
 //! What the tables say about the requests of a batch, looked up before it is their turn.
 //!
-//! Contract. A look is taken at the tables of one checkpoint, by whoever has the time: all digests
-//! of a batch in one sweep, then the rows and endings of the few that were there before. It holds
-//! as long as memory knows everything that came after that checkpoint ([`Foresight::holds`]); then
-//! asking it and asking the log give the same answer, because memory is asked first. It only ever
-//! saves time: what it does not know is asked of the log.
+//! Contract. A parser thread looks at the tables of one checkpoint: all digests of a batch in one
+//! sweep, then the rows and endings of the few requests that are known. The result may be used as
+//! long as memory holds every event after that checkpoint ([`Foresight::holds`]). Then the result
+//! and the log give the same answers, because memory is asked first. It only saves time: what it
+//! does not know is asked of the log.
 
 use std::collections::BTreeMap;
 
@@ -15,19 +15,18 @@ use crate::sequencer::past::PastView;
 use crate::state::event::{AckHead, Event, Output, TakenRequest};
 use crate::state::{Digest16, Past, Row};
 
-/// What one look at the tables gave for the lines of a batch.
+/// What the tables say about the lines of a batch.
 #[derive(Debug, Default)]
 pub struct Foresight {
-    /// The position the tables stood for.
+    /// The checkpoint of the tables that were looked at.
     applied: Seq,
-    /// Whose is the request id, and whose the key, of each line.
+    /// For each line the request that has its request id, and the one that has its key.
     known: Vec<[Option<Seq>; 2]>,
     rows: BTreeMap<Seq, Row>,
     outputs: BTreeMap<Seq, Output>,
 }
 
 impl Foresight {
-    /// Looks up everything about some lines.
     pub fn of(log: &Reader, lines: &[Line]) -> Result<Foresight, ReadError> {
         let tables = log.lookup()?;
         let ids = values(&tables, KeyIndex::RequestId, lines)?;
@@ -52,13 +51,14 @@ impl Foresight {
         Ok(Foresight { applied: tables.applied(), known, rows, outputs })
     }
 
-    /// Whether memory that was last relieved at this checkpoint knows everything that came after
-    /// the look.
+    /// Whether memory holds every event after the tables that were looked at. Memory keeps the events
+    /// after `checkpoint`: when that checkpoint is newer than the look, events in between are in
+    /// neither.
     pub fn holds(&self, checkpoint: Seq) -> bool {
         self.applied >= checkpoint
     }
 
-    /// The past as one line asks about it.
+    /// The past for the decision about one line.
     pub fn past<'a>(
         &'a self,
         line: usize,
@@ -70,7 +70,7 @@ impl Foresight {
     }
 }
 
-/// The digest of a bad line is of nobody: it stands where its line stands, and finds nothing.
+/// One value for each line. A bad line has a digest that no request has, so that places stay equal.
 fn values(tables: &Lookup, index: KeyIndex, lines: &[Line]) -> Result<Vec<Option<Seq>>, LogError> {
     let digest = |line: &Line| match line {
         Line::Request(arrival) if index == KeyIndex::RequestId => arrival.request.id.head(),
@@ -81,7 +81,7 @@ fn values(tables: &Lookup, index: KeyIndex, lines: &[Line]) -> Result<Vec<Option
     Ok(values.into_iter().map(|value| value.map(Seq)).collect())
 }
 
-/// A past of which some answers are known beforehand.
+/// A past that knows some answers already.
 pub struct Foreseen<'a> {
     foresight: &'a Foresight,
     known: Option<([Digest16; 2], &'a [Option<Seq>; 2])>,
@@ -174,13 +174,13 @@ mod tests {
         engine
     }
 
-    /// A few numbers that follow from a place in a history.
+    /// Pseudo-random numbers for one place in a history.
     fn chance(seed: u64, at: usize) -> [usize; 8] {
         let hash = sha256(format!("{seed} {at}")).0;
         std::array::from_fn(|n| hash[n].into())
     }
 
-    /// Some lines that often name an id or a key that was there before.
+    /// Lines that often repeat an earlier id or key.
     fn batch(seed: u64, number: usize) -> Vec<Line> {
         let line = |at: usize| {
             let [id, key, work, bad, ..] = chance(seed, number * 100 + at);
@@ -218,7 +218,7 @@ mod tests {
         (0..chance(seed, number)[0] % 14).map(line).collect()
     }
 
-    /// What follows the lines of a batch: some tries end, one way or the other, and a commit.
+    /// What follows the lines of a batch: some attempts end, in different ways, and a commit.
     fn go_on(engine: &mut Engine, seed: u64) -> Vec<Event> {
         while engine.settle(NOW).unwrap() {}
         engine.start_ready(5, NOW).unwrap();
@@ -252,16 +252,15 @@ mod tests {
         }
         let committed = engine.finish().unwrap();
         let sealed = engine.seal(None, CheckpointWhen::Due, &[], NOW).unwrap();
-        // What is looked up next must not depend on how fast the writer is.
+        // The next look-up must not depend on how fast the writer is.
         while sealed && engine.written().is_empty() {
             std::thread::yield_now();
         }
         committed.iter().map(|committed| committed.event.clone()).collect()
     }
 
-    /// Whatever was looked up, and however long before: the same events follow.
     #[test]
-    fn a_look_beforehand_changes_nothing() {
+    fn the_same_events_follow_with_and_without_a_look_ahead() {
         let (mut used, mut there) = (0, 0);
         for seed in 0..12 {
             let (mut plain, mut foreseen) = (engine(), engine());
@@ -273,7 +272,7 @@ mod tests {
                         Line::Bad(bad) => plain.bad_line(*bad, NOW).unwrap(),
                     }
                 }
-                // Between none and four batches ahead, each by what the tables say by then.
+                // Up to four batches ahead, each with the tables of that moment.
                 let until = number + 1 + chance(seed, number)[6] % 5;
                 for later in number + ahead.len()..until {
                     let lines = batch(seed, later);

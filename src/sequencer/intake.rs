@@ -1,8 +1,8 @@
-//! From the queue file to decided-upon inputs: one thread reads and syncs, a few parse.
+//! From the queue file to inputs of the engine: one thread reads and syncs, a few parse.
 //!
-//! Batches reach the sequencer in the order of the file whoever parses them: each travels as a
-//! promise that its parser fulfils. Every channel is bounded, so when the sequencer stops taking,
-//! reading stops, and the queue file itself is the buffer.
+//! Batches reach the service loop in the order of the file, whichever thread parses them: each
+//! travels as a promise that its parser fulfils. Every channel is bounded. When the loop takes no
+//! more, reading stops, and the queue file itself is the buffer.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,38 +25,36 @@ use crate::sequencer::foresight::Foresight;
 use crate::state::decide::Arrival;
 use crate::state::event::BadLine;
 
-/// Batches read ahead of the sequencer.
+/// Batches read ahead of the service loop.
 const READ_AHEAD: usize = 2;
 /// Longest wait before the file is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
-/// One line that matters.
+/// One line that is not blank.
 #[derive(Debug)]
 pub enum Line {
-    /// A request.
     Request(Arrival),
-    /// A line to set aside.
+    /// A line for the quarantine.
     Bad(Box<BadLine>),
 }
 
 /// A parsed batch.
 #[derive(Debug)]
 pub struct Arrived {
-    /// Its lines, blank ones left out.
+    /// Its lines without the blank ones.
     pub lines: Vec<Line>,
     /// What the tables say about them.
     pub foresight: Foresight,
     /// The position after it.
     pub end: Position,
-    /// What it consumed.
     pub consumed: ConsumedBatch,
 }
 
-/// What the reading thread says.
+/// A message of the reading thread.
 pub enum IntakeMessage {
-    /// A batch that a parser is working on.
+    /// A batch that a parser works on.
     Batch(Receiver<Arrived>),
-    /// Everything finished was handed over. An unfinished last line is cut off at the given time.
+    /// Every finished line was handed over. The time is when an unfinished last line is cut off.
     CaughtUp(Option<Timestamp>),
     /// Reading cannot go on.
     Failed(QueueError),
@@ -65,13 +63,9 @@ pub enum IntakeMessage {
 /// How the queue is read.
 #[derive(Debug, Clone)]
 pub struct IntakeOptions {
-    /// The queue file.
     pub path: PathBuf,
-    /// Line length and patience.
     pub tail: TailOptions,
-    /// Most lines in a batch.
     pub lines_max: usize,
-    /// Most bytes in a batch.
     pub bytes_max: usize,
     /// Threads that parse.
     pub parsers: usize,
@@ -79,7 +73,6 @@ pub struct IntakeOptions {
 
 /// The reading and parsing threads.
 pub struct Intake {
-    /// What they say.
     pub messages: Receiver<IntakeMessage>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -111,9 +104,10 @@ impl Intake {
             let parser = thread.spawn(move || {
                 while let Ok((batch, promise)) = inbox.recv() {
                     let mut arrived = parse(&batch, &flows);
-                    // A log that does not read says so to the sequencer, which asks it again.
+                    // On an error the look-ahead stays empty: the engine asks the log again and
+                    // reports the error.
                     arrived.foresight = Foresight::of(&log, &arrived.lines).unwrap_or_default();
-                    // The sequencer may be gone; then nobody wants the batch.
+                    // When the service loop has ended, the batch is dropped and read again later.
                     let _ = promise.send(arrived);
                 }
             });
@@ -156,11 +150,14 @@ struct Reading {
 
 impl Reading {
     fn run(mut self) {
+        // What the last message said, so that an idle queue sends one message and not four a second.
         let mut said: Option<Option<Timestamp>> = None;
         while !self.stop.load(Ordering::Acquire) {
             let now = self.clock.now();
             let (lines, bytes) = (self.options.lines_max, self.options.bytes_max);
             let read = self.tailer.next_batch(now, lines, bytes);
+            // Synced before it is handed over: a line that was accepted must survive a crash in the
+            // queue too, or the queue would no longer match its recorded position.
             let batch = match read.and_then(|batch| self.tailer.sync().map(|()| batch)) {
                 Ok(batch) => batch,
                 Err(error) => {
@@ -191,7 +188,7 @@ impl Reading {
     }
 }
 
-/// Parses a batch: a pure function of its bytes and of the flows registered now.
+/// Parses a batch: a pure function of its bytes and of the registered flows.
 pub fn parse(batch: &Batch, flows: &SharedFlows) -> Arrived {
     let flows = Arc::clone(&flows.read());
     let mut lines = Vec::with_capacity(batch.lines.len());

@@ -1,28 +1,25 @@
-//! What a commit remembers about the queue: the position after it and the bytes it consumed.
+//! What a commit stores about the queue: the position after it and the bytes it consumed.
 //!
-//! Stored as JSON in the commit's last frame. A few hundred bytes a commit buy a mark that any
-//! person can read in a dump.
+//! It is stored as JSON in the last frame of the commit. That costs a few hundred bytes a commit,
+//! and a person can read it in a dump.
 
 use serde::{Deserialize, Serialize};
 
 use crate::contract::hash::{Digest, NotADigest};
 use crate::seam::position::{ConsumedBatch, Identity, Position};
 
-/// A mark that does not read.
 #[derive(Debug, thiserror::Error)]
 pub enum MarkError {
-    /// It is not the JSON it should be.
-    #[error("parse a queue mark")]
+    #[error("parse the stored queue position")]
     Json(#[from] serde_json::Error),
-    /// One of its hashes is none.
-    #[error("parse a hash in a queue mark")]
+    #[error("parse a hash in the stored queue position")]
     Digest(#[from] NotADigest),
 }
 
 /// The queue as of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueMark {
-    /// Where reading goes on.
+    /// Where reading continues.
     pub position: Position,
     /// What this commit consumed.
     pub consumed: Option<ConsumedBatch>,
@@ -57,7 +54,6 @@ struct WireConsumed {
 }
 
 impl QueueMark {
-    /// The mark as stored.
     pub fn encode(&self) -> Vec<u8> {
         let position = &self.position;
         let wire = Wire {
@@ -81,7 +77,7 @@ impl QueueMark {
         serde_json::to_vec(&wire).expect("a mark has string keys and whole numbers")
     }
 
-    /// The mark from stored bytes; no bytes are the beginning of a queue nobody has read.
+    /// Reads a stored mark. No bytes mean that nothing of the queue was consumed.
     pub fn decode(bytes: &[u8]) -> Result<QueueMark, MarkError> {
         if bytes.is_empty() {
             return Ok(QueueMark { position: Position::START, consumed: None });
@@ -126,7 +122,7 @@ mod tests {
     use crate::contract::hash::sha256;
 
     #[test]
-    fn a_mark_survives_storage() {
+    fn an_encoded_mark_decodes_to_the_same_mark() {
         let mark = QueueMark {
             position: Position {
                 offset: 9,

@@ -1,4 +1,9 @@
 //! Inputs become events, and events become durable batches.
+//!
+//! `intake` reads and parses queue lines beside the engine, `foresight` looks up their ids and keys
+//! ahead, `engine` decides and applies, `past` answers the questions of the decision, and `writer`
+//! makes batches durable. `mark` is the queue position that a batch carries, and `log_meter` measures
+//! engine and store for `tune`.
 
 pub mod engine;
 pub mod foresight;

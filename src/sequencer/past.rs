@@ -1,5 +1,5 @@
-//! What the core may ask about earlier records: the log and its tables, and before them the events
-//! of the batches that are not durable yet.
+//! What the core may ask about earlier events: those of the batches that are not durable yet, and
+//! behind them the log and its tables.
 
 use std::collections::VecDeque;
 
@@ -10,23 +10,20 @@ use crate::log::{ReadError, Reader};
 use crate::state::event::{AckHead, Event, Output, TakenRequest};
 use crate::state::{Digest16, Past, Row};
 
-/// One event that is not committed yet.
+/// One event that is not durable yet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pending {
-    /// The position it will have.
     pub seq: Seq,
-    /// When it was stamped.
     pub at: Timestamp,
-    /// The event.
     pub event: Event,
 }
 
 /// A batch that the writer has.
 #[derive(Debug)]
 pub struct Sealed {
-    /// Its events, one after another.
+    /// With consecutive sequences.
     pub events: Vec<Pending>,
-    /// The position its checkpoint stands for, when it has one.
+    /// The sequence its checkpoint stands for, if it has one.
     pub checkpoint: Option<Seq>,
 }
 
@@ -38,7 +35,6 @@ pub struct PastView<'a> {
 }
 
 impl<'a> PastView<'a> {
-    /// Committed records, the batches that the writer has, and the one that is being filled.
     pub fn new(
         log: &'a Reader,
         writing: &'a VecDeque<Sealed>,
@@ -47,7 +43,6 @@ impl<'a> PastView<'a> {
         PastView { log, writing, filling }
     }
 
-    /// Looks at one event.
     fn with_event<T>(
         &self,
         seq: Seq,
@@ -55,6 +50,7 @@ impl<'a> PastView<'a> {
         expected: &'static str,
     ) -> Result<T, ReadError> {
         let unexpected = || ReadError::unexpected(seq, format!("it should be {expected}"));
+        // Newest batch first: most questions are about recent events.
         let writing = self.writing.iter().rev().map(|sealed| &sealed.events[..]);
         for batch in std::iter::once(self.filling).chain(writing) {
             let first = batch.first().map(|pending| pending.seq);

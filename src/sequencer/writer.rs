@@ -1,11 +1,12 @@
-//! The threads that make batches durable while the sequencer decides what comes next.
+//! The threads that make batches durable while the engine decides what comes next.
 //!
-//! Contract. Events are handed over as they are decided, and are hashed and compressed by one thread
-//! while their batch is still being filled; when it is sealed, another writes and syncs it. Batches
-//! are written one at a time, in the order they were sealed, and each is answered once: with the
-//! hashes of its records, or with the error after which nothing more is written. So the sequencer
-//! waits for neither a hash nor a sync as long as it has something else to do: a checkpoint takes as
-//! long as many batches, and that many may wait behind it.
+//! Contract. Events are handed over as they are decided. The packer thread hashes and compresses them
+//! while their batch is still being filled; once it is sealed, the writer thread writes and syncs it.
+//! Batches are written one at a time, in the order they were sealed. Each is answered once: with the
+//! hashes of its records, or with the error after which nothing more is written.
+//!
+//! So the engine waits for neither a hash nor a sync as long as it has other work. A checkpoint takes
+//! as long as many batches; as many may wait behind it.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -17,14 +18,15 @@ use crate::contract::time::Timestamp;
 use crate::log::{Appended, Checkpoint, LogError, Packed, Packing, Part, Store, codec};
 use crate::state::event::Event;
 
-/// Payload bytes after which a page goes to the packer.
+/// Payload bytes after which a page goes to the packer. Larger pages would leave the packer idle,
+/// smaller ones would cost a channel operation for every few events.
 const PAGE_BYTES: usize = 128 << 10;
 /// Pages that may wait for the packer.
 const PAGES: usize = 16;
 /// Most batches that are sealed and not answered.
 pub(crate) const BATCHES: usize = 8;
 
-/// What became of a batch.
+/// The writer's answer to a batch.
 pub type Written = Result<Appended, LogError>;
 
 /// Consecutive events, encoded one behind another.
@@ -35,7 +37,7 @@ struct Page {
 }
 
 impl Page {
-    /// One that does not have to grow.
+    /// A page that does not have to grow.
     fn roomy() -> Page {
         Page { records: Vec::new(), payloads: Vec::with_capacity(PAGE_BYTES + PAGE_BYTES / 8) }
     }
@@ -45,7 +47,7 @@ struct Encoded {
     at: Timestamp,
     tag: u16,
     version: u32,
-    /// Where its payload ends in the page.
+    /// The end of its payload in the page.
     end: usize,
     body: Option<Vec<u8>>,
 }
@@ -61,7 +63,6 @@ enum Order {
     Seal(Seal),
 }
 
-/// The threads, and the store they write to.
 pub(crate) struct Writer {
     store: Arc<Mutex<Store>>,
     /// The page that is being filled.
@@ -73,7 +74,6 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Starts writing to a store.
     pub fn start(store: Store) -> Result<Writer, StartError> {
         let packing = store.packing()?;
         let store = Arc::new(Mutex::new(store));
@@ -90,7 +90,7 @@ impl Writer {
         Ok(Writer { store, page: Page::default(), spare, orders, written, threads })
     }
 
-    /// Hands over the next event of the batch, and what is stored beside it.
+    /// Hands over the next event of the batch, and its body.
     pub fn add(
         &mut self,
         at: Timestamp,
@@ -104,19 +104,20 @@ impl Writer {
         if end < PAGE_BYTES {
             return Ok(());
         }
-        self.turn()
+        self.hand_over_page()
     }
 
-    /// The batch is complete: it is written, and answered.
+    /// Closes the batch, which is then written and answered.
     pub fn seal(&mut self, mark: Vec<u8>, checkpoint: Option<Checkpoint>) -> Result<(), LogError> {
-        self.turn()?;
+        self.hand_over_page()?;
         self.send(Order::Seal(Seal { mark, checkpoint }))
     }
 
-    fn turn(&mut self) -> Result<(), LogError> {
+    fn hand_over_page(&mut self) -> Result<(), LogError> {
         if self.page.records.is_empty() {
             return Ok(());
         }
+        // Pages come back from the packer, so that steady work allocates nothing.
         let fresh = self.spare.try_recv().unwrap_or_else(|_| Page::roomy());
         let full = std::mem::replace(&mut self.page, fresh);
         self.send(Order::Pack(full))
@@ -127,7 +128,7 @@ impl Writer {
         if sent { Ok(()) } else { Err(LogError::Poisoned) }
     }
 
-    /// Where the answer to each batch arrives.
+    /// Receiver that yields one answer for each sealed batch, oldest first.
     pub fn written(&self) -> &Receiver<Written> {
         &self.written
     }
@@ -146,7 +147,7 @@ impl Writer {
 }
 
 impl Drop for Writer {
-    /// Whoever opens the store next must find it closed.
+    /// Waits for the threads, so that the store is closed when the next process opens it.
     fn drop(&mut self) {
         self.orders = None;
         for thread in self.threads.drain(..) {
@@ -155,18 +156,15 @@ impl Drop for Writer {
     }
 }
 
-/// Why writing could not begin.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A thread.
-    #[error("start a thread")]
+    #[error("start a thread that writes the log")]
     Thread(#[from] std::io::Error),
-    /// What comes before the store.
-    #[error("prepare to write")]
+    #[error("read the end of the log")]
     Log(#[from] LogError),
 }
 
-/// A batch as the packer hands it on.
+/// A batch on its way from the packer to the writer thread.
 struct Batch {
     packed: Result<Packed, LogError>,
     seal: Seal,
@@ -188,7 +186,7 @@ fn pack(
                 page.records.clear();
                 page.payloads.clear();
                 page.payloads.shrink_to(2 * PAGE_BYTES);
-                // Full when the sequencer was idle for long: then there are pages enough.
+                // The channel is full when enough spare pages exist already.
                 let _ = used.try_send(page);
             }
             Order::Seal(seal) => {
@@ -196,7 +194,7 @@ fn pack(
                     Some(error) => Err(error),
                     None => packing.end(&seal.mark),
                 };
-                // Nobody is left to write it only when the writer is gone, and then nobody waits.
+                // This fails only when the writer thread is gone, and then nobody waits for an answer.
                 let _ = batches.send(Batch { packed, seal });
             }
         }
@@ -217,9 +215,10 @@ fn pack_page(packing: &mut Packing, page: &Page) -> Result<(), LogError> {
 fn write(store: &Mutex<Store>, batches: &Receiver<Batch>, answers: &Sender<Written>) {
     for Batch { packed, seal } in batches {
         let Seal { mark, checkpoint } = seal;
+        // The lock is held for one write: retention and archiving take the store between batches.
         let written =
             packed.and_then(|packed| store.lock().append_packed(packed, &mark, checkpoint));
-        // Nobody is left to hear it only when the engine was dropped with a batch under way.
+        // This fails only when the engine was dropped while a batch was under way.
         let _ = answers.send(written);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::control::answers::Reply;
+use crate::control::reply::Reply;
 use crate::export::Committed;
 use crate::log::LogError;
 use crate::sequencer::engine::{CheckpointWhen, Engine};

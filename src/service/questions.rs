@@ -1,8 +1,9 @@
 //! Input: questions and orders over the control socket.
 
 use crate::contract::time::Timestamp;
-use crate::control::answers::{self, Reply, Surroundings};
+use crate::control::answers;
 use crate::control::question::{Answer, Question, done};
+use crate::control::reply::{Reply, Surroundings};
 use crate::control::socket::Asked;
 use crate::sequencer::engine::EngineOptions;
 use crate::state::event::Event;
@@ -86,7 +87,9 @@ impl ServiceLoop {
 
     fn reload(&mut self, accept: bool, now: Timestamp) -> Result<Answer, ServiceError> {
         let Some(reload) = &mut self.service.reload else {
-            return Ok(Answer::Refused("this command does not reload".to_owned()));
+            return Ok(Answer::Refused(
+                "the command that holds this home cannot reload its settings".to_owned(),
+            ));
         };
         match reload(self.engine.state().flows(), accept) {
             Err(why) => Ok(Answer::Refused(format!("the old settings stay in force: {why}"))),

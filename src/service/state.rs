@@ -7,8 +7,8 @@ use crossbeam_channel::{Receiver, Sender};
 
 use crate::contract::ids::Seq;
 use crate::contract::time::{Day, Timestamp};
-use crate::control::answers::Reply;
 use crate::control::question::Answer;
+use crate::control::reply::Reply;
 use crate::control::socket::Asked;
 use crate::projections::projector::Projector;
 use crate::projections::runs::NoteOrder;

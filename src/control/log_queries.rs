@@ -1,0 +1,95 @@
+//! The log itself: sizes, verification, events and records.
+
+use std::ops::ControlFlow;
+
+use serde_json::{Value, json};
+
+use crate::contract::hash::{Digest, push_hex};
+use crate::contract::ids::Seq;
+use crate::control::question::Answer;
+use crate::explain::event_json::event_json;
+use crate::log::{LogError, Reader};
+use crate::upkeep::copy::Page;
+
+use super::reply::{AnswerError, committed};
+
+pub(super) fn stats(log: &Reader) -> Result<Answer, LogError> {
+    let stats = log.stats()?;
+    let tables: Vec<Value> = stats
+        .tables
+        .iter()
+        .map(|table| {
+            json!({"name": table.name, "entries": table.entries, "stored_bytes": table.stored_bytes})
+        })
+        .collect();
+    Ok(Answer::Ok(json!({
+        "head": stats.head.0, "checkpoint": stats.applied.0, "file_bytes": stats.file_bytes,
+        "frames": stats.frames, "raw_bytes": stats.raw_bytes, "frame_bytes": stats.frame_bytes,
+        "runs": stats.runs, "index_memory_bytes": stats.index_memory_bytes, "tables": tables,
+    })))
+}
+
+pub(super) fn verify(log: &Reader, anchors: &[(u64, String)]) -> Result<Answer, AnswerError> {
+    let mut damage = None;
+    let report = match log.verify(Seq(1), None, &mut |_| {}) {
+        Ok(report) => Some(report),
+        Err(error @ (LogError::Damaged { .. } | LogError::Corrupt(_))) => {
+            damage = Some(error.to_string());
+            None
+        }
+        Err(error) => return Err(error.into()),
+    };
+    for (seq, hash) in anchors {
+        let checked = match hash.parse::<Digest>() {
+            Ok(hash) => log.verify_anchor(Seq(*seq), hash).map_err(|error| error.to_string()),
+            Err(error) => Err(format!("anchor {seq}: {error}")),
+        };
+        if let Err(error) = checked
+            && damage.is_none()
+        {
+            damage = Some(error);
+        }
+    }
+    let last = report.as_ref().map_or((Seq(0), Digest::ZERO), |report| report.last);
+    Ok(Answer::Ok(json!({
+        "ok": damage.is_none(), "damage": damage,
+        "records": report.as_ref().map(|report| report.records),
+        "bodies": report.as_ref().map(|report| report.bodies),
+        "head": last.0.0, "hash": last.1.hex(), "anchors": anchors.len(),
+    })))
+}
+
+pub(super) fn event_page(log: &Reader, from: Seq, limit: usize) -> Result<Answer, AnswerError> {
+    let mut events = Vec::new();
+    let mut failure = None;
+    let mut next = None;
+    log.scan(from, None, &mut |entry| {
+        if events.len() == limit {
+            next = Some(entry.seq.0);
+            return ControlFlow::Break(());
+        }
+        match committed(&entry.to_record()) {
+            Ok(committed) => events.push(event_json(&committed)),
+            Err(error) => {
+                failure = Some(error);
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    match failure {
+        Some(error) => Err(error),
+        None => Ok(Answer::Ok(json!({"events": events, "next": next}))),
+    }
+}
+
+pub(super) fn record_page(log: &Reader, from: Seq, until: Option<Seq>) -> Answer {
+    let head = log.head();
+    let until = until.unwrap_or(head.0).min(head.0);
+    let page = Page::read(log, from, until).to_wire();
+    let mut store_id = String::new();
+    push_hex(&mut store_id, &log.store_id());
+    Answer::Ok(json!({
+        "store_id": store_id, "head": head.0.0, "hash": head.1.hex(), "page": page,
+    }))
+}

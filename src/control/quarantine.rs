@@ -1,0 +1,95 @@
+//! Quarantined lines, read back from the log.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+
+use serde_json::{Value, json};
+
+use crate::contract::ids::Seq;
+use crate::control::question::Answer;
+use crate::export::quarantine;
+use crate::log::{Reader, Record, codec};
+
+use super::reply::{AnswerError, committed};
+
+/// Events of the log that are looked through for one page, newest first.
+const SCAN_MAX: u64 = 1_000_000;
+/// How many of them at once.
+const SCANNED_AT_ONCE: u64 = 20_000;
+
+pub(super) fn oldest_first(log: &Reader, after: Seq, limit: usize) -> Result<Answer, AnswerError> {
+    let mut rows = Vec::new();
+    let mut next = None;
+    let mut failure = None;
+    log.scan(after.next(), None, &mut |entry| {
+        // Only bad lines are decoded; the scan itself is cheap.
+        if entry.tag != codec::LINE_QUARANTINED {
+            return ControlFlow::Continue(());
+        }
+        if rows.len() == limit {
+            return ControlFlow::Break(());
+        }
+        match committed(&entry.to_record()) {
+            Ok(committed) => {
+                let line = quarantine::line(&committed).unwrap_or_default();
+                rows.push(serde_json::from_str::<Value>(&line).unwrap_or(Value::Null));
+                next = Some(entry.seq.0);
+            }
+            Err(error) => {
+                failure = Some(error);
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    match failure {
+        Some(error) => Err(error),
+        None => {
+            let next = next.filter(|_| rows.len() == limit);
+            Ok(Answer::Ok(json!({"lines": rows, "next": next})))
+        }
+    }
+}
+
+/// The newest quarantined lines before an event. The log is read backwards in parts, and a bounded
+/// stretch of it for one page: a page may be empty and still have a next one.
+pub(super) fn newest_first(log: &Reader, before: Seq, limit: usize) -> Result<Answer, AnswerError> {
+    let mut end = before.min(log.head().0.next());
+    let lowest = Seq(end.0.saturating_sub(SCAN_MAX).max(1));
+    let mut rows = Vec::new();
+    while end > lowest && rows.len() < limit {
+        let start = Seq(end.0.saturating_sub(SCANNED_AT_ONCE)).max(lowest);
+        // The newest of this part, as many as are still wanted.
+        let mut found: VecDeque<Record> = VecDeque::new();
+        log.scan(start, Some(Seq(end.0 - 1)), &mut |entry| {
+            if entry.tag == codec::LINE_QUARANTINED {
+                if found.len() == limit - rows.len() {
+                    found.pop_front();
+                }
+                found.push_back(entry.to_record());
+            }
+            ControlFlow::Continue(())
+        })?;
+        for record in found.iter().rev() {
+            let line = quarantine::line(&committed(record)?).unwrap_or_default();
+            rows.push(serde_json::from_str::<Value>(&line).unwrap_or(Value::Null));
+        }
+        end = match found.front() {
+            Some(oldest) if rows.len() == limit => oldest.seq,
+            _ => start,
+        };
+    }
+    let next = (end > Seq(1)).then_some(end.0);
+    Ok(Answer::Ok(json!({"lines": rows, "next": next})))
+}
+
+pub(super) fn one(log: &Reader, seq: Seq) -> Result<Answer, AnswerError> {
+    let found = match log.get(seq)? {
+        Some(record) => quarantine::line(&committed(&record)?),
+        None => None,
+    };
+    Ok(match found {
+        Some(line) => Answer::Ok(serde_json::from_str(&line).unwrap_or(Value::Null)),
+        None => Answer::NotFound(format!("no quarantined line {}", seq.0)),
+    })
+}

@@ -1,0 +1,78 @@
+//! How an answer is given: at once, or read from the log by another thread.
+
+use std::sync::Arc;
+
+use crate::config::Config;
+use crate::contract::ids::Seq;
+use crate::contract::time::Timestamp;
+use crate::control::question::Answer;
+use crate::explain::ExplainError;
+use crate::export::Committed;
+use crate::home::Home;
+use crate::log::codec::{self, CodecError};
+use crate::log::{LogError, ReadError, Record};
+use crate::os::Machine;
+use crate::projections::runs::described;
+use crate::registry::SharedFlows;
+use crate::upstream::IndexStore;
+
+/// An answer, or the work that leads to one.
+pub enum Reply {
+    Now(Answer),
+    /// To be read from the log, by any thread.
+    Later(Box<dyn FnOnce() -> Answer + Send>),
+}
+
+/// What an answer can depend on beside the engine.
+pub struct Surroundings<'a> {
+    /// The moment of asking.
+    pub now: Timestamp,
+    pub machine: &'a Machine,
+    pub home: &'a Home,
+    pub config: &'a Config,
+    /// Where upstream ids are looked up.
+    pub index: &'a Arc<dyn IndexStore>,
+    pub flows: &'a SharedFlows,
+    /// Bytes of the queue file.
+    pub queue_bytes: u64,
+    /// Bytes free on its disk.
+    pub free_bytes: Option<u64>,
+}
+
+/// Why an answer could not be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AnswerError {
+    #[error(transparent)]
+    Log(#[from] LogError),
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error("read event {seq}")]
+    Event { seq: Seq, source: CodecError },
+    #[error("read the row of a request")]
+    Row(#[from] CodecError),
+    #[error(transparent)]
+    Explain(#[from] ExplainError),
+    #[error("write the explanation as JSON")]
+    Json(#[from] serde_json::Error),
+}
+
+/// A reply that is read by another thread; an error is a refusal with its causes.
+pub(super) fn later(work: impl FnOnce() -> Result<Answer, AnswerError> + Send + 'static) -> Reply {
+    Reply::Later(Box::new(move || {
+        work().unwrap_or_else(|error| Answer::Refused(described(&error)))
+    }))
+}
+
+pub(super) fn refused(why: impl Into<String>) -> Reply {
+    Reply::Now(Answer::Refused(why.into()))
+}
+
+pub(super) fn not_found(what: String) -> Reply {
+    Reply::Now(Answer::NotFound(what))
+}
+
+pub(super) fn committed(record: &Record) -> Result<Committed, AnswerError> {
+    let event = codec::decode(record.tag, record.version, &record.payload)
+        .map_err(|source| AnswerError::Event { seq: record.seq, source })?;
+    Ok(Committed { seq: record.seq, at: record.at, hash: record.hash, event })
+}

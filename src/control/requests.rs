@@ -1,0 +1,190 @@
+//! Lists of requests, newest first.
+//!
+//! A request is in up to three places: open ones in memory, ended ones in memory until the next
+//! checkpoint, and rows in the log. A page merges them by their sequence. Each place gives only as
+//! many as a page may need, so below the oldest of a place that gave all it could, the list is not
+//! complete, and the page ends there.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use serde_json::{Value, json};
+
+use crate::contract::ids::Seq;
+use crate::contract::time::Timestamp;
+use crate::control::question::Answer;
+use crate::log::{Reader, codec};
+use crate::sequencer::engine::Engine;
+use crate::state::event::TakenRequest;
+use crate::state::{Open, Row, Status};
+
+use super::reply::{AnswerError, Reply, later};
+
+/// Rows looked at for one page when few of them pass the filter.
+const SCANNED_PER_PAGE: usize = 20_000;
+
+/// The requests that a list wants.
+pub(super) struct Filter {
+    status: Option<Status>,
+    ready: Option<bool>,
+    flow: Option<String>,
+    since: Option<Timestamp>,
+}
+
+impl Filter {
+    pub fn new(
+        state: Option<&str>,
+        flow: Option<String>,
+        since_ms: Option<i64>,
+    ) -> Result<Filter, String> {
+        let (status, ready) = match state {
+            None => (None, None),
+            Some("ready") => (Some(Status::Waiting), Some(true)),
+            Some("waiting") => (Some(Status::Waiting), Some(false)),
+            Some(word) => {
+                let status = Status::parse(word).ok_or_else(|| {
+                    let words: Vec<&str> = Status::ALL.iter().map(|s| s.as_str()).collect();
+                    format!("unknown state `{word}`; the states are ready, {}", words.join(", "))
+                })?;
+                (Some(status), None)
+            }
+        };
+        Ok(Filter { status, ready, flow, since: since_ms.map(Timestamp) })
+    }
+
+    fn row(&self, row: &Row) -> bool {
+        self.status.is_none_or(|status| status == row.status)
+            && self.since.is_none_or(|since| row.taken_at >= since)
+    }
+
+    fn open(&self, open: &Open, now: Timestamp) -> bool {
+        self.row(&open.row) && self.ready.is_none_or(|ready| ready == (open.eligible_at <= now))
+    }
+}
+
+/// What a list knows of a request before its line is read.
+struct Listed {
+    row: Row,
+    word: &'static str,
+    eligible_at: Option<Timestamp>,
+}
+
+pub(super) fn requests(
+    engine: &Engine,
+    now: Timestamp,
+    filter: Filter,
+    before: Seq,
+    limit: usize,
+) -> Reply {
+    let state = engine.state();
+    // The flow of a request is known once its line is read, so more rows than a page may be needed.
+    let needed = if filter.flow.is_some() { SCANNED_PER_PAGE } else { limit };
+    let mut recent: BTreeMap<Seq, Listed> = BTreeMap::new();
+    // A place that gave as many as were needed may have older ones: nothing below its oldest is
+    // known in full.
+    let mut lowest = None;
+    let mut note_given = |count: usize, oldest: Option<Seq>| {
+        if count == needed {
+            lowest = lowest.max(oldest);
+        }
+    };
+    let is_over = filter.status.is_some_and(|status| !status.is_open());
+    let open = state.open_back(before).filter(|(_, open)| filter.open(open, now));
+    let (mut count, mut oldest) = (0, None);
+    for (seq, open) in open.take(if is_over { 0 } else { needed }) {
+        let word = open_word(open, now);
+        let eligible_at = Some(open.eligible_at).filter(|at| *at > now);
+        recent.insert(seq, Listed { row: open.row, word, eligible_at });
+        (count, oldest) = (count + 1, Some(seq));
+    }
+    note_given(count, oldest);
+    for rows in state.recent_rows() {
+        let ended = rows.range(..before).rev().filter(|(_, row)| filter.row(row));
+        let (mut count, mut oldest) = (0, None);
+        for (seq, row) in ended.take(needed) {
+            recent.insert(*seq, Listed { row: *row, word: row.status.as_str(), eligible_at: None });
+            (count, oldest) = (count + 1, Some(*seq));
+        }
+        note_given(count, oldest);
+    }
+    let log = engine.log().clone();
+    later(move || {
+        let (mut scanned, mut passed) = (0, 0);
+        let mut failure = None;
+        let mut reached = Seq(0);
+        let mut enough = false;
+        log.rows_back(before, &mut |seq, bytes| {
+            scanned += 1;
+            reached = seq;
+            match codec::decode_row(bytes) {
+                Ok(row) if filter.row(&row) => {
+                    passed += 1;
+                    let listed = Listed { row, word: row.status.as_str(), eligible_at: None };
+                    recent.entry(seq).or_insert(listed);
+                }
+                Ok(_) => {}
+                Err(error) => failure = Some(error),
+            }
+            enough = scanned == SCANNED_PER_PAGE || passed == needed || failure.is_some();
+            if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        if let Some(error) = failure {
+            return Err(error.into());
+        }
+        let lowest = lowest.max(enough.then_some(reached));
+        page(&log, recent, &filter, limit, lowest)
+    })
+}
+
+fn page(
+    log: &Reader,
+    recent: BTreeMap<Seq, Listed>,
+    filter: &Filter,
+    limit: usize,
+    reached: Option<Seq>,
+) -> Result<Answer, AnswerError> {
+    let mut rows = Vec::new();
+    let mut next = reached;
+    for (seq, listed) in recent.into_iter().rev() {
+        if rows.len() == limit {
+            break;
+        }
+        if reached.is_some_and(|reached| seq < reached) {
+            break;
+        }
+        let Some(event) = log.event(seq)? else { continue };
+        let Some(taken) = event.taken() else { continue };
+        if filter.flow.as_ref().is_some_and(|flow| *flow != taken.flow_id) {
+            continue;
+        }
+        rows.push(listing(seq, &listed, taken));
+        if rows.len() == limit {
+            next = Some(seq);
+        }
+    }
+    Ok(Answer::Ok(json!({"requests": rows, "next": next.map(|seq| seq.0)})))
+}
+
+fn listing(seq: Seq, listed: &Listed, taken: &TakenRequest) -> Value {
+    json!({
+        "seq": seq.0,
+        "request_id": taken.head.request_id,
+        "state": listed.word,
+        "reason_code": listed.row.reason,
+        "flow_id": taken.flow_id,
+        "variant": taken.variant,
+        "repo": taken.producer,
+        "priority": taken.priority,
+        "attempts": listed.row.attempts,
+        "taken_at": listed.row.taken_at.to_string(),
+        "eligible_at": listed.eligible_at.map(|at| at.to_string()),
+        "line": taken.head.line,
+    })
+}
+
+pub(super) fn open_word(open: &Open, now: Timestamp) -> &'static str {
+    match open.row.status {
+        Status::Waiting if open.eligible_at <= now => "ready",
+        status => status.as_str(),
+    }
+}

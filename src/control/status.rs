@@ -1,0 +1,97 @@
+//! The status of the service.
+
+use serde_json::{Map, Value, json};
+
+use crate::contract::ids::Seq;
+use crate::explain::event_json::pause_word;
+use crate::sequencer::engine::{Engine, EngineError};
+use crate::sequencer::mark::QueueMark;
+use crate::state::{State, Status};
+use crate::upkeep::retention;
+
+use super::reply::Surroundings;
+
+pub(super) fn status(engine: &Engine, around: &Surroundings<'_>) -> Result<Value, EngineError> {
+    let state = engine.state();
+    let (head, hash) = engine.log().head();
+    let mark = QueueMark::decode(&engine.log().mark()).map(|mark| mark.position);
+    let (offset, lines) = mark.map_or((0, 0), |position| (position.offset, position.lines));
+    let run = state.run().map(|run| {
+        json!({"run_id": run.run_id, "command": run.command, "started_at": run.started_at.to_string()})
+    });
+    let totals = state.totals();
+    let by_status: Map<String, Value> = Status::ALL
+        .into_iter()
+        .map(|status| {
+            let count = totals.by_status.get(&status).copied().unwrap_or(0);
+            (status.as_str().to_owned(), count.into())
+        })
+        .collect();
+    let by_reason: Map<String, Value> = totals
+        .by_reason
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .map(|(reason, count)| (reason.as_str().to_owned(), (*count).into()))
+        .collect();
+    let oldest = state.open_from(Seq(0)).next().map(|(_, open)| {
+        json!({"taken_at": open.row.taken_at.to_string(),
+               "waited_ms": around.now.ms_since(open.row.taken_at)})
+    });
+    let paused: Vec<&str> = state.paused().iter().map(pause_word).collect();
+    Ok(json!({
+        "at": around.now.to_string(),
+        "run": run,
+        "paused": paused,
+        "queue": {
+            "offset": offset, "lines": lines, "bytes": around.queue_bytes,
+            "lag_bytes": around.queue_bytes.saturating_sub(offset),
+        },
+        "requests": {
+            "taken": totals.taken, "open": state.open_count(), "ready": state.ready_count(),
+            "delayed": state.delayed_count(), "running": state.running_count(),
+            "by_status": by_status, "by_reason": by_reason,
+        },
+        "quarantined": totals.quarantined,
+        "oldest_open": oldest,
+        "next_eligible": state.next_eligible().map(|at| at.to_string()),
+        "log": {
+            "head": head.0, "hash": hash.hex(), "checkpoint": engine.log().applied().0,
+            "bytes": engine.log().file_bytes().unwrap_or(0),
+        },
+        "compaction": engine.runs().overview(),
+        "disk": {"free_bytes": around.free_bytes},
+        "charged": charged(state),
+        "retention": {
+            "daily": around.config.retention_daily, "last": retention::last_json(engine.log())?,
+        },
+        "today": around.now.day_in(around.config.timezone).to_string(),
+        "limits": {
+            "cost_per_day": around.config.cost_per_day_max,
+            "tokens_per_day": around.config.tokens_per_day_max,
+            "event_threshold": around.config.event_threshold,
+            "step_fallback": around.config.step_fallback,
+            "service_event_threshold": around.config.service_event_threshold,
+            "service_step_fallback": around.config.service_step_fallback,
+        },
+        "flows_mutated": around.flows.read().mutations(state.flows()).iter()
+            .map(|one| json!({"flow_id": one.flow_id, "variant": one.variant}))
+            .collect::<Vec<_>>(),
+    }))
+}
+
+/// What models cost on the latest day on which they cost anything.
+fn charged(state: &State) -> Value {
+    let Some(charged) = &state.flows().charged else { return Value::Null };
+    let providers: Map<String, Value> = charged
+        .by_provider
+        .iter()
+        .map(|(name, one)| {
+            let value = json!({
+                "calls": one.calls, "input_tokens": one.input_tokens,
+                "output_tokens": one.output_tokens, "cost": one.cost_nanos as f64 / 1e9,
+            });
+            (name.clone(), value)
+        })
+        .collect();
+    json!({"day": charged.day.to_string(), "providers": providers})
+}
