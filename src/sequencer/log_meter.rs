@@ -1,9 +1,9 @@
-//! Measures the log itself under one setting: the real engine and store, the same requests each
-//! time, on the real disk.
+//! Measures engine and store under one setting, for `tune`: the same requests each time, on the real
+//! disk.
 //!
-//! Contract: every event is durable before it counts. The file is copied at several moments, as a
-//! crash would leave it, and each copy is opened and timed; copying and opening do not count as
-//! work. Everything lies below one folder, which the caller owns.
+//! Contract: an event counts once it is durable. At several moments the file is copied as a crash
+//! would leave it, and the opening of each copy is timed; copying and opening do not count as work.
+//! All files lie below one folder, which the caller owns.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,31 +25,25 @@ use crate::sequencer::engine::{CheckpointWhen, Engine, EngineError, EngineOption
 use crate::state::decide::{FlowStanding, Outcome, Report, RetryPolicy};
 use crate::state::event::{Event, SummaryPointer};
 
-/// Moments at which a crash is played.
+/// Moments at which a crash is simulated.
 const CRASHES: u64 = 4;
 /// Bytes of a summary item.
 const ITEM_BYTES: usize = 1200;
 /// Bytes copied at once.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// Why the log could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum MeterError {
-    /// The engine.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// The store.
-    #[error("open the log")]
+    #[error("open the log that is measured")]
     Log(#[from] LogError),
-    /// The folder.
-    #[error("use the folder for measuring")]
+    #[error("write to the folder in which the log is measured")]
     Disk(#[from] std::io::Error),
-    /// A request of the workload that is none: a bug.
-    #[error("a request of the workload does not read")]
+    #[error("a request of the workload is not valid; this is a bug")]
     Workload,
 }
 
-/// Measures in a folder.
 pub struct LogMeter {
     machine: Machine,
     dir: PathBuf,
@@ -57,7 +51,7 @@ pub struct LogMeter {
 }
 
 impl LogMeter {
-    /// About this many events for each setting, below a folder that may be emptied.
+    /// `events` is about how many events each setting gets. `dir` is emptied.
     pub fn new(machine: &Machine, dir: &Path, events: u64) -> LogMeter {
         LogMeter { machine: machine.clone(), dir: dir.to_owned(), events }
     }
@@ -68,7 +62,8 @@ impl LogMeter {
         Ok(Engine::open(store, options, self.machine.clock.now(), &mut |_| {})?)
     }
 
-    /// What a crash at this moment would leave, opened again: events to replay and the time it took.
+    /// Opens a copy of what a crash at this moment would leave. Returns the events that were replayed
+    /// and the time it took.
     fn crash(&self, path: &Path, every: u64) -> Result<(u64, Duration), MeterError> {
         let disk = &self.machine.disk;
         let copy = self.dir.join("crashed.redb");
@@ -120,7 +115,7 @@ impl MeasureLog for LogMeter {
                 checkpoint_max = checkpoint_max.max(committing.elapsed());
             }
             spent += begun.elapsed();
-            // Not at round shares of the work, which may be where checkpoints are.
+            // Off round shares of the work: checkpoints fall on those, and leave nothing to replay.
             let next = (crashes.len() as u64 * 2 + 1) * self.events / (2 * CRASHES) + every / 3;
             if (crashes.len() as u64) < CRASHES && work.events >= next.min(self.events) {
                 crashes.push(self.crash(&path, every)?);
@@ -174,7 +169,7 @@ impl Work {
         Ok(work)
     }
 
-    /// Fills one commit: first what is under way ends, then new requests come and start.
+    /// Fills one commit: attempts under way end first, then new requests arrive and start.
     fn fill(&mut self, batch: u64, until: u64) -> Result<(), MeterError> {
         let room = |work: &Work| (work.engine.pending() as u64) < batch;
         while room(self)
@@ -208,7 +203,7 @@ impl Work {
         Ok(())
     }
 
-    /// Commits; true when a checkpoint went along.
+    /// Commits. Returns whether the commit had a checkpoint.
     fn commit(&mut self) -> Result<bool, MeterError> {
         let committed = self.engine.commit(None, CheckpointWhen::Due, &[], self.now)?;
         self.events += committed.len() as u64;
@@ -226,7 +221,7 @@ impl Work {
     }
 }
 
-/// A request of about the usual size.
+/// A request of a usual size.
 fn line(number: u64) -> Vec<u8> {
     let name = sha256(number.to_le_bytes()).hex();
     format!(
@@ -244,7 +239,8 @@ fn line(number: u64) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Half of it the same words again and again, as in summaries, half of it different everywhere.
+/// Half of its bytes repeat, as words of summaries do, and half are different in each item, so that
+/// compression gains about as much as on real items.
 fn item(number: u64) -> Vec<u8> {
     let mut item = Vec::with_capacity(ITEM_BYTES + 128);
     let mut round = 0_u64;

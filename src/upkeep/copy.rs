@@ -1,10 +1,11 @@
-//! A log copied record by record into a new store: the same identity, bytes, hashes and marks, and
-//! tables rebuilt from the records at the checkpoints the log itself recorded.
+//! Copies a log record by record into a new store, with the same identity, bytes, hashes and marks.
+//! Tables are rebuilt from the records at the checkpoints that the log recorded.
 //!
-//! Contract: every record is held against the hash it is said to have before it is written, so a
-//! copy is either the same log or an error that names the first record that is not. Records travel
-//! in pages, so that a copy can be taken beside a running service and memory stays flat. Nothing of
-//! the source is changed.
+//! Contract: the hash of every record is computed again before it is written. So a copy is either the
+//! same log, or an error that names the first record that differs. Records travel in pages, so that a
+//! copy can be taken beside a running service and memory stays flat. The source is not changed.
+//!
+//! See docs/adr/0062-backup-as-logical-copy.md.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -35,62 +36,44 @@ const PAGE_RECORDS: usize = 20_000;
 /// Records written in one transaction.
 const WRITTEN_AT_ONCE: usize = 20_000;
 
-/// A log that cannot be copied.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
-    /// A store.
     #[error("copy the log")]
     Log(#[from] LogError),
-    /// A record that does not read.
     #[error("read event {seq}")]
-    Event {
-        /// Which one.
-        seq: Seq,
-        /// Why.
-        source: CodecError,
-    },
-    /// A fact that cannot follow.
-    #[error("apply an event")]
+    Event { seq: Seq, source: CodecError },
+    #[error("apply an event of the copied log")]
     Impossible(#[from] Impossible),
-    /// A fact about a run that does not read.
-    #[error("read what is known of runs")]
+    #[error("read an event about an agent run")]
     Runs(#[from] ReadError),
-    /// A record that is not what it is said to be.
-    #[error("event {seq} is not what its hash says")]
-    Hash {
-        /// Which one.
-        seq: Seq,
-    },
-    /// A page that does not read.
-    #[error("read a page of the log: {0}")]
+    #[error("event {seq} does not match its hash")]
+    Hash { seq: Seq },
+    #[error("read a page of the copied log: {0}")]
     Page(String),
 }
 
-/// One record on its way.
+/// A record with its place in the hash chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Copied {
-    /// Its position.
     pub seq: Seq,
-    /// The record, with its body.
+    /// With its body.
     pub record: NewRecord,
-    /// Its link in the chain.
     pub hash: Digest,
 }
 
-/// Some consecutive records.
+/// Consecutive records.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Page {
-    /// The records.
     pub records: Vec<Copied>,
-    /// Where commits ended, and what was consumed by then.
+    /// The marks of the queue, each with the last record of its commit.
     pub marks: Vec<(Seq, Vec<u8>)>,
-    /// Why it ends earlier than it should: the next record cannot be read.
+    /// Why the page ends early: the next record cannot be read.
     pub damage: Option<String>,
 }
 
 impl Page {
-    /// Reads the records from `from` on, up to and with `until` or a bounded number of bytes. What
-    /// cannot be read ends the page and is named in it.
+    /// Reads the records from `from` on, up to and with `until` or a bounded number of bytes. A record
+    /// that cannot be read ends the page, which says why.
     pub fn read(log: &Reader, from: Seq, until: Seq) -> Page {
         let mut page = Page::default();
         let mut bytes = 0;
@@ -137,7 +120,7 @@ impl Page {
         page
     }
 
-    /// As it travels over the control socket.
+    /// The form in which it is sent over the control socket.
     pub fn to_wire(&self) -> WirePage {
         let records = self.records.iter().map(|copied| WireRecord {
             seq: copied.seq.0,
@@ -200,7 +183,6 @@ impl TryFrom<WirePage> for Page {
     }
 }
 
-/// The new store while it is written.
 pub struct LogCopy {
     store: Store,
     state: State,
@@ -211,7 +193,7 @@ pub struct LogCopy {
 }
 
 impl LogCopy {
-    /// Makes a new store with the identity of the log that is copied.
+    /// Makes a new store with the identity of the copied log.
     pub fn create(
         disk: &Arc<dyn Disk>,
         path: &Path,
@@ -224,12 +206,11 @@ impl LogCopy {
         Ok(LogCopy { store, state, runs, records: Vec::new(), marks: Vec::new(), last })
     }
 
-    /// The last record that was taken and its hash.
+    /// The last copied record and its hash.
     pub fn last(&self) -> (Seq, Digest) {
         self.last
     }
 
-    /// Takes the next page.
     pub fn take(&mut self, page: Page) -> Result<(), CopyError> {
         let mut marks = page.marks.into_iter().peekable();
         for copied in page.records {
@@ -252,7 +233,8 @@ impl LogCopy {
         }
         let event = codec::decode(tag, version, &record.payload)
             .map_err(|source| CopyError::Event { seq, source })?;
-        // What a checkpoint wrote is what had changed before its own event.
+        // A checkpoint writes the changes before its own event, so the tables are taken before the event
+        // is applied.
         let mut checkpoint = None;
         if let Event::CheckpointTaken { state, .. } = &event {
             let mut written = tables(&self.state);
@@ -283,7 +265,7 @@ impl LogCopy {
         }
         let records = std::mem::take(&mut self.records);
         let mut marks = std::mem::take(&mut self.marks);
-        // The mark of the last commit is the commit's own.
+        // The mark of the last record is the mark of this commit; the earlier ones are stored beside it.
         let last = marks.pop_if(|(end, _)| *end == self.last.0);
         let mark = last.map(|(_, mark)| mark).unwrap_or_default();
         let first = Seq(self.last.0.0 + 1 - records.len() as u64);
@@ -292,24 +274,22 @@ impl LogCopy {
         Ok(())
     }
 
-    /// Notes where the queue stands, when its file is another one now.
+    /// Stores a queue position, for a queue file that is another one now.
     pub fn set_mark(&mut self, mark: &[u8]) -> Result<(), CopyError> {
         let first = self.last.0.next();
         self.store.append(Commit { first, records: &[], mark, checkpoint: None })?;
         Ok(())
     }
 
-    /// Reads the whole copy back and holds it against its hashes.
+    /// Reads the whole copy back and checks its hashes.
     pub fn verify(&self, progress: &mut dyn FnMut(f64)) -> Result<ChainReport, CopyError> {
         Ok(self.store.reader().verify(Seq(1), None, progress)?)
     }
 
-    /// A reader of what was written.
     pub fn reader(&self) -> Reader {
         self.store.reader()
     }
 
-    /// The finished store.
     pub fn into_store(self) -> Store {
         self.store
     }

@@ -1,9 +1,9 @@
-//! Whether a log is the one that the acks beside it tell of.
+//! Whether a log is the log of the acks beside it.
 //!
 //! Contract. Every ack quotes an event of the log and its hash. An ack is written after its event
-//! is durable, so a log that does not hold the last ones is an older copy, and one that holds none
-//! of them is another's. Going on with either would cut the acks and do work again. Lines that are
-//! no acks say nothing; a single edited line does not decide.
+//! is durable. So a log without the events of the last acks is an older copy, and a log without the
+//! events of any ack belongs to another home. To go on with either would cut the acks and repeat
+//! work. Lines that are not acks are ignored, and a single edited line does not decide.
 
 use std::path::Path;
 
@@ -14,29 +14,25 @@ use crate::contract::ids::Seq;
 use crate::log::{LogError, Reader};
 use crate::os::{Disk, Open};
 
-/// Bytes looked at, at either end of the acks.
+/// Bytes that are read at either end of the acks.
 const LOOKED_AT: u64 = 64 << 10;
-/// Acks held against the log, at either end.
+/// Acks that are compared with the log, at either end.
 const ACKS_MAX: usize = 4;
 
-/// How a log stands to the acks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kinship {
-    /// It is theirs, or they say nothing.
+    /// It is the log of the acks, or there are no acks.
     Theirs,
-    /// It is theirs as it was once: an ack is of this event, and it ends before.
+    /// It is an older copy: it ends before this event, which an ack quotes.
     Older(Seq),
-    /// It is another.
+    /// It is the log of another home.
     Stranger,
 }
 
-/// Why that cannot be told.
 #[derive(Debug, thiserror::Error)]
 pub enum KinshipError {
-    /// The acks.
-    #[error("read the acks")]
+    #[error("read run/ack.jsonl")]
     Acks(#[from] std::io::Error),
-    /// The log.
     #[error(transparent)]
     Log(#[from] LogError),
 }
@@ -47,7 +43,7 @@ struct Quoted {
     log_head: String,
 }
 
-/// Holds the first and the last acks against the log.
+/// Compares the first and the last acks with the log.
 pub fn kinship(disk: &dyn Disk, acks: &Path, log: &Reader) -> Result<Kinship, KinshipError> {
     let Some(stat) = disk.stat(acks)? else { return Ok(Kinship::Theirs) };
     let file = disk.open(acks, Open::Read)?;
@@ -73,7 +69,7 @@ pub fn kinship(disk: &dyn Disk, acks: &Path, log: &Reader) -> Result<Kinship, Ki
     })
 }
 
-/// The whole lines that are acks, as they quote the log.
+/// The events and hashes that the whole lines quote.
 fn quoted(bytes: &[u8]) -> Vec<(Seq, Digest)> {
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     let lines = bytes[..whole].split(|byte| *byte == b'\n');

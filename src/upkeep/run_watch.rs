@@ -1,11 +1,11 @@
-//! Watches a folder of run logs: what producers append there becomes part of the home's log. The
-//! same thread keeps the service's own run up to the log.
+//! Watches a folder of run logs: lines that producers append there become part of the home's log. The
+//! same thread keeps the service's own run log up to the log.
 //!
-//! Contract. Every `*.jsonl` in the folder is one run, read in whole lines as it grows; a line
-//! without its end is left for later. How far a file was taken is noted with its events, with proof
-//! of the last line, so that a restart goes on there; a file that shrank or was replaced is read
-//! from its beginning and compared. A file with something wrong in it is set aside, reported, and
-//! looked at again when it changes; the others go on.
+//! Contract. Each `*.jsonl` in the folder is one agent run, read in whole lines as it grows; an
+//! unfinished line is left for later. The position in a file is recorded with its events, with the
+//! hash of the last line, so that a restart continues there. A file that shrank or was replaced is
+//! read from its beginning and compared. A file with an error is set aside, reported, and read again
+//! when it changes; the others continue.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -30,14 +30,13 @@ const PAGE_BYTES: usize = 1 << 20;
 
 const _: () = assert!(LINE_BYTES_MAX < PAGE_BYTES);
 
-/// The thread.
 pub struct RunWatch {
     stop: Sender<()>,
     thread: JoinHandle<()>,
 }
 
 impl RunWatch {
-    /// Starts looking at a folder, if there is one to look at; it need not exist.
+    /// Starts watching a folder, if one is configured; it need not exist.
     pub fn start(
         disk: Arc<dyn Disk>,
         dir: Option<PathBuf>,
@@ -66,14 +65,16 @@ impl RunWatch {
         Ok(RunWatch { stop, thread })
     }
 
-    /// Ends the thread. Whoever commits must have stopped taking notes before.
+    /// Ends the thread. The service loop must have stopped taking notes before: the thread may be
+    /// waiting for a commit.
     pub fn finish(self) {
         drop(self.stop);
         let _ = self.thread.join();
     }
 }
 
-/// Held during the first look at the folder; however that ends, nobody waits for it any longer.
+/// Held during the first look at the folder. A drain waits for that look, and dropping this releases
+/// it even when the thread panics.
 struct FirstLook(Arc<AgentRuns>);
 
 impl Drop for FirstLook {
@@ -89,13 +90,13 @@ struct Folder {
     files: BTreeMap<String, Followed>,
 }
 
-/// How far a file was taken.
+/// The position in a file.
 #[derive(Default)]
 struct Followed {
     inode: u64,
     offset: u64,
     lines: u64,
-    /// What the file was like when it was set aside.
+    /// Length and modification time of the file when it was set aside.
     set_aside: Option<(u64, i128)>,
 }
 
@@ -124,7 +125,7 @@ impl Folder {
         }
     }
 
-    /// Takes whole lines up to the end of the file.
+    /// Appends whole lines up to the end of the file.
     fn follow(&self, name: &str, file: &mut Followed, stat: &Stat) -> Result<(), String> {
         if file.inode == stat.inode && file.offset == stat.len {
             return Ok(());
@@ -154,7 +155,7 @@ impl Folder {
             let lines = EventLines { text, first_line: file.lines + 1, source: Some(&mark) };
             let (done, result) = self.desk.append(lines);
             match result {
-                // The service is ending; the next one goes on from what the log says.
+                // The service is ending. The next one continues from the position in the log.
                 Err(AppendEventsError::Commit(_)) => {
                     *file = Followed::default();
                     return Ok(());
@@ -168,7 +169,7 @@ impl Folder {
         }
     }
 
-    /// Where to begin: after what the log says was taken, if the file still is what it was.
+    /// The position to begin at: after the lines that the log has, if the file still holds them.
     fn begin(&self, name: &str, file: &dyn DiskFile) -> Result<Followed, String> {
         let page = read_lines(file, 0)?;
         let first = page.split(|byte| *byte == b'\n').find(|line| !line.trim_ascii().is_empty());
