@@ -20,7 +20,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension as _, params};
-use summarizer::sequencer::intake::{IntakeMessage, Line};
+use summarizer::sequencer::{intake::IntakeMessage, line::Line};
 use support::{Bench, numbers, scratch, write_queue};
 
 fn main() {

@@ -147,7 +147,6 @@ const FILE_CIRCLES: &[&[&str]] = &[
         "src/log/store/tiers.rs",
     ],
     &["src/projections/projector.rs", "src/projections/snapshot_files.rs"],
-    &["src/sequencer/foresight.rs", "src/sequencer/intake.rs"],
     &["src/state/event.rs", "src/state/status.rs"],
     &["src/upstream/resolve.rs", "src/upstream/source.rs", "src/upstream/sources.rs"],
     &["src/verify/bags.rs", "src/verify/digests.rs"],

@@ -31,7 +31,7 @@ use crate::log::codec::{self, CodecError, Cursor};
 use crate::log::{Checkpoint, LogError, ReadError, Reader, Store};
 use crate::registry::Mutation;
 use crate::sequencer::foresight::Foresight;
-use crate::sequencer::intake::Line;
+use crate::sequencer::line::Line;
 use crate::sequencer::past::{PastView, Pending, Sealed};
 use crate::sequencer::writer::{BATCHES, StartError, Writer, Written};
 use crate::state::decide::{Arrival, FlowStanding, Refused, Report, RetryPolicy};

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use crate::contract::ids::{KeyIndex, Seq};
 use crate::log::{LogError, Lookup, ReadError, Reader, codec};
-use crate::sequencer::intake::Line;
+use crate::sequencer::line::Line;
 use crate::sequencer::past::PastView;
 use crate::state::event::{AckHead, Event, Output, TakenRequest};
 use crate::state::{Digest16, Past, Row};

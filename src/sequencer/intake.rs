@@ -22,21 +22,12 @@ use crate::seam::position::{ConsumedBatch, Position, QueueError};
 use crate::seam::tail::{Batch, TailOptions, Tailer};
 use crate::seam::watch::Watcher;
 use crate::sequencer::foresight::Foresight;
-use crate::state::decide::Arrival;
-use crate::state::event::BadLine;
+use crate::sequencer::line::Line;
 
 /// Batches read ahead of the service loop.
 const READ_AHEAD: usize = 2;
 /// Longest wait before the file is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
-
-/// One line that is not blank.
-#[derive(Debug)]
-pub enum Line {
-    Request(Arrival),
-    /// A line for the quarantine.
-    Bad(Box<BadLine>),
-}
 
 /// A parsed batch.
 #[derive(Debug)]

@@ -8,6 +8,7 @@
 pub mod engine;
 pub mod foresight;
 pub mod intake;
+pub mod line;
 pub mod log_meter;
 pub mod mark;
 pub mod past;

@@ -40,15 +40,15 @@ impl RunWatch {
     pub fn start(
         disk: Arc<dyn Disk>,
         dir: Option<PathBuf>,
-        desk: Arc<AgentRuns>,
+        runs: Arc<AgentRuns>,
     ) -> std::io::Result<RunWatch> {
         let (stop, stopped) = bounded::<()>(1);
         let thread = std::thread::Builder::new().name("run-logs".to_owned());
-        desk.note_looked(false);
-        let first = FirstLook(Arc::clone(&desk));
+        runs.note_looked(false);
+        let first = FirstLook(Arc::clone(&runs));
         let thread = thread.spawn(move || {
-            let own = Arc::clone(&desk);
-            let folder = |dir| Folder { disk, dir, desk, files: BTreeMap::new() };
+            let own = Arc::clone(&runs);
+            let folder = |dir| Folder { disk, dir, runs, files: BTreeMap::new() };
             let mut folder = dir.map(folder);
             let mut first = Some(first);
             loop {
@@ -86,7 +86,7 @@ impl Drop for FirstLook {
 struct Folder {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
-    desk: Arc<AgentRuns>,
+    runs: Arc<AgentRuns>,
     files: BTreeMap<String, Followed>,
 }
 
@@ -111,13 +111,13 @@ impl Folder {
                 match self.follow(name, &mut file, &stat) {
                     Ok(()) => {
                         file.set_aside = None;
-                        self.desk.set_aside(name, None);
+                        self.runs.set_aside(name, None);
                     }
                     Err(why) => {
                         tracing::warn!(file = name, why, "a run log is set aside until it changes");
                         file = Followed::default();
                         file.set_aside = Some((stat.len, stat.modified_ns));
-                        self.desk.set_aside(name, Some(why));
+                        self.runs.set_aside(name, Some(why));
                     }
                 }
             }
@@ -153,7 +153,7 @@ impl Folder {
                 line_sha256: sha256(last),
             };
             let lines = EventLines { text, first_line: file.lines + 1, source: Some(&mark) };
-            let (done, result) = self.desk.append(lines);
+            let (done, result) = self.runs.append(lines);
             match result {
                 // The service is ending. The next one continues from the position in the log.
                 Err(AppendEventsError::Commit(_)) => {
@@ -174,7 +174,7 @@ impl Folder {
         let page = read_lines(file, 0)?;
         let first = page.split(|byte| *byte == b'\n').find(|line| !line.trim_ascii().is_empty());
         let Some(Ok(event)) = first.map(RunEvent::parse) else { return Ok(Followed::default()) };
-        let head = head_of(self.desk.log(), &event.run_id).map_err(|error| described(&error))?;
+        let head = head_of(self.runs.log(), &event.run_id).map_err(|error| described(&error))?;
         let Some(mark) = head.source.filter(|mark| mark.file == name && mark.line_bytes > 0) else {
             return Ok(Followed::default());
         };
