@@ -1,6 +1,6 @@
-//! Bad days: a home is damaged in more than ten ways, and `doctor`, `recover`, `verify` and
-//! `log verify` must tell the truth about each. Nothing is lost that some file still holds, and
-//! nothing is summarized twice.
+//! Damaged homes: a home is damaged in more than ten ways. `doctor`, `recover`, `verify` and
+//! `log verify` must report each damage correctly, recovery must keep everything that some file still
+//! holds, and nothing may be summarized twice.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -21,7 +21,7 @@ const STORE: &str = "run/summarizer.redb";
 const QUEUE: &str = "run/queue.jsonl";
 const ACKS: &str = "run/ack.jsonl";
 
-/// A home where something of everything has happened, over two runs.
+/// A home with every kind of ending, made over two sessions.
 fn lived_in() -> ProcessHome {
     let home = ProcessHome::new();
     std::fs::write(home.path("summarizer.toml"), "[queue]\npartial_line_grace = \"1 ms\"\n")
@@ -54,7 +54,7 @@ fn lived_in() -> ProcessHome {
     home
 }
 
-/// Published summaries, without the manifests, whose place in the log may change.
+/// Published summaries without their manifests, which quote sequences of the log.
 fn published(home: &ProcessHome) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     collect(&home.path("buses/summaries"), &mut found);
@@ -77,7 +77,7 @@ fn outcomes(home: &ProcessHome) -> BTreeMap<String, (String, Value)> {
     let mut last = BTreeMap::new();
     for ack in home.acks() {
         let Some(id) = ack["request_id"].as_str() else { continue };
-        // A repeat of an id says nothing about what became of it.
+        // The ack of a repeated id does not tell how the first request ended.
         if ack["status"] == "duplicate" && ack["duplicate_of"] == id {
             continue;
         }
@@ -100,7 +100,7 @@ fn fixes(home: &ProcessHome) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Whatever is not fine comes with a line that a shell reads and that begins with a program.
+/// Each finding that is not `ok` has a fix that a shell can run, beginning with a program.
 fn names_a_command(finding: &Value) {
     const PROGRAMS: [&str; 16] = [
         "summarizer",
@@ -120,7 +120,7 @@ fn names_a_command(finding: &Value) {
         "chmod",
         "${EDITOR:-vi}",
     ];
-    // One says that something was not looked at because of another finding.
+    // One finding may say that a check was skipped because of another finding.
     if finding["verdict"] == "fine" || finding["what"] == "not looked at: the registry first" {
         return;
     }
@@ -138,7 +138,7 @@ fn names_fix(home: &ProcessHome, fix: &str) {
     assert!(found.iter().any(|(_, said)| said.contains(fix)), "{fix}: {found:?}");
 }
 
-/// Everything a recovered home must be.
+/// Checks everything that must hold in a recovered home.
 fn is_sound(home: &ProcessHome) {
     home.expect(0, &["log", "verify"]);
     home.expect(0, &["replay", "--verify"]);
@@ -147,7 +147,7 @@ fn is_sound(home: &ProcessHome) {
     assert_eq!(fixes(home), []);
 }
 
-/// Recovers, and holds what is there afterwards against what was there before.
+/// Recovers, and compares the published files with those from before the damage.
 fn recovers(home: &ProcessHome, before: &BTreeMap<PathBuf, Vec<u8>>) -> Value {
     let report = home.expect(0, &["recover", "--json"]).json();
     assert_eq!(report["recovered"], true);
@@ -158,7 +158,7 @@ fn recovers(home: &ProcessHome, before: &BTreeMap<PathBuf, Vec<u8>>) -> Value {
     report
 }
 
-/// Processing again makes nothing again, also when everything is asked for again.
+/// Draining again makes no summary again, even when all requests are appended again.
 fn makes_nothing_again(home: &ProcessHome, before: &BTreeMap<PathBuf, Vec<u8>>, ids: &[&str]) {
     let drained = home.expect(0, &["drain", "--json"]).json();
     assert!(drained["outcomes"]["completed"].is_null(), "{drained}");
@@ -171,13 +171,13 @@ fn makes_nothing_again(home: &ProcessHome, before: &BTreeMap<PathBuf, Vec<u8>>, 
 }
 
 #[test]
-fn the_log_is_gone() {
+fn a_lost_log_is_recovered() {
     let home = lived_in();
     let (before, told) = (published(&home), outcomes(&home));
     assert_eq!(before.len(), 1, "{:?}", before.keys());
     std::fs::remove_file(home.path(STORE)).unwrap();
     names_fix(&home, "summarizer recover");
-    // Nobody starts over on top of it.
+    // No command starts a new log beside the old acks.
     for command in [["drain"].as_slice(), &["status"], &["serve"]] {
         home.expect(6, command).says(&["the log is gone", "summarizer recover"]);
     }
@@ -197,7 +197,7 @@ fn the_log_is_gone() {
 }
 
 #[test]
-fn the_log_is_cut_in_half_or_empty_or_something_else() {
+fn a_log_that_is_cut_empty_or_another_file_is_recovered() {
     for damage in ["half", "empty", "other"] {
         let home = lived_in();
         let (before, told) = (published(&home), outcomes(&home));
@@ -220,11 +220,11 @@ fn the_log_is_cut_in_half_or_empty_or_something_else() {
 }
 
 #[test]
-fn bytes_of_a_record_were_changed() {
+fn a_log_with_changed_bytes_keeps_the_records_before_them() {
     let home = lived_in();
     let (before, told) = (published(&home), outcomes(&home));
     let mut bytes = home.read(STORE);
-    // A mark stands in its frame as it is. All copies of one that is not the newest are changed.
+    // A mark is stored uncompressed in its frame. All copies of one mark, not the newest, are changed.
     let marks: Vec<(u64, usize)> = bytes
         .windows(10)
         .enumerate()
@@ -245,7 +245,7 @@ fn bytes_of_a_record_were_changed() {
     let kept = report["report"]["records_kept"].as_u64().unwrap();
     assert!(report["report"]["damage"].is_string(), "{report}");
     assert_eq!(outcomes(&home), told);
-    // Records that were intact are the same records: an early ack still proves them.
+    // Records that were intact are unchanged: an early ack still proves them.
     if kept > 0 {
         let first = home.acks()[0].clone();
         let anchor = format!("{}:{}", first["ack_seq"], first["log_head"].as_str().unwrap());
@@ -260,7 +260,7 @@ fn number_at(bytes: &[u8]) -> u64 {
 }
 
 #[test]
-fn the_log_and_the_acks_are_gone() {
+fn a_lost_log_is_recovered_without_acks() {
     let home = lived_in();
     let before = published(&home);
     std::fs::remove_file(home.path(STORE)).unwrap();
@@ -268,7 +268,7 @@ fn the_log_and_the_acks_are_gone() {
     names_fix(&home, "summarizer recover");
     let report = recovers(&home, &before);
     assert_eq!(report["report"]["outputs_adopted"], 4);
-    // Every line is read again; those whose work is published are recognized when it is named.
+    // Every line is read again. Work that is published already is recognized by its summary id.
     let drained = home.expect(0, &["drain", "--json"]).json();
     assert!(drained["outcomes"]["completed"].is_null(), "{drained}");
     assert_eq!(published(&home), before);
@@ -279,7 +279,7 @@ fn the_log_and_the_acks_are_gone() {
 }
 
 #[test]
-fn the_log_and_the_queue_are_gone() {
+fn a_lost_log_is_recovered_without_the_queue() {
     let home = lived_in();
     let before = published(&home);
     std::fs::remove_file(home.path(STORE)).unwrap();
@@ -290,7 +290,7 @@ fn the_log_and_the_queue_are_gone() {
     assert_eq!(report["report"]["unknown"]["request_texts"]["count"], 4);
     let lost = &report["report"]["unknown"]["requests"]["examples"];
     assert!(lost.as_array().unwrap().contains(&json!("later")), "{lost}");
-    // Ids and keys are known: asking again gives the pointer, not a second summary.
+    // Ids and keys are known: the same request again gives the pointer and no second summary.
     let mut keyed = request("b", ACTIVE, json!({}));
     keyed["idempotency_key"] = "key of b".into();
     home.append(&lines(&[keyed]));
@@ -300,7 +300,7 @@ fn the_log_and_the_queue_are_gone() {
 }
 
 #[test]
-fn the_log_is_gone_and_a_published_day_was_edited() {
+fn recovery_does_not_trust_an_edited_day() {
     let home = lived_in();
     let before = published(&home);
     let path = before.keys().next().unwrap().clone();
@@ -313,7 +313,7 @@ fn the_log_is_gone_and_a_published_day_was_edited() {
     assert_eq!(report["report"]["outputs_recognized"], 0);
     assert_eq!(report["report"]["unknown"]["damaged_partitions"]["count"], 1);
     assert_eq!(report["report"]["unknown"]["outputs"]["count"], 4);
-    // Nothing altered is believed; it is made again and is what it was.
+    // The edited day is not trusted: its summaries are made again, with the same bytes.
     let drained = home.expect(0, &["drain", "--json"]).json();
     assert_eq!(drained["outcomes"]["completed"], 4, "{drained}");
     is_sound(&home);
@@ -326,7 +326,7 @@ fn the_log_is_gone_and_a_published_day_was_edited() {
 }
 
 #[test]
-fn a_published_day_was_edited_or_is_gone() {
+fn an_edited_or_missing_day_is_published_again() {
     let home = lived_in();
     let before = published(&home);
     let path = before.keys().next().unwrap().clone();
@@ -347,7 +347,7 @@ fn a_published_day_was_edited_or_is_gone() {
 }
 
 #[test]
-fn the_acks_are_gone_or_edited() {
+fn missing_or_edited_acks_are_written_again() {
     let home = lived_in();
     let (before, acks) = (published(&home), home.read(ACKS));
     std::fs::remove_file(home.path(ACKS)).unwrap();
@@ -366,7 +366,7 @@ fn the_acks_are_gone_or_edited() {
 }
 
 #[test]
-fn the_queue_was_rewritten_shortened_or_replaced() {
+fn a_rewritten_shortened_or_replaced_queue_is_reported_and_adopted() {
     for damage in ["rewritten", "shortened", "copied"] {
         let home = lived_in();
         let before = published(&home);
@@ -394,7 +394,7 @@ fn the_queue_was_rewritten_shortened_or_replaced() {
 }
 
 #[test]
-fn an_archived_segment_is_gone() {
+fn a_missing_archive_segment_is_reported() {
     let home = lived_in();
     let (before, told) = (published(&home), outcomes(&home));
     home.expect(0, &["log", "archive", "--before", "12"]);
@@ -408,7 +408,7 @@ fn an_archived_segment_is_gone() {
 }
 
 #[test]
-fn the_log_is_gone_and_runs_are_known_by_their_logs_and_snapshots() {
+fn agent_runs_of_a_lost_log_are_recovered_from_their_run_logs_and_snapshots() {
     const LOG: &str = include_str!("fixtures/compaction/worked_example.jsonl");
     let home = lived_in();
     let before = published(&home);
@@ -454,7 +454,7 @@ fn the_log_is_gone_and_runs_are_known_by_their_logs_and_snapshots() {
     let own = lost("service_runs");
     assert!(own.contains(".1/1.snapshot.json"), "{report}");
     is_sound(&home);
-    // Everything as it was is among the old files, what nobody can vouch for only there.
+    // All old files are kept aside. Those that the new log does not confirm are only there.
     for (path, bytes) in &snapshots {
         let name = path.strip_prefix(home.path("run/snapshots")).unwrap();
         assert_eq!(std::fs::read(aside.join("snapshots").join(name)).unwrap(), *bytes);
@@ -471,8 +471,8 @@ fn the_log_is_gone_and_runs_are_known_by_their_logs_and_snapshots() {
     assert_eq!(published(&home), before);
     home.expect(0, &["recover"]).says(&["nothing to recover"]);
 
-    // A file that is not what the log says is found, and so is one that the log knows nothing of.
-    // Those of records since the last checkpoint are put right by whoever opens the home.
+    // A snapshot file that differs from the log is found, and so is one that the log does not know.
+    // Files of records after the last checkpoint are repaired when the home is opened.
     home.expect(0, &["drain"]);
     let narrative = home.path("run/snapshots/watched_run/1.md");
     let good = std::fs::read(&narrative).unwrap();
@@ -490,7 +490,7 @@ fn the_log_is_gone_and_runs_are_known_by_their_logs_and_snapshots() {
 }
 
 #[test]
-fn only_run_snapshots_tell_of_a_log() {
+fn snapshots_alone_show_that_a_log_was_lost() {
     const LOG: &str = include_str!("fixtures/compaction/worked_example.jsonl");
     let home = ProcessHome::new();
     std::fs::write(home.path("run.jsonl"), LOG).unwrap();
@@ -503,7 +503,7 @@ fn only_run_snapshots_tell_of_a_log() {
 }
 
 #[test]
-fn the_last_run_was_killed() {
+fn a_killed_session_is_reported_and_closed() {
     let home = lived_in();
     let before = published(&home);
     let service = Running::start(&home, &["serve"]);
@@ -521,7 +521,7 @@ fn the_last_run_was_killed() {
 }
 
 #[test]
-fn a_copy_is_taken_while_the_service_runs_and_is_a_home() {
+fn a_backup_taken_beside_a_running_service_is_a_home() {
     let home = lived_in();
     let service = Running::start(&home, &["serve"]);
     until("the service answers", || home.answers());
@@ -533,7 +533,7 @@ fn a_copy_is_taken_while_the_service_runs_and_is_a_home() {
     home.expect(2, &["backup", &to]).says(&["is not empty"]);
     home.expect(2, &["backup", home.path("run/copy").to_str().unwrap()]).says(&["inside"]);
     assert_eq!(service.terminate(), Some(0));
-    // The original still proves where the copy was taken; the copy is the same log up to there.
+    // The copy is the same log up to the sequence at which it was taken.
     let anchor = format!("{head}:{hash}");
     home.expect(0, &["log", "verify", "--anchor", &anchor]);
     copy.expect(0, &["log", "verify", "--anchor", &anchor]);
@@ -541,7 +541,7 @@ fn a_copy_is_taken_while_the_service_runs_and_is_a_home() {
     let manifest: Value = serde_json::from_slice(&copy.read("backup.json")).unwrap();
     assert_eq!(manifest["log"]["head"], head);
     assert!(manifest["files"]["buses/other/a.txt"]["sha256"].is_string(), "{manifest}");
-    // What was not taken in yet is in the copied queue, and is processed there.
+    // Lines that were not accepted yet are in the copied queue and are processed there.
     copy.expect(0, &["drain"]);
     home.expect(0, &["drain"]);
     assert_eq!(outcomes(&copy), outcomes(&home));
@@ -550,7 +550,7 @@ fn a_copy_is_taken_while_the_service_runs_and_is_a_home() {
 }
 
 #[test]
-fn what_is_wrong_around_a_home_is_found() {
+fn doctor_finds_what_is_wrong_around_a_home() {
     let home = lived_in();
     let findings = |environment: &[(&str, String)]| -> Vec<Value> {
         let mut command = home.command(&["doctor", "--deep", "--json"]);
@@ -624,9 +624,9 @@ fn what_is_wrong_around_a_home_is_found() {
 }
 
 #[test]
-fn retention_says_what_it_would_do_does_it_and_leaves_a_sound_log() {
+fn retention_previews_and_removes_old_data_and_leaves_a_sound_log() {
     let home = ProcessHome::new();
-    // A model that answers: what it says is kept in the log, as it was paid for.
+    // A model responds. Its response is kept in the log because it was paid for.
     let script = home.path("model.sh");
     let answer = "printf '{\"text\":\"It failed twice. It works again.\"}'";
     std::fs::write(&script, format!("#!/bin/sh\ncat > /dev/null\n{answer}\n")).unwrap();
@@ -672,7 +672,7 @@ fn retention_says_what_it_would_do_does_it_and_leaves_a_sound_log() {
     assert!(done["frames"]["records"].as_u64().unwrap() >= 1, "{done}");
     let again = at(spring, 0, &["retain", "--dry-run", "--json"]).json();
     assert_eq!((&again["answers"]["dropped"], &again["acks"]["moved"]), (&json!(0), &json!(0)));
-    // What was moved and what stays are together what was there.
+    // The moved and the remaining acks together are the acks from before.
     let archive = std::fs::read_dir(home.path("run/archive")).unwrap();
     let moved = archive
         .map(|entry| entry.unwrap().path())
@@ -688,13 +688,13 @@ fn retention_says_what_it_would_do_does_it_and_leaves_a_sound_log() {
     at(spring, 0, &["replay", "--verify"]);
     assert!(acks.ends_with(&home.read(ACKS)), "only what is kept is written again");
     assert_eq!(published(&home), before);
-    // A copy has everything that is left, and all acks again.
+    // A backup has all remaining data, and all acks again.
     let copy = home.path("copy");
     at(spring, 0, &["backup", copy.to_str().unwrap()]);
     at(spring, 0, &["--home", copy.to_str().unwrap(), "log", "verify"]);
 }
 
-/// What `doctor` finds that is not fine: check, what, fix.
+/// The findings of `doctor` that are not `ok`: check, text, fix.
 fn troubles(home: &ProcessHome, environment: &[(&str, &str)]) -> Vec<[String; 3]> {
     let mut command = home.command(&["doctor", "--deep", "--json"]);
     command.envs(environment.iter().copied());
@@ -708,7 +708,7 @@ fn troubles(home: &ProcessHome, environment: &[(&str, &str)]) -> Vec<[String; 3]
         .collect()
 }
 
-/// The fix that is named for a trouble which is there.
+/// The fix that `doctor` names for a finding, which must exist.
 fn fix_of(home: &ProcessHome, environment: &[(&str, &str)], check: &str, words: &str) -> String {
     let found = troubles(home, environment);
     let hit = found.iter().find(|[of, what, _]| of == check && what.contains(words));
@@ -721,7 +721,7 @@ fn is_gone(home: &ProcessHome, environment: &[(&str, &str)], check: &str, words:
     assert!(!there, "{check}: {words}: {found:?}");
 }
 
-/// Does what a fix says, when it is a command of ours.
+/// Runs a fix that is a `summarizer` command.
 fn follow(home: &ProcessHome, environment: &[(&str, &str)], fix: &str) {
     let words: Vec<&str> = fix.split(' ').collect();
     assert_eq!(words[0], "summarizer", "{fix} is no command");
@@ -731,15 +731,15 @@ fn follow(home: &ProcessHome, environment: &[(&str, &str)], fix: &str) {
     assert_eq!(ran.exit, Some(0), "{fix}\n{}\n{}", ran.out, ran.err);
 }
 
-/// Does what a fix says, whatever it is.
+/// Runs a fix in a shell.
 fn in_a_shell(fix: &str) {
     let did = std::process::Command::new("sh").args(["-c", fix]).status().unwrap();
     assert!(did.success(), "{fix}");
 }
 
-/// Every situation is made, found, mended by the command that is named, and gone.
+/// Each trouble is made, found, repaired by the command that `doctor` names, and gone.
 #[test]
-fn what_doctor_names_does_help() {
+fn each_fix_that_doctor_names_removes_its_finding() {
     let home = lived_in();
     let none: &[(&str, &str)] = &[];
     let queue = home.read(QUEUE);
@@ -788,7 +788,7 @@ fn what_doctor_names_does_help() {
     }
     is_sound(&home);
 
-    // A run that was killed, and work that nobody does.
+    // A session that was killed, and requests that no process works on.
     let service = Running::start(&home, &["serve"]);
     until("the service answers", || home.answers());
     service.kill();
@@ -800,7 +800,7 @@ fn what_doctor_names_does_help() {
     follow(&home, none, &fix);
     is_gone(&home, none, "intake", "");
 
-    // Too little room: intake stops, and goes on by itself once there is some.
+    // Too little free space: intake pauses, and resumes by itself once there is enough.
     let settings = home.path("summarizer.toml");
     std::fs::write(&settings, "[commit]\ndisk_headroom = \"1000000 GiB\"\n").unwrap();
     assert!(fix_of(&home, none, "disk", "MiB are free").starts_with("du -xah "));
@@ -812,7 +812,7 @@ fn what_doctor_names_does_help() {
     is_gone(&home, none, "intake", "");
     is_gone(&home, none, "disk", "");
 
-    // Days that begin elsewhere than the user's.
+    // A configured time zone that differs from the user's.
     let elsewhere = [("TZ", "America/Argentina/Buenos_Aires")];
     let fix = fix_of(&home, &elsewhere, "time zone", "America/Argentina/Buenos_Aires");
     in_a_shell(&fix);
@@ -822,7 +822,7 @@ fn what_doctor_names_does_help() {
     is_gone(&home, &elsewhere, "time zone", "");
     home.expect(0, &["config"]).says(&["100"]);
 
-    // A provider that is not there, and then is.
+    // A provider that cannot be reached at first.
     let port = {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         free.local_addr().unwrap().port()
@@ -834,7 +834,7 @@ fn what_doctor_names_does_help() {
     assert_eq!(fix, format!("curl -sS -m 5 http://127.0.0.1:{port}"));
     let started = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
     let answering = std::thread::spawn(move || {
-        // One that is asked whether it is there, and one that is asked for its models.
+        // One connection checks that the server listens, the other asks for its models.
         for stream in started.incoming().take(2).flatten() {
             let _ = std::io::Read::read(&mut &stream, &mut [0; 4096]);
             let _ = std::io::Write::write_all(
@@ -847,7 +847,7 @@ fn what_doctor_names_does_help() {
     answering.join().unwrap();
     std::fs::write(&settings, "").unwrap();
 
-    // A clock that went back, and one that is behind what was logged.
+    // A clock that went back during the session, and one that is behind the log.
     let at = |now: &'static str| [("SUMMARIZER_TEST_NOW", now)];
     home.append(&lines(&[request("c", ACTIVE, json!({}))]));
     let mut drain = home.command(&["drain"]);
@@ -858,7 +858,7 @@ fn what_doctor_names_does_help() {
     let told = fix_of(&home, &at("2031-01-02T00:00:00Z"), "clock", "went back 1 time,");
     assert_eq!(told, "timedatectl status");
 
-    // Another process that holds the home and says nothing.
+    // Another process holds the home and does not answer.
     let lock = std::fs::File::options().write(true).open(home.path("run/summarizer.lock")).unwrap();
     lock.lock().unwrap();
     let fix = fix_of(&home, none, "service", "does not answer");
@@ -867,14 +867,14 @@ fn what_doctor_names_does_help() {
     is_gone(&home, none, "service", "");
 }
 
-/// Units and timers of the user, with a service manager that answers what the test wants.
+/// Units and timers of the user, with a scripted service manager.
 #[test]
-fn units_and_timers_that_never_ran_are_found_and_mended() {
+fn units_and_timers_that_never_ran_are_found_and_repaired() {
     let home = lived_in();
     let bin = home.path("bin");
     std::fs::create_dir_all(&bin).unwrap();
     let systemctl = bin.join("systemctl");
-    // It is on once it was enabled.
+    // Once it is enabled, the finding is gone.
     let script = "#!/bin/sh\ncd \"$(dirname \"$0\")\"\ncase \"$*\" in\n\
         *enable*) touch enabled;;\n\
         *is-active*) [ -e enabled ] && echo active || echo inactive;;\n\
@@ -906,7 +906,7 @@ fn units_and_timers_that_never_ran_are_found_and_mended() {
     let fix = fix_of(&home, &around, "timer", "nightly.timer never ran");
     enable(&fix);
     is_gone(&home, &around, "timer", "");
-    // A unit whose program is gone is written again under its own name.
+    // A unit whose program is missing is written again under its own name.
     let written = std::fs::read_to_string(units.join("summarizer.service")).unwrap();
     let moved = written.replace(env!("CARGO_BIN_EXE_summarizer"), "/gone/summarizer");
     std::fs::write(units.join("mine.service"), moved).unwrap();
@@ -915,17 +915,17 @@ fn units_and_timers_that_never_ran_are_found_and_mended() {
     is_gone(&home, &around, "unit", "which is gone");
 }
 
-/// Wherever a byte of the log's file is another one, either nothing depends on it or it is found,
-/// and `recover` makes a sound home of it again, time after time.
+/// A changed byte anywhere in the log's file either has no effect or is found, and `recover` makes a
+/// sound home each time.
 #[test]
-fn any_byte_of_the_log_may_be_another() {
+fn a_changed_byte_anywhere_in_the_log_is_harmless_or_found_and_repaired() {
     let home = lived_in();
     let (before, told) = (published(&home), outcomes(&home));
     let pages = home.read(STORE).len() / 4096;
     let deep = std::env::var_os("SUMMARIZER_TEST_DEEP").is_some();
     let step = if deep { 1 } else { 11 };
     let mut found = 0;
-    // Which pages matter differs from log to log: the rest is tried when no sampled one does.
+    // The pages that matter differ from log to log. When no sampled one does, the rest is tried.
     let sampled = (1..pages).filter(|page| page % step == 1 % step);
     let rest = (1..pages).filter(|page| page % step != 1 % step);
     let sample = sampled.clone().count();
@@ -955,9 +955,9 @@ fn any_byte_of_the_log_may_be_another() {
 }
 
 #[test]
-fn whoever_may_not_and_whoever_has_no_room_is_told_what_to_do() {
+fn missing_permissions_and_missing_space_are_reported_with_a_fix() {
     let home = lived_in();
-    // Nobody may write below a file.
+    // A directory below a file cannot be made by any user.
     let nowhere = home.path("summarizer.toml/home");
     let nowhere = nowhere.to_str().unwrap();
     home.expect(3, &["--home", nowhere, "drain"]).says(&["summarizer.toml"]);
@@ -966,7 +966,7 @@ fn whoever_may_not_and_whoever_has_no_room_is_told_what_to_do() {
         .says(&["did you mean `retry.max_attempts`", "`summarizer config --defaults`"]);
     home.expect(0, &["config", "--defaults"]).says(&["retry.max_attempts"]);
     std::fs::write(home.path("summarizer.toml"), "").unwrap();
-    // A slip in a flow or in the path of the home is seen at once.
+    // A typing error in a flow or in the path of the home is reported at once.
     let slip = ACTIVE.replace("summarize", "sumarize");
     home.expect(0, &["submit", "--flow", &slip, "--id", "a.txt"]).says(&[
         "is registered here",
@@ -980,9 +980,8 @@ fn whoever_may_not_and_whoever_has_no_room_is_told_what_to_do() {
         .says(&["there was no home yet: made", "elsewhere"]);
 }
 
-/// A service that is told to applies the ages by itself when a day begins, and goes on.
 #[test]
-fn a_service_lets_go_of_what_is_old_at_the_turn_of_the_day() {
+fn a_service_applies_the_retention_period_at_midnight_and_goes_on() {
     let home = ProcessHome::new();
     let settings = "[export]\nmin_interval = \"50 ms\"\n[retention]\nacks_after = \"30 d\"\n\
                     daily = true\n[compaction]\narchive_after = \"30 d\"\n[digest]\nauto = \"off\"\n";
@@ -998,7 +997,7 @@ fn a_service_lets_go_of_what_is_old_at_the_turn_of_the_day() {
         assert!(at(now, &["drain"]).status().unwrap().success());
     }
     let acks = home.read(ACKS);
-    // Midnight comes when it is told to.
+    // The test moves the clock past midnight.
     let clock = home.path("now");
     let is = |now: &str| {
         std::fs::write(home.path("next"), now).unwrap();
@@ -1018,7 +1017,7 @@ fn a_service_lets_go_of_what_is_old_at_the_turn_of_the_day() {
     assert_eq!((&told["daily"], &told["last"]["by"]), (&json!(true), &json!("service")), "{told}");
     assert_eq!(told["last"]["acks"]["moved"], 2, "{told}");
     assert!(told["last"]["frames"]["records"].as_u64().unwrap() >= 1, "{told}");
-    // It goes on, and what it says next stands after what was kept.
+    // It goes on: new acks follow the remaining ones.
     home.note("c.txt", "It failed twice on Monday. It works again since.");
     home.append(&lines(&[with(request("c", ACTIVE, json!({})), "idempotency_key", "c")]));
     let ended = |id: &str| {
@@ -1038,18 +1037,18 @@ fn a_service_lets_go_of_what_is_old_at_the_turn_of_the_day() {
         let ran = support::process::Ran::of(at(morning, args).output().unwrap());
         assert_eq!(ran.exit, Some(0), "{args:?}\n{}\n{}", ran.out, ran.err);
     }
-    // Nothing is looked at twice, and a dry run says when it was.
+    // Data that was looked at is not looked at again, and a dry run names the last time.
     let mut again = at("2026-04-11T00:10:00Z", &["retain", "--dry-run", "--json"]);
     let again = support::process::Ran::of(again.output().unwrap()).json();
     assert_eq!((&again["acks"]["moved"], &again["frames"]["records"]), (&json!(0), &json!(0)));
     assert!(again["last"].as_str().unwrap().starts_with("2026-04-11T00:00"), "{again}");
 }
 
-/// What a stranger would do to a home, and what `log verify`, `replay --verify`, `verify` and
-/// `recover --dry-run` end with, what `doctor` finds and which command it names. The command is
-/// run, and then nothing is wrong any more and nothing was made again.
+/// For each damage to a home: how `log verify`, `replay --verify`, `verify` and `recover --dry-run`
+/// end, what `doctor` finds, and which command it names. After that command the home is sound, and
+/// nothing was summarized again.
 #[test]
-fn every_damage_is_told_by_whoever_can_tell_and_mended_by_what_is_named() {
+fn each_damage_is_reported_by_the_right_commands_and_repaired_by_the_named_fix() {
     struct Damage<'a> {
         name: &'a str,
         does: &'a dyn Fn(),
@@ -1100,7 +1099,7 @@ fn every_damage_is_told_by_whoever_can_tell_and_mended_by_what_is_named() {
                 std::fs::write(home.path(ACKS), &acks[..acks.len() / 2]).unwrap();
             },
             exits: [0, 0, 0, 0],
-            // Whoever opens the home writes them on, and says so.
+            // Opening the home writes the missing acks and reports it.
             found: ("acks", ""),
             fix: "",
         },
@@ -1182,7 +1181,7 @@ fn every_damage_is_told_by_whoever_can_tell_and_mended_by_what_is_named() {
             found: ("", ""),
             fix: "",
         },
-        // What a lost log knew of earlier runs no file tells: this comes last.
+        // No other file holds what a lost log knew of earlier sessions, so this comes last.
         Damage {
             name: "the log is another home's",
             does: &|| std::fs::write(home.path(STORE), other.read(STORE)).unwrap(),
@@ -1240,7 +1239,7 @@ fn every_damage_is_told_by_whoever_can_tell_and_mended_by_what_is_named() {
             &["verify", "--no-sources"],
             &["recover", "--dry-run"],
         ];
-        // That a sound log is called sound is tried often enough elsewhere.
+        // Other tests check often enough that a sound log passes.
         let tried = if deep || exits[3] != 0 { 4 } else { 3 };
         for (command, exit) in commands.iter().zip(exits).take(tried) {
             let ran = home.run(command);
@@ -1270,9 +1269,9 @@ fn every_damage_is_told_by_whoever_can_tell_and_mended_by_what_is_named() {
     makes_nothing_again(&home, &before, &["c", "e"]);
 }
 
-/// Going in pieces leads to where going at once does, and no piece is larger than it may be.
+/// Retention in steps removes the same data as retention at once, and no step exceeds its bound.
 #[test]
-fn what_goes_in_pieces_is_what_goes_at_once() {
+fn retention_in_steps_removes_the_same_data_as_retention_at_once() {
     use summarizer::upkeep::retention::{Piece, Policy, apply, look};
 
     let home = lived_in();
@@ -1292,13 +1291,13 @@ fn what_goes_in_pieces_is_what_goes_at_once() {
     let mut engine =
         summarizer::sequencer::engine::Engine::open(store, options, now, &mut |_| {}).unwrap();
     let head = engine.log().head().0.0;
-    // Frames move as a whole: a piece must be larger than the largest of them.
+    // Frames are archived as a whole, so a step must be larger than the largest frame.
     let small = Piece { records: head * 2 / 3, answers: 1, ack_bytes: 10 };
     let policy = Policy::of(&config).in_pieces(small);
     let due = look(machine.disk.as_ref(), &places, &engine, policy, now).unwrap();
     assert!(due.is_cut() && due.leaves_acks(), "{due:?}");
     let policy = policy.in_pieces(Piece { ack_bytes: u64::MAX, ..small });
-    // The last ack names another event than its own: under that number others would be lost.
+    // The last ack names another event than its own. Cutting there would lose other acks.
     let whole = String::from_utf8(acks.clone()).unwrap();
     let mut lines: Vec<&str> = whole.lines().collect();
     let mut last: Value = serde_json::from_str(lines.pop().unwrap()).unwrap();

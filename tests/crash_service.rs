@@ -1,10 +1,10 @@
-//! The whole core on a machine that loses power, fails and fills up at every point where it could.
+//! The whole core on a machine whose power, disk or free space fails at every possible point.
 //!
-//! One scripted workload is run once to count what the disk is asked for and to learn how every
-//! line ends. Then it is run again with power lost at each of those moments (a sample by default,
-//! all with `CI_DEEP=1`), reopened on one of the disks that may be left, and finished: every line
-//! ends as in the clean run, the auditor finds nothing, acks and quarantine are exactly what the
-//! log projects to, the log verifies, and a replay leads to the tables.
+//! One scripted workload runs once without faults, to count the disk operations and to learn how each
+//! line ends. Then it runs again with power lost at each of those operations (a sample by default,
+//! all with `CI_DEEP=1`). It is reopened on one of the disks that a crash may leave, and finished.
+//! Each line must end as in the clean run, the auditor must find nothing, acks and quarantine must be
+//! the projection of the log, the log must verify, and a replay must give the same tables.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -21,7 +21,7 @@ use support::requests::{ACTIVE, DEPRECATED, DISABLED, from_repo, making, request
 use support::rig::{Rig, World};
 use support::{Rng, deep};
 
-/// Every kind of line and every kind of ending, some of them several times over.
+/// Every kind of line and every kind of ending, some of them several times.
 fn workload() -> Vec<u8> {
     let mut lines: Vec<Vec<u8>> = Vec::new();
     let mut add = |value: serde_json::Value| lines.push(value.to_string().into_bytes());
@@ -77,8 +77,8 @@ fn run(world: &World) -> Result<(), support::rig::Stop> {
     rig.finish()
 }
 
-/// How each line ended. Two requests for one item end as one completed and one duplicate; which
-/// is which depends on who came first, and a crash may change that.
+/// How each line ended. Of two requests for one item, the first to finish is completed and the other
+/// is a duplicate; a crash may change which one is first.
 fn endings(world: &World, told: &str) -> BTreeMap<u64, String> {
     let verdict = world.audit(true, true);
     verdict.assert_clean(told);
@@ -111,7 +111,7 @@ fn clean() -> (World, BTreeMap<u64, String>) {
     (world, endings)
 }
 
-/// Which of `count` moments are tried.
+/// The moments out of `count` that are tried.
 fn moments(count: u64, sample: u64, seed: u64) -> Vec<u64> {
     if deep() {
         return (1..=count).collect();
@@ -124,7 +124,7 @@ fn moments(count: u64, sample: u64, seed: u64) -> Vec<u64> {
     chosen
 }
 
-/// Finishes on what is left and holds the outcome against the clean run.
+/// Finishes on the disk that is left and compares the outcome with the clean run.
 fn finish_and_compare(left: &World, expected: &BTreeMap<u64, String>, told: &str) {
     run(left).unwrap_or_else(|error| panic!("{told}: {error}: {:?}", error.source()));
     assert_eq!(endings(left, told), *expected, "{told}");
@@ -132,7 +132,7 @@ fn finish_and_compare(left: &World, expected: &BTreeMap<u64, String>, told: &str
 }
 
 #[test]
-fn every_line_ends_as_it_should_without_faults() {
+fn every_line_ends_as_expected_without_faults() {
     let (world, endings) = clean();
     let verdict = world.audit(true, true);
     let counts: BTreeMap<&str, usize> =
@@ -177,7 +177,7 @@ fn power_loss_at_every_sync_changes_no_outcome() {
 }
 
 #[test]
-fn power_loss_in_the_middle_of_a_write_and_again_during_recovery() {
+fn power_loss_during_a_write_and_again_during_recovery_changes_no_outcome() {
     let (world, expected) = clean();
     let writes = world.disk.counts().writes;
     for at in moments(writes, 6, 2) {
@@ -202,7 +202,7 @@ fn power_loss_in_the_middle_of_a_write_and_again_during_recovery() {
 }
 
 #[test]
-fn a_failed_write_or_sync_stops_everything_and_a_restart_goes_on() {
+fn a_failed_write_or_sync_stops_the_service_and_a_restart_continues() {
     let (world, expected) = clean();
     let counts = world.disk.counts();
     let writes = moments(counts.writes, 8, 3)
@@ -220,11 +220,11 @@ fn a_failed_write_or_sync_stops_everything_and_a_restart_goes_on() {
         }
         stopped += 1;
         world.disk.set_faults(Faults::default());
-        // The process restarts on the same machine, or the machine goes down as well.
+        // Either only the process restarts, or the machine goes down too.
         let rebooted = world.on(world.disk.crash(stopped));
         finish_and_compare(&rebooted, &expected, &format!("{faults:?}, then power loss"));
         run(&world).unwrap_or_else(|error| panic!("{faults:?}: {error}"));
-        // What was synced after the restart is durable, whatever the failed sync had dropped.
+        // Bytes that were synced after the restart are durable, even if the failed sync dropped others.
         let later = world.on(world.disk.crash(0));
         finish_and_compare(&world, &expected, &format!("{faults:?}"));
         finish_and_compare(&later, &expected, &format!("{faults:?}, power loss at the end"));
@@ -233,7 +233,7 @@ fn a_failed_write_or_sync_stops_everything_and_a_restart_goes_on() {
 }
 
 #[test]
-fn a_full_disk_stops_cleanly_and_goes_on_when_there_is_room() {
+fn a_full_disk_stops_the_service_cleanly_and_it_continues_once_there_is_room() {
     let (world, expected) = clean();
     let growths = world.disk.counts().growths;
     let mut stopped = 0;
@@ -244,7 +244,7 @@ fn a_full_disk_stops_cleanly_and_goes_on_when_there_is_room() {
             continue;
         }
         stopped += 1;
-        // Still full: it stops again, and loses nothing by trying.
+        // The disk is still full: it stops again and loses nothing.
         assert!(run(&world).is_err() || at + 3 > growths, "growth {at} of {growths}");
         world.disk.set_faults(Faults::default());
         finish_and_compare(&world, &expected, &format!("growth {at} of {growths}"));

@@ -1,5 +1,5 @@
-//! The real program, killed at random while a producer goes on appending; and two of them on one
-//! home, asked questions while they run, and told to stop.
+//! The real program: killed at random while a producer keeps appending, two processes on one home,
+//! questions to a running service, and signals to stop.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -16,7 +16,7 @@ use support::requests::{ACTIVE, DEPRECATED, DISABLED, from_repo, lines, request,
 use support::running::until;
 use support::{Rng, deep};
 
-/// Some lines of every sort; ids continue from `from`.
+/// Lines of every kind; ids continue from `from`.
 fn mixed(home: &ProcessHome, rng: &mut Rng, from: u64, count: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     for number in from..from + count {
@@ -32,7 +32,7 @@ fn mixed(home: &ProcessHome, rng: &mut Rng, from: u64, count: u64) -> Vec<u8> {
             5 => b"{\"schema_version\":\"summary_request.v1\"}\n".to_vec(),
             6 => b"\xff\xfe garbage\n\n".to_vec(),
             7 => {
-                // No such file: the input turns out to be invalid.
+                // The file does not exist, so the input is invalid.
                 lines(&[with(
                     plain,
                     "input",
@@ -60,10 +60,10 @@ fn mixed(home: &ProcessHome, rng: &mut Rng, from: u64, count: u64) -> Vec<u8> {
 }
 
 #[test]
-fn killed_at_random_under_load_nothing_is_lost_and_nothing_done_twice() {
+fn a_service_killed_at_random_loses_nothing_and_repeats_nothing() {
     let home = ProcessHome::new();
     home.note("shared.txt", "One text for many. They share it.");
-    // Where a kill hits is up to the machine; what is asked for is not, unless much time is given.
+    // The moment of a kill depends on the machine. The requests do not, except in deep runs.
     let seed = if deep() { std::process::id().into() } else { 7 };
     println!("seed {seed}");
     let mut rng = Rng::new(seed);
@@ -82,7 +82,7 @@ fn killed_at_random_under_load_nothing_is_lost_and_nothing_done_twice() {
         while start.elapsed() < living && child.0.try_wait().unwrap().is_none() {
             if rng.chance(30) {
                 let bytes = mixed(&home, &mut rng, written, 3);
-                // A torn write, completed a moment later by the same producer.
+                // A torn write that the same producer completes a moment later.
                 let cut = rng.below(bytes.len() as u64) as usize;
                 home.append(&bytes[..cut]);
                 home.append(&bytes[cut..]);
@@ -101,7 +101,7 @@ fn killed_at_random_under_load_nothing_is_lost_and_nothing_done_twice() {
             }
         }
         if kills % 6 == 5 {
-            // Taking the home repairs what was killed in the middle of being written.
+            // Opening the home repairs files that a kill left half written.
             home.expect(0, &["status"]);
             home.audit(false).assert_clean(&format!("seed {seed}, after kill {kills}"));
         }
@@ -119,7 +119,7 @@ fn killed_at_random_under_load_nothing_is_lost_and_nothing_done_twice() {
 }
 
 #[test]
-fn a_second_process_is_told_who_holds_the_home_and_a_signal_ends_the_first() {
+fn a_second_process_is_refused_with_the_holders_id_and_a_signal_stops_the_holder() {
     let home = ProcessHome::new();
     home.note("a.txt", "Hello there. Fine weather.");
     let service = Running::start(&home, &["serve"]);
@@ -138,7 +138,7 @@ fn a_second_process_is_told_who_holds_the_home_and_a_signal_ends_the_first() {
 }
 
 #[test]
-fn a_running_service_answers_and_obeys() {
+fn a_running_service_answers_questions_and_follows_orders() {
     let home = ProcessHome::new();
     home.note("a.txt", "Hello there. Fine weather.");
     home.note("later.txt", "Not now. Much later.");

@@ -1,7 +1,7 @@
-//! The status page as a browser meets it, and the server below it as anybody else does: what it
-//! shows, what it refuses, and that nothing it shows can act.
+//! The status page in a browser, and the server below it for any client: what it shows, what it
+//! refuses, and that no shown text can run as code.
 //!
-//! `SUMMARIZER_SCREENSHOTS=DIR` keeps pictures of every view, light and dark, wide and narrow.
+//! `SUMMARIZER_SCREENSHOTS=DIR` writes pictures of every view, light and dark, wide and narrow.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test stops at a surprise")]
 
 mod support;
@@ -19,7 +19,7 @@ use support::process::ProcessHome;
 use support::requests::{ACTIVE, DISABLED, from_repo, lines, request, with};
 use support::running::until;
 
-/// A run of an agent, which is folded into a snapshot.
+/// An agent run, which is folded into a snapshot.
 const RUN_LOG: &str = include_str!("fixtures/compaction/worked_example.jsonl");
 
 /// A request id that would do harm as markup.
@@ -67,12 +67,12 @@ impl Served {
                 && produced(&days) == 3
                 && served.json("/api/runs")["total"] == 1
         });
-        // Until the newest summaries are published, a build says so and makes nothing.
+        // A build is refused until the newest summaries are published.
         until("the digests are built", || served.home.run(&["digest", "build"]).exit == Some(0));
         served
     }
 
-    /// A service on a home; with a clock that begins at a moment, if one is named.
+    /// A service on a home, with a clock that begins at `now` unless that is empty.
     fn of(home: ProcessHome, now: &str) -> Served {
         let mut service = home.command(&["serve"]);
         if !now.is_empty() {
@@ -93,7 +93,7 @@ impl Served {
     fn send(&self, bytes: &[u8]) -> String {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(300))).unwrap();
-        // It may answer and close before it has read everything.
+        // The server may answer and close before it has read the whole request.
         let _ = stream.write_all(bytes);
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
@@ -134,7 +134,7 @@ fn status_of(answer: &str) -> u16 {
 }
 
 #[test]
-fn it_answers_what_it_should_and_refuses_the_rest() {
+fn the_server_answers_its_paths_and_refuses_all_others() {
     let served = Served::start();
     let page = served.get("/");
     for header in [
@@ -176,7 +176,7 @@ fn it_answers_what_it_should_and_refuses_the_rest() {
     ] {
         assert_eq!(status_of(&served.get(path)), 404, "{path}");
     }
-    // A registry that leads out leads nowhere.
+    // A path that leaves its folder is refused.
     let index = served.home.path("buses/index/digest_registry.json");
     let known = std::fs::read_to_string(&index).unwrap();
     let bag = served.json("/api/bags")["bags"][0]["bag_id"].as_str().unwrap().to_owned();
@@ -187,10 +187,11 @@ fn it_answers_what_it_should_and_refuses_the_rest() {
     std::fs::write(&index, "{").unwrap();
     assert_eq!(status_of(&served.get("/api/bags")), 503);
     std::fs::write(&index, known).unwrap();
-    // Slow or idle callers take places, not the service; one too many is told so.
+    // Slow or idle callers take places of the server and do not slow the service. One too many is
+    // refused.
     let mut idle: Vec<TcpStream> = Vec::new();
     until("somebody is told to come back", || {
-        // Whoever says nothing for long loses its place.
+        // A caller that stays silent for long loses its place.
         idle = (0..16).map(|_| TcpStream::connect(&served.address).unwrap()).collect();
         status_of(&served.get("/api/status")) == 503
     });
@@ -200,7 +201,7 @@ fn it_answers_what_it_should_and_refuses_the_rest() {
 }
 
 #[test]
-fn its_numbers_are_those_of_the_commands() {
+fn the_page_shows_the_same_numbers_as_the_commands() {
     let served = Served::start();
     let told = served.home.expect(0, &["status", "--json"]).json();
     let shown = served.json("/api/status");
@@ -227,7 +228,7 @@ fn its_numbers_are_those_of_the_commands() {
         }
     }
     lists_go_on_to_their_end(&served);
-    // Digests and snapshots: the same as the commands tell, a page at a time.
+    // Digests and snapshots: the same as the commands list, a page at a time.
     let told = served.home.expect(0, &["digest", "list", "--json"]).json();
     let all = served.json("/api/bags?limit=100");
     assert_eq!(all["total"].as_u64().unwrap() as usize, told["bags"].as_array().unwrap().len());
@@ -270,7 +271,7 @@ fn its_numbers_are_those_of_the_commands() {
     }
 }
 
-/// A page at a time, and nothing is left out or told twice, whatever is filtered or searched.
+/// Lists are complete page by page, without repeats, with any filter or search.
 fn lists_go_on_to_their_end(served: &Served) {
     let walk = |path: &str, rows: &str, cursor: &dyn Fn(&Value) -> Option<String>| {
         let (mut found, mut place) = (Vec::new(), String::new());
@@ -310,7 +311,7 @@ fn lists_go_on_to_their_end(served: &Served) {
     let lines = walk("/api/quarantine?limit=2", "lines", &before);
     let seqs: Vec<u64> = lines.iter().map(|line| line["seq"].as_u64().unwrap()).collect();
     assert_eq!((lines.len(), seqs.is_sorted_by(|a, b| a > b)), (3, true), "{lines:?}");
-    // Summaries of a day: from a place in one version of its file.
+    // Summaries of a day: from an offset in one version of its file.
     let days = served.json("/api/days");
     let day = days["days"].as_array().unwrap().iter().find(|day| day["counts"]["produced"] == 3);
     let path = format!(
@@ -340,9 +341,9 @@ fn told_today(served: &Served) -> Value {
     served.home.expect(0, &["status", "--json"]).json()["today"].clone()
 }
 
-/// What models cost is told by day and beside the limit, also what was spent before the start.
+/// The cost of models is shown by day and beside the limit, including cost from before the start.
 #[test]
-fn it_tells_what_was_spent_on_which_day() {
+fn the_page_shows_what_was_spent_on_which_day() {
     let home = ProcessHome::new();
     let script = home.path("model.sh");
     let answer =
@@ -378,7 +379,7 @@ fn it_tells_what_was_spent_on_which_day() {
     let days = spend["days"].as_array().unwrap();
     let named: Vec<&str> = days.iter().map(|day| day["day"].as_str().unwrap()).collect();
     assert_eq!(named, ["2026-03-02", "2026-03-01"]);
-    // The log says what today cost, and the page says the same.
+    // The page shows the same cost for today as the log.
     let today = &served.json("/api/status")["charged"]["providers"]["script"];
     for name in ["cost", "calls", "input_tokens", "output_tokens"] {
         assert_eq!(&days[0][name], &today[name], "{name}");
@@ -396,9 +397,9 @@ fn it_tells_what_was_spent_on_which_day() {
     browser.pictures("spend", &url);
 }
 
-/// Everything is asked for again and again while requests pour in: each answer is whole and in order.
+/// All paths are asked for repeatedly while requests arrive: each answer is complete and in order.
 #[test]
-fn it_answers_while_the_service_is_busy() {
+fn the_page_answers_while_the_service_is_busy() {
     const ROUNDS: usize = 6;
     const MORE: u64 = 600;
     let served = Served::start();
@@ -409,7 +410,7 @@ fn it_answers_while_the_service_is_busy() {
     });
     let (mut completed, mut rounds) = (before, 0);
     until("all of them are completed", || {
-        // Each round of questions meets more to do than the one before.
+        // Each round finds more work under way than the one before.
         if rounds < ROUNDS {
             let requests: Vec<Value> = (0..MORE as usize / ROUNDS)
                 .map(|index| {
@@ -440,13 +441,12 @@ fn it_answers_while_the_service_is_busy() {
     }
 }
 
-/// A browser that works here.
+/// A browser that works on this machine.
 #[derive(Clone)]
 struct Browser(PathBuf);
 
 impl Browser {
-    /// One that is installed and shows a page that nothing can be wrong with; says so where there
-    /// is none.
+    /// An installed browser that shows a minimal page. Without one it prints that it skips.
     fn found() -> Option<Browser> {
         static FOUND: OnceLock<Option<Browser>> = OnceLock::new();
         let look = || {
@@ -471,8 +471,8 @@ impl Browser {
         FOUND.get_or_init(look).clone()
     }
 
-    /// What it says when it is run with these arguments and a profile of its own; `None` when it
-    /// fails or does not end.
+    /// The output of a run with these arguments and a fresh profile; `None` when it fails or does not
+    /// end.
     fn run(&self, arguments: &[&str]) -> Option<String> {
         let profile = tempfile::tempdir().unwrap();
         let own = format!("--user-data-dir={}", profile.path().display());
@@ -491,7 +491,7 @@ impl Browser {
         ]
         .into_iter()
         .chain(arguments.iter().copied());
-        // In a group of its own, so that what it starts ends with it.
+        // In a process group of its own, so that its child processes end with it.
         let program = process::Program {
             program: self.0.clone().into(),
             args: arguments.map(Into::into).collect(),
@@ -504,7 +504,7 @@ impl Browser {
         Some(String::from_utf8_lossy(&ended.stdout).into_owned())
     }
 
-    /// Keeps pictures of a view where they are wanted.
+    /// Writes pictures of a view if the variable is set.
     fn pictures(&self, name: &str, url: &str) {
         let Some(folder) = std::env::var_os("SUMMARIZER_SCREENSHOTS") else { return };
         for (scheme, setting) in [("light", "1"), ("dark", "0")] {
@@ -523,8 +523,8 @@ impl Browser {
         }
     }
 
-    /// The document of a page once it shows something. A machine that is slow lets the browser
-    /// give its picture before the page has got its answers, so it is asked again for a while.
+    /// The document of a page once it shows something. On a slow machine the browser may finish before
+    /// the page has its answers, so it is asked again for a while.
     fn shows(&self, url: &str, shows: impl Fn(&str) -> bool) -> String {
         let deadline = Instant::now() + Duration::from_secs(240);
         loop {
@@ -538,7 +538,7 @@ impl Browser {
 }
 
 #[test]
-fn a_real_browser_shows_every_view_and_runs_nothing_else() {
+fn a_real_browser_shows_every_view_and_runs_no_injected_code() {
     let Some(browser) = Browser::found() else { return };
     let served = Served::start();
     until("the charts have points", || {
@@ -588,7 +588,7 @@ fn a_real_browser_shows_every_view_and_runs_nothing_else() {
     ];
     for (name, hash, wanted) in views {
         let url = format!("http://{}/{hash}", served.address);
-        // What is shown, without the page's own style and script.
+        // The shown text, without the page's own style and script.
         let body = |document: &str| -> String {
             let body = document.split_once("<body").map_or("", |(_, body)| body);
             body.split("<script>").next().unwrap_or_default().to_owned()

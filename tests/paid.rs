@@ -1,5 +1,6 @@
-//! The path that costs money, through the real service: what was received is never paid for twice,
-//! budgets outlive restarts and reloads, and a provider that misbehaves hurts only its own requests.
+//! Model calls that cost money, through the real service: a response that was received is never paid
+//! for twice, budgets survive restarts and reloads, and a provider that misbehaves affects only its
+//! own requests.
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic")]
 
 #[path = "support/flow_home.rs"]
@@ -17,7 +18,7 @@ use server::{Act, Server, chat, status};
 use summarizer::state::event::Event;
 
 #[test]
-fn a_summary_by_a_model_says_who_made_it_and_what_it_cost() {
+fn a_summary_names_its_model_and_its_cost() {
     let server = Server::start(vec![good()]);
     let home = Home::new(&config(&server, "price_in = 2.0\nprice_out = 4.0", ""));
     home.ask("one", FLOW, "An idea for a template that others could use.");
@@ -55,7 +56,7 @@ fn a_summary_by_a_model_says_who_made_it_and_what_it_cost() {
 }
 
 #[test]
-fn the_messages_api_is_spoken_through_the_queue_too() {
+fn a_request_can_be_answered_over_the_messages_api() {
     let answer: Value = serde_json::from_str(&good_answer()).unwrap();
     let body = json!({
         "model": "claude-loop", "stop_reason": "tool_use",
@@ -79,8 +80,8 @@ fn the_messages_api_is_spoken_through_the_queue_too() {
 }
 
 #[test]
-fn an_ollama_answers_as_the_readme_says() {
-    // What the page tells people to write, with the address of a server that is there.
+fn the_readme_example_for_ollama_works() {
+    // The configuration of the README with the address of this test's server.
     let page = include_str!("../README.md");
     let block = page
         .split("```toml\n")
@@ -90,7 +91,7 @@ fn an_ollama_answers_as_the_readme_says() {
         .unwrap();
     let task = "email.triage.extract_task.task_item.v1";
     let path = format!("{}/tests/golden/packs/{task}/recorded.txt", env!("CARGO_MANIFEST_DIR"));
-    // A model that thinks aloud, as some of the local ones do, and mentions an object meanwhile.
+    // Some local models think aloud first, here with an object in the thoughts.
     let thinking = "<think>\nMaybe {\"tasks\": []}? No, there is one.\n</think>\n\n";
     let said = format!("{thinking}{}", std::fs::read_to_string(path).unwrap());
     let body = json!({
@@ -129,7 +130,7 @@ fn an_ollama_answers_as_the_readme_says() {
 }
 
 #[test]
-fn what_the_configuration_says_of_a_flow_stands_unless_the_request_says_otherwise() {
+fn a_request_overrides_what_the_configuration_sets_for_its_flow() {
     let server = Server::start(vec![good()]);
     let params = "params = { max_tokens = 77, temperature = 0.25, nobody = 1 }";
     let home = Home::new(&format!("{}{params}\n", config(&server, "", "")));
@@ -151,7 +152,7 @@ fn what_the_configuration_says_of_a_flow_stands_unless_the_request_says_otherwis
         let summary = home.last_ack(id)["summary"]["summary_id"].as_str().unwrap().to_owned();
         home.ok(&["explain", &summary, "--verify"]);
     }
-    // Other settings of the same flow are other prompts.
+    // Other settings of a flow give other prompts.
     home.configure(&config(&server, "", ""));
     home.ask("later", FLOW, "An idea for a template that others could use.");
     home.ok(&["drain"]);
@@ -162,8 +163,8 @@ fn what_the_configuration_says_of_a_flow_stands_unless_the_request_says_otherwis
 }
 
 #[test]
-fn a_response_that_was_received_is_not_paid_for_again_after_a_kill() {
-    // The first answer does not fit the schema; the question that shows the errors hangs.
+fn a_received_response_is_not_paid_for_again_after_a_kill() {
+    // The first response does not fit the schema. The call that shows its errors hangs.
     let server = Server::start(vec![chat("{\"leverage_potential\": 7}"), Act::Silence]);
     let home = Home::new(&config(&server, "", ""));
     home.ask("one", FLOW, "An idea for a template that others could use.");
@@ -189,9 +190,9 @@ fn a_response_that_was_received_is_not_paid_for_again_after_a_kill() {
 }
 
 #[test]
-fn a_budget_outlives_a_restart_and_a_reload() {
+fn a_budget_survives_a_restart_and_a_reload() {
     let server = Server::start(vec![good()]);
-    // One call reserves 18 counted tokens at most with these limits, after that nothing fits.
+    // With these limits one call reserves at most 18 counted tokens, and a second one does not fit.
     let budget = |tokens: u64| format!("[budget]\nmax_tokens_per_day = {tokens}\n");
     let home = Home::new(&config(&server, "", &budget(4_000)));
     home.ask_with("one", FLOW, "An idea for a template.", json!({"max_tokens": 50}));
@@ -199,7 +200,7 @@ fn a_budget_outlives_a_restart_and_a_reload() {
     assert_eq!(home.last_ack("one")["status"], "completed");
     let spent = home.charges()[0].1;
 
-    // What is left is less than a call needs: nothing is sent, and no try is used.
+    // The rest is less than a call needs: no call is sent, and no attempt is used up.
     home.configure(&config(&server, "", &budget(spent + 10)));
     home.ask_with("two", FLOW, "Another idea for a template.", json!({"max_tokens": 50}));
     let running = home.serve();
@@ -212,7 +213,7 @@ fn a_budget_outlives_a_restart_and_a_reload() {
     assert!(ack["retry_at"].is_string());
     assert_eq!(server.seen().len(), 1);
 
-    // A reload changes the limit, not what was spent.
+    // A reload changes the limit; the spent amount stays.
     home.configure(&config(&server, "", &budget(spent + 11)));
     home.ok(&["reload"]);
     home.ask_with("three", FLOW, "A third idea.", json!({"max_tokens": 50}));
@@ -234,7 +235,7 @@ fn a_budget_outlives_a_restart_and_a_reload() {
 }
 
 #[test]
-fn a_model_is_shown_its_errors_as_often_as_the_configuration_says() {
+fn a_model_is_shown_its_errors_as_often_as_configured() {
     for (turns, answers, status) in
         [(0, 1, "failed_permanent"), (1, 2, "completed"), (5, 2, "completed")]
     {
@@ -248,7 +249,7 @@ fn a_model_is_shown_its_errors_as_often_as_the_configuration_says() {
 }
 
 #[test]
-fn a_fallback_answers_in_its_own_name_and_on_its_own_bill() {
+fn a_fallback_provider_is_named_and_charged_itself() {
     let broken = Server::start(vec![status(500, &[], "{}")]);
     let server = Server::start(vec![good()]);
     let other = format!(
@@ -271,7 +272,7 @@ fn a_fallback_answers_in_its_own_name_and_on_its_own_bill() {
 }
 
 #[test]
-fn retry_after_is_a_pause_that_uses_no_try() {
+fn retry_after_delays_a_request_and_uses_up_no_attempt() {
     let storm = status(429, &[("retry-after", "0.3")], "{\"error\": {\"message\": \"slow\"}}");
     let server = Server::start(vec![storm.clone(), storm.clone(), storm, good()]);
     let home = Home::new(&config(&server, "", QUICK));
@@ -281,7 +282,7 @@ fn retry_after_is_a_pause_that_uses_no_try() {
     assert_eq!((&ack["status"], &ack["attempt"]), (&json!("completed"), &json!(1)), "{ack}");
     assert_eq!(server.seen().len(), 4);
 
-    // Longer than a try may wait: the request steps back, and no try is counted.
+    // The pause is longer than an attempt may wait: the request is delayed, and no attempt counts.
     let server = Server::start(vec![status(429, &[("retry-after", "3600")], "{}")]);
     let home = Home::new(&config(&server, "", QUICK));
     home.ask("one", FLOW, "An idea for a template that others could use.");
@@ -298,7 +299,7 @@ fn retry_after_is_a_pause_that_uses_no_try() {
     assert_eq!(server.seen().len(), asked, "the pause is over in an hour, not before");
 }
 
-/// Requests that were put off because of the provider, without using a try, and when they come back.
+/// Requests that the provider delayed without using up an attempt, and when they may run again.
 fn put_off(home: &Home, ids: &[String]) -> Vec<(String, String)> {
     let acks = ids.iter().map(|id| home.last_ack(id));
     let off = acks.filter(|ack| ack["status"] == "failed_transient").map(|ack| {
@@ -319,17 +320,17 @@ fn ask_several(home: &Home, count: usize) -> Vec<String> {
     ids
 }
 
-/// A try waits for its turn half its time at most: longer than any machine takes for the little
-/// that is asked here, shorter than the pauses below.
+/// An attempt waits at most half its timeout for its turn. That is longer than any machine needs for
+/// the calls of this file, and shorter than the pauses below.
 const HASTY: &str = "[workers]\nattempt_timeout = \"20 s\"\nmax_in_flight_per_provider = 1\n";
-/// Pauses are counted by a clock that stands still, however long the machine takes.
+/// Pauses are measured by a clock that stands still, however slow the machine is.
 const STILL: &str = "2026-03-02T10:00:00Z";
 
 #[test]
-fn a_rate_a_minute_holds_across_all_requests_and_uses_no_tries() {
+fn a_rate_per_minute_holds_across_requests_and_uses_up_no_attempts() {
     for (limit, word, sent) in [
         ("requests_per_minute = 2", "requests of this minute", 2),
-        // A question reserves its prompt and the longest answer it may get: one fits, two do not.
+        // A call reserves its prompt and its longest possible response: one fits, two do not.
         ("tokens_per_minute = 2500", "tokens of this minute", 1),
     ] {
         let server = Server::start(vec![good()]);
@@ -339,15 +340,15 @@ fn a_rate_a_minute_holds_across_all_requests_and_uses_no_tries() {
         let off = put_off(&home, &ids);
         assert_eq!((server.seen().len(), off.len()), (sent, 5 - sent), "{limit}: {off:?}");
         assert!(off.iter().all(|(_, message)| message.contains(word)), "{off:?}");
-        // Nothing changes by asking again at once: another process keeps its own minute, but the
-        // requests wait for the time they were given.
+        // A second drain at once changes nothing: its process has a minute of its own, but the
+        // requests wait for the time that was set for them.
         home.ok_at(STILL, &["drain"]);
         assert_eq!(server.seen().len(), sent, "{limit}");
     }
 }
 
 #[test]
-fn a_provider_that_keeps_failing_is_left_alone() {
+fn a_provider_that_keeps_failing_is_not_called_for_a_while() {
     let server = Server::start(vec![status(500, &[], "{}")]);
     let limits = format!("{HASTY}[retry]\nmax_attempts = 1\n");
     let home = Home::new(&config(&server, "", &limits));
@@ -364,14 +365,14 @@ fn a_provider_that_keeps_failing_is_left_alone() {
     assert!(off.iter().all(|(_, message)| message.contains("left alone")), "{off:?}");
 }
 
-/// An answer that is none.
+/// A response without content.
 fn chat_null() -> Act {
     let body = json!({"choices": [{"finish_reason": "stop", "message": {"content": null}}]});
     status(200, &[], &body.to_string())
 }
 
-/// A home where each of some servers answers for a flow of its own, so that all of them run at the
-/// same time, after everything was done.
+/// A drained home in which each server answers for a flow of its own, so that all of them run at the
+/// same time.
 fn beside(acts: &[(&str, Act, &str)], attempt_timeout: &str) -> Home {
     let mut text = format!("{QUICK}\n[workers]\nattempt_timeout = \"{attempt_timeout}\"\n");
     let flows: Vec<String> = summarizer::registry::Registry::embedded()
@@ -381,7 +382,7 @@ fn beside(acts: &[(&str, Act, &str)], attempt_timeout: &str) -> Home {
         .filter(|record| record.variant.is_none() && record.flow_id != FREE)
         .filter(|record| record.declared_outputs.output_schema_path.is_some())
         .map(|record| record.flow_id.clone())
-        // These read their input piece by piece, or take free text.
+        // These flows read their input in parts, or accept free text.
         .filter(|id| !id.contains("docs.") && !id.contains("latex") && !id.contains("router"))
         .collect();
     assert!(flows.len() >= acts.len());
@@ -416,8 +417,8 @@ fn beside(acts: &[(&str, Act, &str)], attempt_timeout: &str) -> Home {
 }
 
 #[test]
-fn a_hostile_server_hurts_only_its_own_requests() {
-    // These never end by themselves; the others have all the time that a busy machine needs.
+fn a_hostile_server_affects_only_its_own_requests() {
+    // These never end by themselves. The others have all the time that a busy machine needs.
     let endless = [
         ("silent", Act::Silence, "attempts_exhausted"),
         ("dripping", Act::Drip, "attempts_exhausted"),
@@ -441,7 +442,7 @@ fn a_hostile_server_hurts_only_its_own_requests() {
         ("moved", status(302, &[("location", "http://127.0.0.1:9/")], ""), "model_error"),
     ];
     let home = beside(&others, "300 s");
-    // Each says what somebody can do about it.
+    // Each failure says what can be done about it.
     for (name, advice) in [
         ("cut", "closed the connection"),
         ("html", "provider.html.base_url"),
@@ -456,7 +457,7 @@ fn a_hostile_server_hurts_only_its_own_requests() {
         let shown = home.ok(&["show", name]);
         assert!(shown.contains(advice), "{shown}");
     }
-    // What the model said when it never fitted is kept, with what was wrong with it.
+    // The responses that never fitted are kept, with what was wrong with them.
     let events = home.events();
     let failed = events.iter().find_map(|(event, _)| match event {
         Event::AttemptFailed { head, error, .. } if head.request_id == "never-fits" => Some(error),
@@ -475,8 +476,8 @@ fn a_hostile_server_hurts_only_its_own_requests() {
 }
 
 #[test]
-fn a_slow_model_delays_nobody_else() {
-    // Its first answer is withheld until what costs nothing is done.
+fn a_slow_model_delays_no_other_request() {
+    // The first response is withheld until the work that costs nothing is done.
     let path = std::sync::Arc::new(std::sync::OnceLock::<std::path::PathBuf>::new());
     let acks = path.clone();
     let slow = Act::With(std::sync::Arc::new(move |_: &Value| {
@@ -502,13 +503,13 @@ fn a_slow_model_delays_nobody_else() {
 }
 
 #[test]
-fn waiting_for_a_slow_model_is_no_timeout() {
+fn waiting_for_a_thread_does_not_count_as_timeout() {
     let slow = Act::With(std::sync::Arc::new(|_: &Value| {
         std::thread::sleep(Duration::from_millis(900));
         good_answer()
     }));
     let server = Server::start(vec![slow]);
-    // All answers one after another take longer than one try may, and each much less.
+    // All responses together take longer than an attempt may; each one takes much less.
     let limits =
         "[workers]\ncount = 1\nattempt_timeout = \"10 s\"\nmax_in_flight_per_provider = 1\n";
     let home = Home::new(&config(&server, "", limits));
@@ -523,8 +524,8 @@ fn waiting_for_a_slow_model_is_no_timeout() {
 }
 
 #[test]
-fn a_long_flow_that_runs_out_of_time_goes_on_where_it_stopped() {
-    // The fourth and the eighth question get no answer within the time of a try.
+fn a_flow_that_runs_out_of_time_continues_where_it_stopped() {
+    // The fourth and the eighth call get no response within the timeout.
     let asked = std::sync::atomic::AtomicUsize::new(0);
     let slow = Act::With(std::sync::Arc::new(move |_: &Value| {
         if [3, 7].contains(&asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
@@ -556,7 +557,7 @@ fn a_long_flow_that_runs_out_of_time_goes_on_where_it_stopped() {
         "{asked} questions, {} different",
         different.len()
     );
-    // The scripted model gives no JSON in the end; what matters is that it was reached.
+    // The scripted model gives no JSON in the end; the test needs only that the end was reached.
     let last = acks.last().unwrap();
     assert_eq!(last["reason_code"], "output_schema_violation", "{last}");
 }

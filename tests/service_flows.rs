@@ -1,6 +1,5 @@
-//! Every registered flow through the queue, offline: each request completes with an item that fits
-//! its schema, and a second home publishes the same byte for byte, which is also what an export
-//! from the log gives.
+//! Every registered flow through the queue, offline. Each request completes with an item that fits
+//! its schema. A second home publishes the same bytes, and so does an export from the log.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -48,7 +47,7 @@ fn request(id: &str, flow: (&str, Option<&str>), kind: &str, bus: &str, ids: &[&
     })
 }
 
-/// The text that is fed to the main input of a flow: the one its own test uses.
+/// The text for the main input of a flow: the text that the flow's own test uses.
 fn sample_text(flow_id: &str, main: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden/packs")
@@ -62,7 +61,7 @@ fn sample_text(flow_id: &str, main: &str) -> String {
     }
 }
 
-/// A home with every bus, and one request for every flow and variant, and every kind.
+/// A home with every bus, and a request for every flow, variant and kind.
 fn prepare(home: &Path) -> Vec<String> {
     let buses = home.join("buses");
     bus_support::home(&buses);
@@ -101,7 +100,7 @@ fn write_queue(home: &Path, requests: &[Value]) {
     std::fs::write(home.join("run/queue.jsonl"), text).unwrap();
 }
 
-/// The last ack of every request.
+/// The last ack of each request.
 fn acks(home: &Path) -> BTreeMap<String, Value> {
     let text = std::fs::read_to_string(home.join("run/ack.jsonl")).unwrap();
     let acks = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -136,7 +135,7 @@ fn items(home: &Path) -> BTreeMap<String, Value> {
     found
 }
 
-/// What a home publishes, or what an export says it should publish.
+/// The files below a bus home, or below an export.
 fn published(buses: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders: Vec<_> =
@@ -155,8 +154,8 @@ fn published(buses: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// The published summaries without what tells one log from another: which record changed a
-/// manifest last.
+/// The published summaries without the record that changed a manifest last, which differs from log
+/// to log.
 fn without_the_log(tree: BTreeMap<String, Vec<u8>>) -> BTreeMap<String, Vec<u8>> {
     let summaries = tree.into_iter().filter(|(path, _)| path.starts_with("summaries/"));
     let plain = summaries.map(|(path, bytes)| {
@@ -172,10 +171,10 @@ fn without_the_log(tree: BTreeMap<String, Vec<u8>>) -> BTreeMap<String, Vec<u8>>
     plain.collect()
 }
 
-/// Asked in another order and made by more workers, every flow gives the same items, the same
-/// published bytes, and what the log says should be published.
+/// With another order of requests and more workers, every flow gives the same items and the same
+/// published bytes, and an export from the log gives them too.
 #[test]
-fn every_flow_completes_offline_and_publishes_the_same_on_a_second_home() {
+fn every_flow_completes_offline_and_a_second_home_publishes_the_same_bytes() {
     let homes = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let mut all = Vec::new();
     for (number, home) in homes.iter().enumerate() {
@@ -232,7 +231,7 @@ fn every_flow_completes_offline_and_publishes_the_same_on_a_second_home() {
 }
 
 #[test]
-fn what_cannot_be_summarized_says_why() {
+fn a_request_that_cannot_be_summarized_is_told_why() {
     let home = tempfile::tempdir().unwrap();
     bus_support::home(&home.path().join("buses"));
     bus_support::write(&home.path().join("buses"), "other/empty.txt", "\n \n");
@@ -273,7 +272,7 @@ fn what_cannot_be_summarized_says_why() {
     assert_eq!(acks["odd-param"]["warnings"], json!(["unknown_param"]));
 }
 
-/// Texts nobody wrote a pack for.
+/// Texts that no pack was written for.
 fn odd_texts() -> Vec<(&'static str, String)> {
     let code =
         "fn main() {\n    let x = vec![1, 2, 3];\n    println!(\"{x:?}\");\n}\n// note: ask Ana\n";
@@ -300,7 +299,7 @@ fn odd_texts() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The odd inputs of the packs as requests ask for them: flow, name, text of the source, parameters.
+/// The odd inputs of the packs as requests: flow, name, text of the source, parameters.
 fn odd_cases() -> Vec<(String, String, String, Value)> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/flow/odd.jsonl");
     let registry = Registry::embedded().unwrap();
@@ -317,7 +316,7 @@ fn odd_cases() -> Vec<(String, String, String, Value)> {
             None => String::new(),
         };
         params.retain(|_, value| !value.is_null());
-        // A source without a word in it is skipped, whatever its parameters say.
+        // A source without a word is skipped with any parameters.
         if !text.trim().is_empty() {
             let name = case["name"].as_str().unwrap();
             cases.push((flow.to_owned(), name.to_owned(), text, Value::Object(params)));
@@ -328,7 +327,7 @@ fn odd_cases() -> Vec<(String, String, String, Value)> {
 }
 
 #[test]
-fn every_flow_makes_something_of_texts_nobody_tuned_it_for() {
+fn every_flow_summarizes_texts_it_was_not_written_for() {
     let home = tempfile::tempdir().unwrap();
     let buses = home.path().join("buses");
     let texts = odd_texts();

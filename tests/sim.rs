@@ -1,10 +1,10 @@
-//! A seeded simulation of the whole core: misbehaving producers, flaky workers, a clock that jumps
-//! both ways, a disk that loses power, fails and fills up, operators who interfere.
+//! A seeded simulation of the whole core: producers that misbehave, workers that fail, a clock that
+//! jumps both ways, a disk that loses power, fails and fills up, operators who interfere.
 //!
-//! One thread, no real time, no real disk: a seed tells the whole story. In the first phase
-//! everything goes wrong; in the second the machine is healed and the service must converge: every
-//! line has ended, the auditor (which shares no code with the core) has no complaint, the log
-//! verifies, and acks and quarantine are exactly what it projects to.
+//! One thread, no real time, no real disk: a seed determines everything. In the first phase faults
+//! happen. In the second the machine is healed and the service must converge: every line has ended,
+//! the auditor (which shares no code with the core) has no complaint, the log verifies, and acks and
+//! quarantine are exactly its projection.
 //!
 //! `CI_DEEP=1` runs many seeds; `SIM_SEED=n` runs one.
 #![allow(
@@ -28,9 +28,9 @@ use support::requests::{ACTIVE, DEPRECATED, DISABLED, from_repo, making, request
 use support::rig::{Rig, Stop, World};
 use support::{Rng, deep};
 
-/// Seeds that once found something, and some more that always run.
+/// Seeds that once found a bug, and some more that always run.
 const KEPT: [u64; 6] = [1, 2, 3, 7, 1001, 1032];
-/// Seeds beyond those.
+/// How many more seeds run.
 const SEEDS: u64 = 36;
 const SEEDS_DEEP: u64 = 4000;
 /// Steps of the first phase.
@@ -50,12 +50,12 @@ struct Sim {
     rng: Rng,
     world: World,
     rig: Option<Rig>,
-    /// What producers have begun to write and not finished.
+    /// Lines that producers have begun to write and not finished.
     torn: Vec<u8>,
     sent: Vec<Value>,
-    /// Reports that may come again, or much too late.
+    /// Reports that may be repeated, or arrive much too late.
     late: VecDeque<Report>,
-    /// The sync that is planned to fail.
+    /// The sync that will fail.
     fail_sync: Option<u64>,
     tally: Tally,
 }
@@ -171,7 +171,7 @@ impl Sim {
             bytes.extend(self.line());
         }
         if self.rng.chance(15) {
-            // Written in two pieces; what comes in between, or never, is somebody else's business.
+            // Written in two parts. The second may follow after other lines, or never.
             let cut = self.rng.below(bytes.len() as u64) as usize;
             let rest = bytes.split_off(cut);
             if self.rng.chance(60) {
@@ -203,7 +203,7 @@ impl Sim {
                 open.row.status == summarizer::state::Status::Running
                     && open.row.attempts == report.attempt
             }) && rig.engine.state().epoch() == report.epoch;
-            // A second word of a try that goes on is heard again; that of an ended one is not.
+            // A repeated report of an attempt under way counts again; one of an ended attempt does not.
             if !current {
                 self.tally.stale_reports += 1;
                 assert!(!rig.deliver(report)?, "a report of an ended try counted");
@@ -277,9 +277,9 @@ impl Sim {
         self.world.disk = disk;
     }
 
-    /// After an error of the disk: the machine went down, or only the process, which starts again
-    /// once somebody has seen to the disk. A failed sync may have dropped bytes of the queue,
-    /// which only its producers could write again: the machine goes down then.
+    /// After a disk error: either the machine went down, or only the process, which starts again once
+    /// the disk works. A failed sync may have dropped bytes of the queue, which only its producers
+    /// could write again; then the machine goes down.
     fn recover(&mut self) {
         self.rig = None;
         let failed_sync = self.fail_sync.is_some_and(|at| at <= self.world.disk.counts().syncs);
@@ -331,7 +331,7 @@ impl Sim {
             match self.rng.below(60) {
                 0 => self.lose_power(),
                 1 => {
-                    // kill -9: the disk keeps what the system had been given.
+                    // kill -9: the disk keeps all bytes that the system had received.
                     self.tally.process_deaths += 1;
                     self.rig = None;
                 }
@@ -375,7 +375,7 @@ fn simulate(seed: u64) -> Tally {
 }
 
 #[test]
-fn whatever_goes_wrong_it_converges_and_the_auditor_finds_nothing() {
+fn the_service_converges_after_any_faults_and_the_auditor_finds_nothing() {
     let seeds: Vec<u64> = match std::env::var("SIM_SEED") {
         Ok(seed) => vec![seed.parse().unwrap()],
         Err(_) => {
@@ -401,7 +401,7 @@ fn whatever_goes_wrong_it_converges_and_the_auditor_finds_nothing() {
 }
 
 #[test]
-fn a_seed_tells_the_whole_story() {
+fn the_same_seed_gives_the_same_acks() {
     let acks = || {
         let mut sim = Sim::new(11);
         sim.inject();

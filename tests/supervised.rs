@@ -1,4 +1,4 @@
-//! The service under a manager: what it is told and when, hang-ups, logs for machines, and a unit
+//! The service under a service manager: the messages it sends, hang-up signals, JSON logs, and a unit
 //! that systemd accepts.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test stops at a surprise")]
@@ -25,7 +25,7 @@ impl Manager {
         Manager(socket)
     }
 
-    /// Waits until it is told this, and gives the whole message.
+    /// Waits for a message that contains `what` and returns it.
     fn hears(&self, what: &str) -> String {
         loop {
             let mut buffer = [0; 1024];
@@ -39,7 +39,7 @@ impl Manager {
 }
 
 #[test]
-fn a_manager_hears_ready_alive_reloading_and_stopping() {
+fn a_service_manager_is_told_ready_alive_reloading_and_stopping() {
     let home = ProcessHome::new();
     std::fs::write(home.path("summarizer.toml"), "log_format = \"json\"\n").unwrap();
     let manager = Manager::of(&home);
@@ -53,7 +53,7 @@ fn a_manager_hears_ready_alive_reloading_and_stopping() {
     assert!(ready.contains("STATUS=0 taken in"), "{ready}");
     manager.hears("WATCHDOG=1");
     manager.hears("WATCHDOG=1");
-    // A bad configuration is refused and the old one stays.
+    // A bad configuration is refused, and the old one stays in force.
     let good = "log_format = \"json\"\n[retry]\nmax_attempts = 3\n";
     std::fs::write(home.path("summarizer.toml"), "[retry]\nmax_attempts = \"many\"\n").unwrap();
     signal(&service, Signal::HUP);
@@ -74,7 +74,7 @@ fn a_manager_hears_ready_alive_reloading_and_stopping() {
     manager.hears("STOPPING=1");
     let ran = Ran::of(service.wait_with_output().unwrap());
     assert_eq!(ran.exit, Some(0), "{}", ran.err);
-    // Every line of the log but the talk at the ends is JSON and names its level.
+    // Every log line is JSON with a level, except the messages at start and end.
     let logged: Vec<Value> =
         ran.err.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     assert!(
@@ -89,7 +89,7 @@ fn a_manager_hears_ready_alive_reloading_and_stopping() {
 }
 
 #[test]
-fn a_unit_is_shown_written_and_accepted() {
+fn a_unit_is_printed_written_and_accepted_by_systemd() {
     let home = ProcessHome::new();
     let shown = home.expect(0, &["service", "install", "--user", "--print"]).out;
     assert!(shown.contains("Type=notify") && shown.contains("serve\n"), "{shown}");
@@ -107,7 +107,7 @@ fn a_unit_is_shown_written_and_accepted() {
         analyze.env("XDG_RUNTIME_DIR", home.path("run")).args(["verify", "--user"]);
         analyze.arg(unit).output().map(Ran::of)
     };
-    // A unit that nothing can be wrong with tells whether anything can be checked here.
+    // A minimal unit shows whether systemd-analyze works on this machine.
     let plain = home.path("plain.service");
     std::fs::write(&plain, "[Service]\nExecStart=/bin/sh -c :\n").unwrap();
     if analyze(&plain).is_ok_and(|told| told.exit == Some(0)) {
@@ -120,7 +120,7 @@ fn a_unit_is_shown_written_and_accepted() {
 }
 
 #[test]
-fn each_home_has_a_unit_of_its_own_and_takes_away_only_that() {
+fn each_home_has_its_own_unit_and_removes_only_that_one() {
     let (home, other) = (ProcessHome::new(), ProcessHome::new());
     let config = home.path("config");
     let run = |of: &ProcessHome, exit: i32, args: &[&str]| {
@@ -131,7 +131,7 @@ fn each_home_has_a_unit_of_its_own_and_takes_away_only_that() {
     let (install, uninstall) =
         (["service", "install", "--user"], ["service", "uninstall", "--user"]);
     run(&home, 0, &install);
-    // Again is fine; from another home it would take the first one's place.
+    // Writing it again is fine. From another home it would replace the unit of the first.
     run(&home, 0, &install);
     let unit = config.join("systemd/user/summarizer.service");
     let written = std::fs::read(&unit).unwrap();
