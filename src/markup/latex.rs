@@ -162,7 +162,6 @@ fn without_comments(source: &str) -> Cow<'_, str> {
             continue;
         }
         let shown = if joins { line.trim_start_matches([' ', '\t']) } else { line };
-        joins = false;
         let end = comment_start(shown);
         let kept = &shown[..end.unwrap_or(shown.len())];
         if end.is_none() && kept.trim().is_empty() && out.chars().next_back() != Some('\n') {

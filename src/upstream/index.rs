@@ -241,16 +241,6 @@ impl PartitionIndex {
         Ok(store.get(key)?.and_then(|bytes| PartitionIndex::decode(&bytes)))
     }
 
-    /// How many records the partition holds.
-    pub fn len(&self) -> usize {
-        self.records.count
-    }
-
-    /// True for an empty partition.
-    pub fn is_empty(&self) -> bool {
-        self.records.count == 0
-    }
-
     /// Bytes it takes in memory.
     pub fn weight(&self) -> usize {
         let table = |table: &Table| table.fences.len() * size_of::<IdKey>() + table.filter.len();
@@ -539,7 +529,7 @@ mod tests {
     fn an_index_survives_its_bytes_and_damage_is_noticed() {
         let (store, index, mut pages) = kept(1000);
         assert_eq!(PartitionIndex::load(KEY, store.as_ref()).unwrap(), Some(index.clone()));
-        assert_eq!(index.len(), 1000);
+        assert_eq!(index.records.count, 1000);
         let head = store.get(KEY).unwrap().unwrap();
         for position in [0, 8, 100, head.len() / 2, head.len() - 1] {
             let mut bad = head.clone();

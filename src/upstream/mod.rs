@@ -32,9 +32,9 @@ mod sources;
 pub mod text;
 pub mod view;
 
-pub use defect::{Defect, ResolveError};
+pub use defect::ResolveError;
 pub use family::Family;
 pub use index::{IndexStore, MemoryIndex, index_of_home};
-pub use resolve::{InputSpec, Options, Resolved, UpstreamRef, resolve};
-pub use source::{Source, Sources};
+pub use resolve::{InputSpec, Options, Resolved, resolve};
+pub use source::Source;
 pub use view::Upstream;

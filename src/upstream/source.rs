@@ -129,7 +129,7 @@ impl Sources {
         self.rows.len()
     }
 
-    /// True when there is none.
+    #[cfg(any(test, feature = "internals"))]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
