@@ -21,7 +21,7 @@ use crate::model::Recorder;
 use crate::model::builtin::Builtin;
 use crate::model::{Provider, Providers, SourceText};
 use crate::registry::{PackFiles, Status, label};
-use crate::work::flow_worker::python_of;
+use crate::work::params::python_of;
 
 /// Longest input file.
 const INPUT_BYTES_MAX: u64 = 256 << 20;

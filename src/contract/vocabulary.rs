@@ -238,6 +238,17 @@ impl SummaryKind {
         }
     }
 
+    /// The stream that a request counts in while its input is not known.
+    pub(crate) fn stream_of_request(self, bus: Option<Bus>) -> Stream {
+        let bus = bus.unwrap_or(match self {
+            SummaryKind::EventSummary => Bus::EventBus,
+            SummaryKind::SessionSummary => Bus::SessionBus,
+            SummaryKind::DocumentSummary | SummaryKind::ChunkSetSummary => Bus::ChunkBus,
+            SummaryKind::Other => Bus::Other,
+        });
+        self.stream(bus)
+    }
+
     /// The stream its items go to.
     pub fn stream(self, bus: Bus) -> Stream {
         match (self, bus) {

@@ -32,7 +32,7 @@ use crate::upstream::lines::read_range;
 use crate::upstream::selection::Roots;
 use crate::upstream::text::source_text_hash;
 use crate::upstream::{self, InputSpec, Upstream};
-use crate::work::flow_worker::with_request;
+use crate::work::params::with_request;
 
 /// Bytes hashed at once.
 const CHUNK_BYTES: usize = 1 << 20;

@@ -1,60 +1,57 @@
 //! The worker of the service: a request becomes a summary item by its flow.
 //!
 //! Contract. The input is resolved from upstream, the flow's pack is verified and loaded, and the
-//! item gets its name before anybody is asked. A provider that costs nothing answers at once; one
-//! that costs runs only after the name is committed, and each of its answers becomes a fact before
-//! anything is made of it. Given the same upstream, registry and answers, the item is the same.
+//! item gets its name before a model is asked. A provider that costs nothing answers at once. One
+//! that costs money runs only after the name is committed, and each of its responses is recorded
+//! before it is used. Given the same upstream, registry and responses, the item is the same.
 //!
-//! It does not retry, wait or choose among requests: that is the sequencer's, told by [`Again`].
+//! It does not retry, wait or choose among requests: it reports [`Again`], and the core decides.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
-use serde_json::{Map, Value};
+use serde_json::Map;
 
-use crate::config::{Config, FlowConfig};
-use crate::contract::hash::{Digest, sha256};
+use crate::config::Config;
+use crate::contract::hash::Digest;
 use crate::contract::request::Request;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::{ErrorClass, ReasonCode, Warning};
-use crate::export::item::{SummaryIdentity, summary_id};
 use crate::facts::attempt::InputFacts;
 use crate::facts::failure::ErrorDetails;
-use crate::facts::model::AnswerFacts;
 use crate::flow::context::Surroundings;
-use crate::flow::{self, LoadedPack, PythonSettings, ReplyCache, RunOptions};
+use crate::flow::{self, LoadedPack, ReplyCache, RunOptions};
 use crate::home::Home;
 use crate::model::builtin::Builtin;
-use crate::model::{Bill, Charge, ModelReply, Provider, ProviderError, Providers, SourceText};
-use crate::model::{Deadline, Spent};
+use crate::model::{Bill, Deadline, Provider, ProviderError, Providers, SourceText};
 use crate::os::{Clock, Disk, Machine};
 use crate::registry::{REGISTRY_KIND, Registry, Resolution, label};
 use crate::state::decide::{Again, Outcome};
-use crate::state::event::{self, SummaryPointer};
+use crate::state::event::SummaryPointer;
 use crate::state::flows::DayCharged;
 use crate::upstream::context::context_of;
 use crate::upstream::selection::Roots;
 use crate::upstream::{self, IndexStore, InputSpec, Resolved, Upstream};
-use crate::work::flow_facts::{
+
+use super::attempt_facts::{
     error_of, failed, flow_failed, places_of, provenance_of, resolved_input, unresolved,
     unresolved_input,
 };
-use crate::work::flow_item;
-use crate::work::worker::{AttemptRecorder, Begun, Job, Worker};
+use super::item;
+use super::paid_replies::{PaidReplies, spent};
+use super::params::{flow_sections, known_params, python_of, wanted_day, with_request};
+use super::prepared::Prepared;
+use super::worker::{AttemptRecorder, Begun, Job, Worker};
 
-/// Packs kept ready; more than that many different ones are loaded again when they are used.
+/// Loaded packs that are kept. With more of them in use, all are dropped and loaded again.
 const PACKS_MAX: usize = 256;
-/// Nodes and leaves of one flow that ask a costly provider at the same time.
+/// Calls of one flow to a provider that costs money, at the same time.
 const CONCURRENCY: usize = 4;
-/// Parts of the currency that the log counts in.
-const NANOS: f64 = 1e9;
-/// The policy that answers every request of a flow without working on it.
+/// The skip policy by which every request of a flow is skipped.
 const SKIP_ALL: &str = "all";
 
-/// The worker.
 pub struct FlowWorker {
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
@@ -62,7 +59,7 @@ pub struct FlowWorker {
     resolving: upstream::Options,
     setup: RwLock<Arc<Setup>>,
     packs: Mutex<BTreeMap<(String, Digest), Arc<LoadedPack>>>,
-    /// Flows whose pack was told to the log by this process.
+    /// Flows whose pack this process has recorded in the log.
     told: Mutex<BTreeSet<(String, Digest)>>,
 }
 
@@ -72,33 +69,9 @@ struct Setup {
     providers: Arc<Providers>,
 }
 
-/// Everything known of a try before anybody is asked.
-pub(crate) struct Prepared {
-    pub request: Request,
-    /// The input, without its texts.
-    pub resolved: Resolved,
-    /// The texts of its sources, in their order.
-    pub texts: Vec<SourceText>,
-    pub input: InputFacts,
-    /// What the flow is told beside the texts.
-    pub surroundings: Surroundings,
-    pub pack: Arc<LoadedPack>,
-    pub prompt_hash: Digest,
-    pub run_id: String,
-    /// What the configuration says of the flow's parameters.
-    pub configured: Map<String, Value>,
-    params: Map<String, Value>,
-    provider: Arc<dyn Provider>,
-    python: Option<PythonSettings>,
-    repair_turns: u32,
-    clock: Arc<dyn Clock>,
-    pub pointer: SummaryPointer,
-    timeout: Duration,
-}
-
 impl FlowWorker {
-    /// A worker over the buses and flows of a home. Nothing is read yet. `charged` is what the log
-    /// knows to be spent on its latest day.
+    /// A worker over the buses and flows of a home. It reads nothing yet. `charged` is what the log says
+    /// was spent on its latest day.
     pub fn new(
         machine: &Machine,
         home: &Home,
@@ -125,7 +98,7 @@ impl FlowWorker {
         })
     }
 
-    /// Puts another configuration and registry in force, for tries that begin from now on.
+    /// Puts another configuration and registry in force for attempts that begin from now on.
     pub fn reload(
         &self,
         machine: &Machine,
@@ -143,17 +116,17 @@ impl FlowWorker {
     fn prepare(&self, job: &Job, recorder: &AttemptRecorder<'_>) -> Result<Prepared, Outcome> {
         let setup = Arc::clone(&self.setup.read());
         let request = Request::parse(&job.taken.line).map_err(|refusal| {
-            let message = format!("the stored request does not read: {}", refusal.reason);
+            let message = format!("the stored request cannot be read: {}", refusal.reason);
             failed(Again::Never, None, message, &InputFacts::default(), None)
         })?;
         let created = request.created_at.day_in(setup.config.timezone);
         let found = unresolved_input(&request, created);
-        let wanted_day = wanted_day(&request, &found)?;
         let input = InputSpec::of(&request.input);
         let kind = request.work.kind;
         let mut resolved = upstream::resolve(&self.upstream, &input, kind, &self.resolving)
             .map_err(|error| unresolved(error, &found))?;
-        let day = wanted_day.unwrap_or(resolved.day().unwrap_or(created));
+        let wanted_day = wanted_day(&request);
+        let day = wanted_day.or(resolved.day()).unwrap_or(created);
         let found = resolved_input(&resolved, day);
         if let Some(reason) = self.skip(&setup, &request, &resolved) {
             return Err(Outcome::Skipped { reason, input: Box::new(found) });
@@ -189,11 +162,11 @@ impl FlowWorker {
         };
         let identity = prepared.provider.identity();
         prepared.pointer.summary_id =
-            prepared.summary_id(&identity.provider, flow_item::model_name(&identity));
+            prepared.summary_id(&identity.provider, item::model_name(&identity));
         Ok(prepared)
     }
 
-    /// Takes the texts over: there is one copy of them.
+    /// Moves the texts out of the resolved input, so that memory holds one copy of them.
     fn texts(
         &self,
         resolved: &mut Resolved,
@@ -226,7 +199,7 @@ impl FlowWorker {
         })
     }
 
-    /// The log keeps the pack a flow is first used with.
+    /// Records the pack that a flow is used with, once in each process.
     fn tell(&self, recorder: &AttemptRecorder<'_>, pack: &LoadedPack) {
         let record = pack.record();
         let (flow_id, variant) = (record.flow_id.as_str(), record.variant.as_deref());
@@ -235,7 +208,7 @@ impl FlowWorker {
         }
     }
 
-    /// Why there is rightly nothing to summarize.
+    /// The reason to skip a request whose input was resolved.
     fn skip(&self, setup: &Setup, request: &Request, resolved: &Resolved) -> Option<ReasonCode> {
         if resolved.skip.is_some() {
             return resolved.skip;
@@ -313,7 +286,7 @@ impl Worker for FlowWorker {
         }
         let job = job.clone();
         let paid = move |recorder: &AttemptRecorder<'_>| {
-            let kept = Kept { recorder, job: &job, fresh: AtomicU64::new(0) };
+            let kept = PaidReplies { recorder, job: &job, fresh: AtomicU64::new(0) };
             prepared.make(Some(&kept), CONCURRENCY)
         };
         Begun::Resolved(resolved, Box::new(paid))
@@ -321,21 +294,8 @@ impl Worker for FlowWorker {
 }
 
 impl Prepared {
-    fn summary_id(&self, provider: &str, model: &str) -> String {
-        summary_id(&SummaryIdentity {
-            stream: self.resolved.stream,
-            kind: self.request.work.kind,
-            subkind: &self.request.work.subkind,
-            primary_ids: &self.resolved.primary_ids(),
-            source_text_hash: &self.resolved.source_text_hash,
-            prompt_hash: &self.prompt_hash.hex(),
-            provider,
-            model,
-        })
-    }
-
     /// Runs the flow and makes the item.
-    fn make(&self, kept: Option<&Kept<'_>>, concurrency: usize) -> Outcome {
+    fn make(&self, kept: Option<&PaidReplies<'_>>, concurrency: usize) -> Outcome {
         let options = RunOptions {
             params: self.params.clone(),
             surroundings: Some(&self.surroundings),
@@ -360,10 +320,10 @@ impl Prepared {
         if made.warnings.iter().any(|warning| warning == Warning::UnknownParam.as_str()) {
             warnings = warnings.with(Warning::UnknownParam);
         }
-        // A fallback may have answered in the end; the item is named after who did.
-        let id = self.summary_id(&made.model.provider, flow_item::model_name(&made.model));
+        // A fallback provider may have answered. The item is named after the provider that did.
+        let id = self.summary_id(&made.model.provider, item::model_name(&made.model));
         let provenance = Some(Box::new(provenance_of(self, &made)));
-        match flow_item::line(self, id.clone(), made) {
+        match item::line(self, id.clone(), made) {
             Ok(item) => Outcome::Produced {
                 summary: SummaryPointer { summary_id: id, ..self.pointer.clone() },
                 item,
@@ -378,78 +338,6 @@ impl Prepared {
                 let reason = Some(ReasonCode::OutputSchemaViolation);
                 failed(Again::Never, reason, message, &self.input, Some(error))
             }
-        }
-    }
-}
-
-/// Answers that were paid for, kept in the log.
-struct Kept<'a> {
-    recorder: &'a AttemptRecorder<'a>,
-    job: &'a Job,
-    /// Answers of this try.
-    fresh: AtomicU64,
-}
-
-impl Bill for Kept<'_> {
-    fn charge(&self, charge: Charge) {
-        #[allow(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "prices are not negative, and the cast saturates"
-        )]
-        let cost_nanos = (charge.cost * NANOS).round() as u64;
-        self.recorder.charged(event::Charge {
-            provider: charge.identity.provider.clone(),
-            model: flow_item::model_name(&charge.identity).to_owned(),
-            day: charge.day,
-            input_tokens: charge.usage.input_tokens,
-            output_tokens: charge.usage.output_tokens,
-            cost_nanos,
-            estimated: charge.estimated,
-        });
-    }
-}
-
-/// What the log knows as the budget counts it.
-#[allow(clippy::cast_precision_loss, reason = "a day's money")]
-fn spent(charged: &DayCharged) -> Spent {
-    let mut spent = Spent::default();
-    for one in charged.by_provider.values() {
-        spent.cost += one.cost_nanos as f64 / NANOS;
-        spent.tokens = spent.tokens.saturating_add(one.input_tokens + one.output_tokens);
-    }
-    spent
-}
-
-/// How the configuration lets Python nodes run, if at all.
-pub fn python_of(config: &Config) -> Option<PythonSettings> {
-    config.python_allowed.then(|| PythonSettings {
-        interpreter: config.python_interpreter.clone().into(),
-        timeout: Duration::from_millis(config.python_timeout_ms.max(1).unsigned_abs()),
-    })
-}
-
-impl ReplyCache for Kept<'_> {
-    fn get(&self, request_hash: &str) -> Option<ModelReply> {
-        let body = match self.recorder.reply(self.job, &sha256(request_hash)) {
-            Ok(body) => body?,
-            Err(error) => {
-                tracing::warn!(%error, "an earlier answer cannot be read and is asked for again");
-                return None;
-            }
-        };
-        serde_json::from_slice(&body).ok()
-    }
-
-    fn put(&self, request_hash: &str, reply: &ModelReply) {
-        self.fresh.fetch_add(1, Ordering::Relaxed);
-        match serde_json::to_vec(reply) {
-            Ok(body) => {
-                let (identity, usage, stop) = (reply.identity.clone(), reply.usage, reply.stop);
-                let answer = AnswerFacts { identity, usage, stop };
-                self.recorder.responded(sha256(request_hash), body, answer);
-            }
-            Err(error) => tracing::warn!(%error, "an answer cannot be kept"),
         }
     }
 }
@@ -474,23 +362,6 @@ fn refuse_main_param(
     Err(failed(Again::InvalidInput, reason, message, found, Some(error)))
 }
 
-/// The day a request names itself.
-fn wanted_day(request: &Request, found: &InputFacts) -> Result<Option<Day>, Outcome> {
-    let Some(given) = request.work.params.get("day").filter(|day| !day.is_null()) else {
-        return Ok(None);
-    };
-    match given.as_str().and_then(|day| day.parse().ok()) {
-        Some(day) => Ok(Some(day)),
-        None => {
-            let message = format!("the parameter day is no calendar date: {given}");
-            let details = ErrorDetails::Param { param: "day".to_owned() };
-            let error = error_of(ErrorClass::SchemaMismatch, "INVALID_PARAMS", details);
-            let reason = Some(ReasonCode::InvalidParams);
-            Err(failed(Again::InvalidInput, reason, message, found, Some(error)))
-        }
-    }
-}
-
 fn provider_of(
     setup: &Setup,
     request: &Request,
@@ -506,52 +377,4 @@ fn provider_of(
         let facts = error_of(ErrorClass::ModelFailure, subtype, details);
         failed(Again::Never, Some(ReasonCode::ModelError), error.to_string(), found, Some(facts))
     })
-}
-
-/// Configured parameters that the flow knows. Another is a mistake in the configuration, which no
-/// request is to be warned of.
-fn known_params(configured: Map<String, Value>, pack: &LoadedPack) -> Map<String, Value> {
-    let is_known = |name: &str| {
-        flow::COMMON_PARAMS.contains(&name) || pack.inputs().iter().any(|input| input.name == name)
-    };
-    let mut params = Map::new();
-    for (name, value) in configured {
-        if is_known(&name) && pack.main_input() != Some(name.as_str()) {
-            params.insert(name, value);
-        } else {
-            let flow = pack.record().template_id();
-            tracing::warn!(%flow, %name, "the configuration sets a parameter the flow does not have");
-        }
-    }
-    params
-}
-
-/// Configured parameters with those of the request, which win, exactly as given.
-pub(crate) fn with_request(
-    mut configured: Map<String, Value>,
-    request: &Request,
-) -> Map<String, Value> {
-    configured.extend(request.work.params.clone());
-    configured
-}
-
-/// The configuration's sections about a flow.
-fn flow_sections<'a>(
-    config: &'a Config,
-    request: &Request,
-) -> impl Iterator<Item = &'a FlowConfig> + use<'a> {
-    let work = &request.work;
-    let own = work.variant.as_deref().and_then(|variant| {
-        let name = label(&work.flow_id, Some(variant));
-        config.flows.get(&name)
-    });
-    own.into_iter().chain(config.flows.get(&work.flow_id))
-}
-
-/// JSON without nulls at the top level.
-pub(crate) fn object(value: Value) -> Map<String, Value> {
-    match value {
-        Value::Object(members) => members,
-        _ => Map::new(),
-    }
 }

@@ -1,8 +1,15 @@
 //! Attempts: a request becomes a summary item, or a reason why not.
+//!
+//! `pool` runs attempts on threads and calls a `worker`. `flow_worker` is the worker: it prepares an
+//! attempt (`prepared`, `params`), runs its flow with `paid_replies`, and makes the `item` or the
+//! `attempt_facts` of a failure.
 
-pub mod flow_facts;
-pub mod flow_item;
+mod attempt_facts;
 pub mod flow_worker;
+mod item;
+mod paid_replies;
+pub mod params;
 pub mod pool;
+mod prepared;
 mod replies;
 pub mod worker;

@@ -20,7 +20,6 @@ use crate::facts::attempt::{InputFacts, UpstreamInput};
 use crate::facts::publication::DayOpened;
 use crate::log::{ReadError, Reader};
 use crate::state::event::Event;
-use crate::work::flow_facts::stream_of;
 
 /// What an event lends a day, with its hash: that is read when a day is shown or put away, because
 /// to hash every event that was the last one for a while takes longer than all the rest.
@@ -241,7 +240,7 @@ impl DayIndex {
         let known = self.zones.iter().rev().find(|(from, _)| *from <= seq);
         let zone = known.and_then(|(_, zone)| *zone).unwrap_or(chrono_tz::UTC);
         let stream = input.and_then(|input| input.stream);
-        let stream = stream.unwrap_or_else(|| stream_of(taken.kind, taken.bus));
+        let stream = stream.unwrap_or_else(|| taken.kind.stream_of_request(taken.bus));
         Ok(Some(PartitionKey { stream, day: taken.created_at.day_in(zone) }))
     }
 

@@ -1,7 +1,7 @@
-//! The item of one summary: what the flow gave and where every byte of it came from.
+//! The item of one summary: the output of the flow, and where every byte of it came from.
 //!
-//! Contract: pure; the line fits its schema or is not made. Values are copied from upstream, the
-//! request or the validated output, never invented.
+//! Contract: pure; a line that does not fit its schema is an error. Values are copied from upstream,
+//! the request or the validated output, never invented.
 
 use serde_json::{Map, Value, json};
 
@@ -14,9 +14,10 @@ use crate::export::item::{ModelIdentity, PromptIdentity, SummaryItem};
 use crate::flow::{EvidenceRef, FlowOutcome, HIERARCHY_VERSION};
 use crate::model;
 use crate::upstream::Source;
-use crate::work::flow_worker::{Prepared, object};
 
-/// A model whose name nobody knows.
+use super::prepared::Prepared;
+
+/// The name of a model that its provider does not name.
 const UNKNOWN_MODEL: &str = "unknown";
 
 /// The name a model is recorded by.
@@ -27,8 +28,8 @@ pub(crate) fn model_name(identity: &model::ModelIdentity) -> &str {
     }
 }
 
-/// The line of the item, or what is wrong with it. What the flow gave goes into it: ids and nodes of
-/// a large selection are there once.
+/// The line of the item, or what is wrong with it. It consumes the flow's output, so that memory holds
+/// ids and nodes of a large selection once.
 pub(crate) fn line(
     prepared: &Prepared,
     summary_id: String,
@@ -118,14 +119,14 @@ fn outputs(prepared: &Prepared, made: FlowOutcome) -> Map<String, Value> {
     outputs
 }
 
-/// An evidence pointer, for a quote that stands in a source.
+/// An evidence pointer, for a quote that occurs in a source.
 fn pointer(prepared: &Prepared, evidence: &EvidenceRef) -> Option<Value> {
     let (id, start, end) = (evidence.source_id.as_ref()?, evidence.start?, evidence.end?);
     let place = prepared.texts.iter().position(|source| source.id == *id)?;
     let (source, text) = (prepared.resolved.sources.get(place)?, &prepared.texts[place].text);
     let span = Span { start: start as u64, end: end as u64, unit: SpanUnit::Utf8Byte };
     let namespace = namespace(&source);
-    // The words as the source has them: whoever follows the pointer compares bytes.
+    // The words as the source has them: a reader of the pointer compares bytes.
     let words = text.get(start..end)?;
     let quote = sha256(words);
     Some(json!({
@@ -148,7 +149,7 @@ fn namespace(source: &Source<'_>) -> String {
 
 fn meta(prepared: &Prepared, made: &FlowOutcome) -> Map<String, Value> {
     let (work, common) = (&prepared.request.work, &prepared.resolved.common);
-    // What the flow says comes first, so that what we know for certain stands.
+    // The flow's own values come first, so that known values replace them.
     let mut meta = made.summary.meta.clone();
     let known = [
         ("category", made.summary.category.clone()),
@@ -165,10 +166,18 @@ fn meta(prepared: &Prepared, made: &FlowOutcome) -> Map<String, Value> {
             meta.insert(name.to_owned(), value.into());
         }
     }
-    // Whoever marked it private, upstream, the request or the flow: it stays private.
+    // A mark as private from upstream, the request or the flow keeps the item private.
     let flags = [publish::said(meta.get("publish")), common.publish];
     let flags = flags.into_iter().chain([publish::said(work.params.get("publish"))]);
     meta.remove("publish");
     meta.extend(publish::together(flags).map(|flag| ("publish".to_owned(), flag.into())));
     meta
+}
+
+/// The members of a JSON object.
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    }
 }

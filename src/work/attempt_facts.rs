@@ -1,12 +1,12 @@
-//! What an attempt records beside its outcome: stream, day and inputs for the manifest of the day, the
-//! place of every source, and for a failure its class in the shared taxonomy.
+//! What an attempt records beside its outcome: stream, day and inputs for the manifest of the day,
+//! the place of every source, and for a failure its class in the shared taxonomy.
 //!
 //! Contract: bounded. The places of sources beyond the bound are counted, not listed.
 
 use crate::contract::request::Request;
 use crate::contract::schema::Violation;
 use crate::contract::time::Day;
-use crate::contract::vocabulary::{AckStatus, Bus, ErrorClass, ReasonCode, Stream, SummaryKind};
+use crate::contract::vocabulary::{AckStatus, ErrorClass, ReasonCode};
 use crate::facts::JsonObject;
 use crate::facts::attempt::{
     InputFacts, PLACE_BYTES, SelectionInput, SourceCounts, SourcePlace, SourcePlaces, UpstreamInput,
@@ -17,7 +17,8 @@ use crate::flow::{FlowError, FlowErrorClass, FlowOutcome, FlowProblem};
 use crate::model::ModelIdentity;
 use crate::state::decide::{Again, Failed, Outcome};
 use crate::upstream::{ResolveError, Resolved};
-use crate::work::flow_worker::Prepared;
+
+use super::prepared::Prepared;
 
 /// Bytes of source places recorded for one request.
 const PLACES_BYTES_MAX: usize = 4 << 20;
@@ -26,24 +27,13 @@ const INPUTS_MAX: usize = 4_096;
 /// Longest message of a failure, in bytes.
 const MESSAGE_BYTES_MAX: usize = 4_096;
 
-/// The stream a request counts on when its input is not known.
-pub(crate) fn stream_of(kind: SummaryKind, bus: Option<Bus>) -> Stream {
-    let bus = bus.unwrap_or(match kind {
-        SummaryKind::EventSummary => Bus::EventBus,
-        SummaryKind::SessionSummary => Bus::SessionBus,
-        SummaryKind::DocumentSummary | SummaryKind::ChunkSetSummary => Bus::ChunkBus,
-        SummaryKind::Other => Bus::Other,
-    });
-    kind.stream(bus)
-}
-
-/// Before anything is resolved a request counts on the day it was made.
+/// Until its input is resolved, a request counts on the day it was made.
 pub(crate) fn unresolved_input(request: &Request, created: Day) -> InputFacts {
-    let stream = stream_of(request.work.kind, request.input.bus());
+    let stream = request.work.kind.stream_of_request(request.input.bus());
     InputFacts { stream: Some(stream), day: Some(created), ..InputFacts::default() }
 }
 
-/// What the readers found.
+/// The facts of a resolved input.
 pub(crate) fn resolved_input(resolved: &Resolved, day: Day) -> InputFacts {
     let inputs = resolved.upstream.iter().take(INPUTS_MAX).map(|one| UpstreamInput {
         path: one.data_path.clone(),
@@ -97,12 +87,12 @@ pub(crate) fn places_of(resolved: &Resolved) -> SourcePlaces {
     places
 }
 
-/// What made an item and is not in it.
+/// What made an item, beyond what the item itself says.
 pub(crate) fn provenance_of(prepared: &Prepared, made: &FlowOutcome) -> Provenance {
     let calls = made.calls.iter().take(INPUTS_MAX).map(|call| CallFacts {
         node: call.node.clone(),
         turn: call.turn,
-        // A provider that is free leaves it empty: nothing is kept of its answers.
+        // It is empty for a provider that costs nothing, whose responses are not recorded.
         request_hash: call.request_hash.parse().ok(),
         rendered_sha256: call.rendered_sha256,
         reused: call.reused,
@@ -160,7 +150,7 @@ const TIMEOUT: &str = "timeout";
 /// Violations of the output schema that are recorded.
 const VIOLATIONS_MAX: usize = 20;
 
-/// What was wrong with the last answer; its text is an event of its own.
+/// What was wrong with the last response. Its text is in an event of its own.
 fn violations(error: &FlowError) -> Vec<Violation> {
     match &*error.problem {
         FlowProblem::Schema { errors, .. } => errors.iter().take(VIOLATIONS_MAX).cloned().collect(),
@@ -168,8 +158,8 @@ fn violations(error: &FlowError) -> Vec<Violation> {
     }
 }
 
-/// The flow gave nothing. A try that `got_on`, because answers came in that are kept, and ran out
-/// of time is not a failed one: the next goes on where it stopped.
+/// The flow made no summary. An attempt that `got_on` recorded responses of its own. If it ran out of
+/// time, it does not count as failed: the next attempt continues where it stopped.
 pub(crate) fn flow_failed(
     prepared: &Prepared,
     identity: &ModelIdentity,

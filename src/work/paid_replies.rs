@@ -1,0 +1,80 @@
+//! Responses that cost money, and what they cost.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::contract::hash::sha256;
+use crate::facts::model::AnswerFacts;
+use crate::flow::ReplyCache;
+use crate::model::{Bill, Charge, ModelReply, Spent};
+use crate::state::event;
+use crate::state::flows::DayCharged;
+
+use super::item::model_name;
+use super::worker::{AttemptRecorder, Job};
+
+/// The log counts cost in billionths of the currency.
+const NANOS: f64 = 1e9;
+
+/// The responses of one attempt, each recorded in the log before it is used.
+pub(super) struct PaidReplies<'a> {
+    pub recorder: &'a AttemptRecorder<'a>,
+    pub job: &'a Job,
+    /// Responses that this attempt paid for itself.
+    pub fresh: AtomicU64,
+}
+
+impl Bill for PaidReplies<'_> {
+    fn charge(&self, charge: Charge) {
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "prices are not negative, and the cast saturates"
+        )]
+        let cost_nanos = (charge.cost * NANOS).round() as u64;
+        self.recorder.charged(event::Charge {
+            provider: charge.identity.provider.clone(),
+            model: model_name(&charge.identity).to_owned(),
+            day: charge.day,
+            input_tokens: charge.usage.input_tokens,
+            output_tokens: charge.usage.output_tokens,
+            cost_nanos,
+            estimated: charge.estimated,
+        });
+    }
+}
+
+/// The charges that the log knows, in the unit of the budget.
+#[allow(clippy::cast_precision_loss, reason = "a day's money")]
+pub(super) fn spent(charged: &DayCharged) -> Spent {
+    let mut spent = Spent::default();
+    for one in charged.by_provider.values() {
+        spent.cost += one.cost_nanos as f64 / NANOS;
+        spent.tokens = spent.tokens.saturating_add(one.input_tokens + one.output_tokens);
+    }
+    spent
+}
+
+impl ReplyCache for PaidReplies<'_> {
+    fn get(&self, request_hash: &str) -> Option<ModelReply> {
+        let body = match self.recorder.reply(self.job, &sha256(request_hash)) {
+            Ok(body) => body?,
+            Err(error) => {
+                tracing::warn!(%error, "cannot read an earlier response from the log; the model is asked again");
+                return None;
+            }
+        };
+        serde_json::from_slice(&body).ok()
+    }
+
+    fn put(&self, request_hash: &str, reply: &ModelReply) {
+        self.fresh.fetch_add(1, Ordering::Relaxed);
+        match serde_json::to_vec(reply) {
+            Ok(body) => {
+                let (identity, usage, stop) = (reply.identity.clone(), reply.usage, reply.stop);
+                let answer = AnswerFacts { identity, usage, stop };
+                self.recorder.responded(sha256(request_hash), body, answer);
+            }
+            Err(error) => tracing::warn!(%error, "cannot record a response in the log"),
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! An attempt whose input, pack and parameters are known.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::contract::hash::Digest;
+use crate::contract::request::Request;
+use crate::export::item::{SummaryIdentity, summary_id};
+use crate::facts::attempt::InputFacts;
+use crate::flow::context::Surroundings;
+use crate::flow::{LoadedPack, PythonSettings};
+use crate::model::{Provider, SourceText};
+use crate::os::Clock;
+use crate::state::event::SummaryPointer;
+use crate::upstream::Resolved;
+
+/// Everything that is known of an attempt before a model is asked.
+pub(crate) struct Prepared {
+    pub request: Request,
+    /// The input, without its texts.
+    pub resolved: Resolved,
+    /// The texts of its sources, in their order.
+    pub texts: Vec<SourceText>,
+    pub input: InputFacts,
+    /// What the flow is told beside the texts.
+    pub surroundings: Surroundings,
+    pub pack: Arc<LoadedPack>,
+    pub prompt_hash: Digest,
+    pub run_id: String,
+    /// Parameters that the configuration sets for the flow.
+    pub configured: Map<String, Value>,
+    /// Those with the parameters of the request, which win.
+    pub params: Map<String, Value>,
+    pub provider: Arc<dyn Provider>,
+    pub python: Option<PythonSettings>,
+    pub repair_turns: u32,
+    pub clock: Arc<dyn Clock>,
+    /// The name of the item, if the first provider answers.
+    pub pointer: SummaryPointer,
+    pub timeout: Duration,
+}
+
+impl Prepared {
+    pub fn summary_id(&self, provider: &str, model: &str) -> String {
+        summary_id(&SummaryIdentity {
+            stream: self.resolved.stream,
+            kind: self.request.work.kind,
+            subkind: &self.request.work.subkind,
+            primary_ids: &self.resolved.primary_ids(),
+            source_text_hash: &self.resolved.source_text_hash,
+            prompt_hash: &self.prompt_hash.hex(),
+            provider,
+            model,
+        })
+    }
+}
