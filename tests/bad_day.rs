@@ -1272,7 +1272,7 @@ fn each_damage_is_reported_by_the_right_commands_and_repaired_by_the_named_fix()
 /// Retention in steps removes the same data as retention at once, and no step exceeds its bound.
 #[test]
 fn retention_in_steps_removes_the_same_data_as_retention_at_once() {
-    use summarizer::upkeep::retention::{Piece, Policy, apply, look};
+    use summarizer::upkeep::retention::{Policy, StepBounds, apply, look};
 
     let home = lived_in();
     let settings = "[retention]\nacks_after = \"1 d\"\nanswers_after = \"1 d\"\n[compaction]\n\
@@ -1292,11 +1292,11 @@ fn retention_in_steps_removes_the_same_data_as_retention_at_once() {
         summarizer::sequencer::engine::Engine::open(store, options, now, &mut |_| {}).unwrap();
     let head = engine.log().head().0.0;
     // Frames are archived as a whole, so a step must be larger than the largest frame.
-    let small = Piece { records: head * 2 / 3, answers: 1, ack_bytes: 10 };
-    let policy = Policy::of(&config).in_pieces(small);
+    let small = StepBounds { records: head * 2 / 3, answers: 1, ack_bytes: 10 };
+    let policy = Policy::of(&config).in_steps(small);
     let due = look(machine.disk.as_ref(), &places, &engine, policy, now).unwrap();
     assert!(due.is_cut() && due.leaves_acks(), "{due:?}");
-    let policy = policy.in_pieces(Piece { ack_bytes: u64::MAX, ..small });
+    let policy = policy.in_steps(StepBounds { ack_bytes: u64::MAX, ..small });
     // The last ack names another event than its own. Cutting there would lose other acks.
     let whole = String::from_utf8(acks.clone()).unwrap();
     let mut lines: Vec<&str> = whole.lines().collect();

@@ -165,7 +165,6 @@ const EMPTY_NAMES_LEFT: &[(&str, &str)] = &[
     ("src/contract/bytes.rs", "Piece"),
     ("src/import/documents.rs", "Piece"),
     ("src/projections/own_run/said.rs", "Found"),
-    ("src/upkeep/retention.rs", "Piece"),
     ("src/upstream/recompute.rs", "Found"),
     ("src/upstream/view.rs", "Shelf"),
     ("src/verify/spread.rs", "Piece"),

@@ -1,17 +1,17 @@
-//! Retention: what is older than the settings keep goes. Answers of models are dropped, acks are
-//! moved away, frames of the log are archived.
+//! Retention: removes data older than the retention period. Responses of models are dropped, acks are
+//! moved to a file of their own, frames of the log are archived.
 //!
-//! Contract. Looking changes nothing. Applying is a fact of the log before anything goes, and a
-//! crash anywhere leaves a home in which applying again finishes the work. Records stay: what goes
-//! is bodies nobody needs to go on, lines that are written again from the log when asked for, and
-//! the place of old frames. How far it went is remembered beside the tables, so that only what has
-//! become old since is looked at; without that, everything is looked at again.
+//! Contract. [`look`] changes nothing. [`apply`] records an event before it removes anything, and
+//! after a crash at any point applying again finishes the work. Records stay. What goes is bodies that
+//! no open request needs, ack lines that can be written again from the log, and the place of old
+//! frames. How far retention got is stored beside the tables, so that the next time looks only at
+//! newer data; without that, it looks at everything again.
 //!
-//! Nobody may write to the acks meanwhile; whoever applies sees to that.
+//! The acks must not be written meanwhile; the caller sees to that.
 //!
-//! A service lets go in pieces of so many records, one after the other for so long, and goes on the
-//! next day. What cannot go in pieces is the file of the acks, of which the part that stays is
-//! written again as a whole: a large one waits for the command.
+//! A service removes data in steps with bounds, as many as fit into a few seconds, and continues the
+//! next day. The file of the acks cannot be cut in steps, because the part that stays is written again
+//! as a whole: a large one waits for the command.
 
 use std::ops::ControlFlow;
 
@@ -32,83 +32,78 @@ use crate::sequencer::engine::{CheckpointWhen, Engine, EngineError, cursor};
 use crate::state::event::Event;
 use crate::upstream::lines::Lines;
 
-/// Where that note is.
+/// The cursor of the event that recorded the last application.
 const LAST: &str = "retention_last";
-/// Answers before this record were looked at.
+/// The cursor of the record up to which responses were looked at.
 const ANSWERS_FLOOR: &str = "answers_floor";
-/// Frames before this record were archived.
+/// The cursor of the record up to which frames were archived.
 const FRAMES_FLOOR: &str = "frames_floor";
-/// Records of one piece, for each thing that may go.
-const PIECE_RECORDS: u64 = 250_000;
-/// Answers of one piece.
-const PIECE_ANSWERS: usize = 50_000;
-/// Bytes of the largest file of acks that a service cuts in passing.
-const PIECE_ACK_BYTES: u64 = 1 << 30;
+/// Records of one step, for each thing that may go.
+const STEP_RECORDS: u64 = 250_000;
+/// Answers of one step.
+const STEP_ANSWERS: usize = 50_000;
+/// Bytes of the largest file of acks that a service rewrites while it serves.
+const STEP_ACK_BYTES: u64 = 1 << 30;
 
-/// Why nothing went.
 #[derive(Debug, thiserror::Error)]
 pub enum RetainError {
-    /// The log.
-    #[error("use the log")]
+    #[error("read or archive the log")]
     Log(#[from] LogError),
-    /// A record.
-    #[error("read the log")]
+    #[error("read the event of the last retention")]
     Read(#[from] ReadError),
-    /// The engine.
-    #[error("note what goes")]
+    #[error("record in the log what is removed")]
     Engine(#[from] EngineError),
-    /// The acks.
-    #[error("move the acks")]
+    #[error("move old lines of run/ack.jsonl to run/archive")]
     Acks(#[from] std::io::Error),
 }
 
-/// The ages of the settings.
+/// The configured ages, and the bounds of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
     answers: ArchiveAfter,
     acks: ArchiveAfter,
     frames: ArchiveAfter,
-    piece: Piece,
+    step: StepBounds,
 }
 
-/// As much as goes at once; what is left goes the next time.
+/// The bounds of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Piece {
-    /// Records looked at.
+pub struct StepBounds {
+    /// Records that are looked at.
     pub records: u64,
-    /// Answers.
+    /// Responses that are dropped.
     pub answers: usize,
-    /// Bytes of the file of the acks, which is written as a whole.
+    /// Bytes of the file of the acks, which is rewritten as a whole.
     pub ack_bytes: u64,
 }
 
-impl Piece {
-    const ALL: Piece = Piece { records: u64::MAX, answers: usize::MAX, ack_bytes: u64::MAX };
+impl StepBounds {
+    const ALL: StepBounds =
+        StepBounds { records: u64::MAX, answers: usize::MAX, ack_bytes: u64::MAX };
 }
 
 impl Policy {
-    /// What the settings say.
+    /// The configured policy, without bounds.
     pub fn of(config: &Config) -> Policy {
         Policy {
             answers: config.answers_after,
             acks: config.acks_after,
             frames: config.archive_after,
-            piece: Piece::ALL,
+            step: StepBounds::ALL,
         }
     }
 
-    /// The same, with as much at once as a service may be held up by.
+    /// The configured policy in steps that hold up a service only briefly.
     pub fn in_passing(config: &Config) -> Policy {
-        let (records, answers, ack_bytes) = (PIECE_RECORDS, PIECE_ANSWERS, PIECE_ACK_BYTES);
-        Policy::of(config).in_pieces(Piece { records, answers, ack_bytes })
+        let (records, answers, ack_bytes) = (STEP_RECORDS, STEP_ANSWERS, STEP_ACK_BYTES);
+        Policy::of(config).in_steps(StepBounds { records, answers, ack_bytes })
     }
 
-    /// The same, a piece at a time.
-    pub fn in_pieces(self, piece: Piece) -> Policy {
-        Policy { piece, ..self }
+    /// The same policy with these bounds.
+    pub fn in_steps(self, step: StepBounds) -> Policy {
+        Policy { step, ..self }
     }
 
-    /// Whether everything is kept.
     pub fn keeps_all(&self) -> bool {
         [self.answers, self.acks, self.frames].iter().all(|age| *age == ArchiveAfter::Never)
     }
@@ -121,13 +116,13 @@ fn moment(age: ArchiveAfter, now: Timestamp) -> Option<Timestamp> {
     }
 }
 
-/// What may go.
+/// Data that is older than the retention period.
 #[derive(Debug, Default)]
 pub struct Due {
     answers: Option<Answers>,
     acks: Option<Acks>,
     frames: Option<Frames>,
-    /// Some of it was left for the next piece.
+    /// Some of it was left for the next step.
     is_cut: bool,
     acks_too_large: bool,
 }
@@ -137,17 +132,17 @@ struct Answers {
     seqs: Vec<Seq>,
     bytes: u64,
     before: Timestamp,
-    /// Everything up to here was looked at.
+    /// Everything up to this record was looked at.
     through: Seq,
 }
 
 #[derive(Debug)]
 struct Acks {
     before: Timestamp,
-    /// The last event they tell of.
+    /// The event of the last of them.
     last: Seq,
     lines: u64,
-    /// Where they end in the file, and where the file ends.
+    /// Where they end in the file.
     end: u64,
     file_end: u64,
 }
@@ -160,19 +155,18 @@ struct Frames {
 }
 
 impl Due {
-    /// Whether nothing is.
     pub fn is_empty(&self) -> bool {
         self.answers.as_ref().is_none_or(|due| due.seqs.is_empty())
             && self.acks.as_ref().is_none_or(|due| due.lines == 0)
             && self.frames.as_ref().is_none_or(|due| due.records == 0)
     }
 
-    /// Whether there is more to let go of as soon as this went.
+    /// Whether another step has more to remove.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// Whether acks stay because their file is too large to be cut in passing.
+    /// Whether old acks stay because their file is too large for a step.
     pub fn leaves_acks(&self) -> bool {
         self.acks_too_large
     }
@@ -201,7 +195,7 @@ impl Due {
     }
 }
 
-/// Looks for what may go.
+/// Finds the data that is due.
 pub fn look(
     disk: &dyn Disk,
     home: &Home,
@@ -210,23 +204,23 @@ pub fn look(
     now: Timestamp,
 ) -> Result<Due, RetainError> {
     let log = engine.log();
-    let piece = policy.piece;
+    let step = policy.step;
     let mut due = Due::default();
     if let Some(before) = moment(policy.answers, now) {
-        let (answers, is_cut) = answers(engine, before, piece)?;
+        let (answers, is_cut) = answers(engine, before, step)?;
         due.answers = Some(answers);
         due.is_cut |= is_cut;
     }
     if let Some(before) = moment(policy.acks, now) {
         let bytes = disk.stat(&home.acks())?.map_or(0, |stat| stat.len);
-        due.acks_too_large = bytes > piece.ack_bytes;
+        due.acks_too_large = bytes > step.ack_bytes;
         if !due.acks_too_large {
             due.acks = Some(acks(disk, home, log, before)?);
         }
     }
     if let Some(before) = moment(policy.frames, now) {
         let floor = cursor(log, FRAMES_FLOOR)?.applied;
-        let (first, is_cut) = first_within(log, floor.next(), before, piece.records)?;
+        let (first, is_cut) = first_within(log, floor.next(), before, step.records)?;
         let records = first.0.saturating_sub(floor.next().0);
         due.frames = Some(Frames { before, first, records });
         due.is_cut |= is_cut;
@@ -234,11 +228,11 @@ pub fn look(
     Ok(due)
 }
 
-/// Answers of requests that ended, and the bytes they take; whether there may be more of them.
+/// Old responses of requests that have ended, and whether there may be more of them.
 fn answers(
     engine: &Engine,
     before: Timestamp,
-    piece: Piece,
+    step: StepBounds,
 ) -> Result<(Answers, bool), RetainError> {
     let log = engine.log();
     let floor = cursor(log, ANSWERS_FLOOR)?.applied;
@@ -250,7 +244,7 @@ fn answers(
         if entry.at >= before {
             return ControlFlow::Break(());
         }
-        is_cut = found.len() >= piece.answers || entry.seq.0 - floor.0 > piece.records;
+        is_cut = found.len() >= step.answers || entry.seq.0 - floor.0 > step.records;
         if is_cut {
             return ControlFlow::Break(());
         }
@@ -272,7 +266,8 @@ fn answers(
     let mut answers = Answers { seqs: Vec::new(), bytes: 0, before, through };
     for (seq, request) in found {
         if engine.state().open_request(request).is_some() {
-            // Its turn comes; nothing after it is forgotten, and nothing further is gained today.
+            // An open request needs its responses. The next time begins here again, and another step
+            // would find nothing new today.
             answers.through = answers.through.min(Seq(seq.0 - 1));
             is_cut = false;
         } else if !log.body_is_dropped(seq)? {
@@ -283,8 +278,8 @@ fn answers(
     Ok((answers, is_cut))
 }
 
-/// Old acks at the beginning of their file. They stand in the order of the log, with its times: the
-/// first that is not old ends the old ones.
+/// Old acks at the beginning of their file. They are in the order of the log, with its times, so the
+/// first that is not old ends them.
 fn acks(
     disk: &dyn Disk,
     home: &Home,
@@ -309,20 +304,23 @@ fn acks(
         quoted = ack["log_head"].as_str().and_then(|hash| hash.parse().ok());
         acks.end = (at.offset + at.len as u64 + 1).min(stat.len);
     }
-    // What is no longer in the file is known by this number alone: it has to be the log's.
+    // Later only this sequence tells what is no longer in the file, so it must be of this log.
     if acks.lines > 0 && log.get(acks.last)?.map(|record| record.hash) != quoted {
-        tracing::warn!(ack_seq = acks.last.0, "an old ack is not of this log: all of them stay");
+        tracing::warn!(
+            ack_seq = acks.last.0,
+            "an old ack does not match this log; no acks are removed"
+        );
         acks = Acks { last: Seq(0), lines: 0, end: 0, ..acks };
     }
     Ok(acks)
 }
 
-/// The first record from one on that is stamped after a moment, or the end.
+/// The first record from `from` on that is newer than `moment`, or the end of the log.
 pub fn first_after(log: &Reader, from: Seq, moment: Timestamp) -> Result<Seq, LogError> {
     Ok(first_within(log, from, moment, u64::MAX)?.0)
 }
 
-/// The same, no further than so many records; whether that ended it.
+/// The same within `max` records, and whether that bound was reached first.
 fn first_within(
     log: &Reader,
     from: Seq,
@@ -343,7 +341,7 @@ fn first_within(
     Ok((found, is_cut))
 }
 
-/// Lets go of what is due, and says what went.
+/// Removes what is due, and returns what was removed.
 pub fn apply(
     machine: &Machine,
     home: &Home,
@@ -390,7 +388,8 @@ pub fn apply(
     Ok(told)
 }
 
-/// They are safe under their other name before the log forgets to write them here.
+/// Moves old acks to a file of their own. They are durable there before the log records that they are
+/// no longer in the file of the acks.
 fn move_acks(
     disk: &dyn Disk,
     home: &Home,

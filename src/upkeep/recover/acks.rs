@@ -1,0 +1,79 @@
+//! Acks as evidence of what a lost log held.
+
+use serde::Deserialize;
+
+use crate::contract::ids::Seq;
+use crate::contract::vocabulary::{AckStatus, ReasonCode, Stream, Warning, Warnings};
+use crate::facts::attempt::{InputFacts, Recovered};
+use crate::state::event::SummaryPointer;
+
+/// What the acks say about one queue line, as of the last of them.
+#[derive(Debug, Clone)]
+pub struct LineAcks {
+    pub ack: Ack,
+    /// Whether it was accepted before it ended.
+    pub accepted: bool,
+    pub used: bool,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub struct Ack {
+    pub ack_seq: u64,
+    pub at: String,
+    pub idempotency_key: Option<String>,
+    pub line: Option<u64>,
+    pub log_head: String,
+    pub message: Option<String>,
+    pub offset: Option<u64>,
+    pub reason_code: Option<String>,
+    pub request_id: Option<String>,
+    pub status: String,
+    pub summary: Option<AckSummary>,
+    pub warnings: Vec<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub struct AckSummary {
+    pub day: String,
+    pub stream: String,
+    pub summary_id: String,
+}
+
+impl Ack {
+    pub fn status(&self) -> Option<AckStatus> {
+        AckStatus::parse(&self.status)
+    }
+
+    pub fn reason(&self) -> Option<ReasonCode> {
+        self.reason_code.as_deref().and_then(ReasonCode::parse)
+    }
+
+    pub fn warnings(&self) -> Warnings {
+        let known = Warning::ALL.iter().filter(|w| self.warnings.iter().any(|s| s == w.as_str()));
+        known.fold(Warnings::default(), |set, warning| set.with(*warning))
+    }
+
+    pub fn pointer(&self) -> Option<SummaryPointer> {
+        let AckSummary { day, stream, summary_id } = self.summary.as_ref()?;
+        Some(SummaryPointer {
+            summary_id: summary_id.clone(),
+            stream: Stream::parse(stream)?,
+            day: day.parse().ok()?,
+        })
+    }
+
+    pub fn is_open(&self) -> bool {
+        matches!(self.status(), Some(AckStatus::Accepted | AckStatus::FailedTransient))
+    }
+
+    /// The event of the lost log that the ack quotes.
+    pub fn origin(&self) -> Recovered {
+        let log_head = self.log_head.parse().ok();
+        Recovered { ack_seq: Seq(self.ack_seq), log_head, at: self.at.clone() }
+    }
+
+    /// The input facts of an attempt that only the ack tells of.
+    pub fn input(&self) -> Box<InputFacts> {
+        Box::new(InputFacts { recovered: Some(self.origin()), ..InputFacts::default() })
+    }
+}

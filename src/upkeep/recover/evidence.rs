@@ -1,0 +1,191 @@
+//! What queue, acks, quarantine and buses tell about the records that are lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::bus::SummaryBus;
+use crate::contract::ids::Seq;
+use crate::contract::vocabulary::{AckStatus, Bus, QuarantineReason, Stream};
+use crate::facts::attempt::{InputFacts, Recovered, SelectionInput, UpstreamInput};
+use crate::facts::recovery::RecoveryReport;
+use crate::os::{Disk, Open};
+use crate::state::event::SummaryPointer;
+use crate::upstream::lines::Lines;
+
+use super::acks::{Ack, LineAcks};
+use super::error::RecoverError;
+use super::losses::lose;
+
+/// The files that tell about the lost records.
+pub struct Places<'a> {
+    pub queue: &'a Path,
+    pub acks: &'a Path,
+    pub quarantine: &'a Path,
+    pub buses: &'a Path,
+}
+
+pub struct Output {
+    pub pointer: SummaryPointer,
+    pub line: Vec<u8>,
+}
+
+/// What the files tell about the lost records.
+pub struct Evidence {
+    /// By offset in the queue. A line without an ack was parked or never read.
+    pub lines: BTreeMap<u64, LineAcks>,
+    pub outputs: BTreeMap<String, Output>,
+    /// Inputs of each partition, as its manifest lists them. The first item of the partition takes them.
+    inputs: BTreeMap<(Stream, String), Value>,
+    /// Where unfinished lines were cut off.
+    pub cuts: BTreeSet<u64>,
+    /// One byte past the offset of the last line that any evidence names; 0 without evidence.
+    pub consumed: u64,
+}
+
+impl Evidence {
+    pub fn read(
+        disk: &Arc<dyn Disk>,
+        places: &Places<'_>,
+        kept: Seq,
+        report: &mut RecoveryReport,
+    ) -> Result<Evidence, RecoverError> {
+        let mut evidence = Evidence {
+            lines: BTreeMap::new(),
+            outputs: BTreeMap::new(),
+            inputs: BTreeMap::new(),
+            cuts: BTreeSet::new(),
+            consumed: 0,
+        };
+        each_line(disk, places.acks, &mut |line| match serde_json::from_slice::<Ack>(line) {
+            Ok(ack) if ack.ack_seq <= kept.0 => {}
+            Ok(ack) => {
+                report.acks_read += 1;
+                evidence.note(ack);
+            }
+            Err(_) => report.acks_unreadable += 1,
+        })?;
+        each_line(disk, places.quarantine, &mut |line| evidence.note_bad_line(line))?;
+        evidence.read_bus(places.buses, report);
+        Ok(evidence)
+    }
+
+    fn note(&mut self, ack: Ack) {
+        let Some(offset) = ack.offset else { return };
+        self.consumed = self.consumed.max(offset + 1);
+        let accepted = ack.status() == Some(AckStatus::Accepted);
+        match self.lines.get_mut(&offset) {
+            Some(known) => {
+                known.accepted |= accepted;
+                known.ack = ack;
+            }
+            None => drop(self.lines.insert(offset, LineAcks { ack, accepted, used: false })),
+        }
+    }
+
+    fn note_bad_line(&mut self, line: &[u8]) {
+        let Ok(record) = serde_json::from_slice::<Value>(line) else { return };
+        let (Some(offset), Some(length)) = (record["offset"].as_u64(), record["length"].as_u64())
+        else {
+            return;
+        };
+        self.consumed = self.consumed.max(offset + 1);
+        if record["reason"] == QuarantineReason::PartialLine.as_str() {
+            self.cuts.insert(offset + length);
+        }
+    }
+
+    /// Reads the partitions that match their manifests. Any other is not trusted at all.
+    fn read_bus(&mut self, buses: &Path, report: &mut RecoveryReport) {
+        let Ok(bus) = SummaryBus::open(buses) else { return };
+        for stream in Stream::ALL {
+            for day in bus.days(*stream).unwrap_or_default() {
+                let partition = match bus.partition(*stream, day) {
+                    Ok(partition) => partition,
+                    Err(error) => {
+                        let what = format!("{stream} {day}: {error}");
+                        let means = "a published day that does not match its manifest; its \
+                                     summaries are made again";
+                        lose(report, "damaged_partitions", means, &what);
+                        continue;
+                    }
+                };
+                let inputs = partition.manifest["inputs"].clone();
+                self.inputs.insert((*stream, day.to_string()), inputs);
+                for line in partition.data().split(|byte| *byte == b'\n') {
+                    let Ok(value) = serde_json::from_slice::<Value>(line) else { continue };
+                    let Some(summary_id) = value["summary_id"].as_str() else { continue };
+                    let pointer =
+                        SummaryPointer { summary_id: summary_id.to_owned(), stream: *stream, day };
+                    let output = Output { pointer, line: line.to_vec() };
+                    self.outputs.insert(summary_id.to_owned(), output);
+                }
+            }
+        }
+    }
+
+    /// Stream, day and, for the first item of a day, the inputs its manifest names.
+    pub fn input(
+        &mut self,
+        pointer: &SummaryPointer,
+        recovered: Option<Recovered>,
+    ) -> Box<InputFacts> {
+        let day = pointer.day.to_string();
+        let listed = self.inputs.remove(&(pointer.stream, day)).unwrap_or_default();
+        let listed = listed.as_array().cloned().unwrap_or_default();
+        let (selections, inputs): (Vec<Value>, Vec<Value>) =
+            listed.into_iter().partition(|input| input["bus"] == "selection_manifests");
+        Box::new(InputFacts {
+            stream: Some(pointer.stream),
+            day: Some(pointer.day),
+            inputs: inputs.iter().filter_map(input_fact).collect(),
+            selection: selections.first().and_then(selection_fact),
+            recovered,
+            ..InputFacts::default()
+        })
+    }
+}
+
+/// A selection manifest as a manifest lists it.
+fn selection_fact(selection: &Value) -> Option<SelectionInput> {
+    let text = |name: &str| selection[name].as_str();
+    Some(SelectionInput {
+        path: text("path")?.to_owned(),
+        sha256: text("data_hash")?.parse().ok()?,
+        selection_hash: text("selection_hash").unwrap_or_default().to_owned(),
+    })
+}
+
+/// An input as a manifest lists it, in the words of the events.
+fn input_fact(input: &Value) -> Option<UpstreamInput> {
+    let known = |name: &str| input[name].as_str().filter(|text| !text.is_empty());
+    Some(UpstreamInput {
+        path: known("path")?.to_owned(),
+        bus: Bus::parse(known("bus")?)?,
+        partition: known("partition").unwrap_or_default().to_owned(),
+        data_sha256: known("data_hash").and_then(|hash| hash.parse().ok()),
+        data_bytes: None,
+        manifest_path: known("manifest_path").map(str::to_owned),
+        manifest_sha256: known("manifest_hash").and_then(|hash| hash.parse().ok()),
+        schema_version: known("schema_version_emitted").map(str::to_owned),
+    })
+}
+
+/// Calls `look` for each line of a file, if the file exists.
+fn each_line(
+    disk: &Arc<dyn Disk>,
+    path: &Path,
+    look: &mut dyn FnMut(&[u8]),
+) -> Result<(), RecoverError> {
+    let failed = |source| RecoverError::Evidence { path: path.display().to_string(), source };
+    let Some(stat) = disk.stat(path).map_err(failed)? else { return Ok(()) };
+    let mut lines = Lines::new(disk.open(path, Open::Read).map_err(failed)?, stat.len);
+    while let Some((_, line)) = lines.next_line().map_err(failed)? {
+        if !line.is_empty() {
+            look(line);
+        }
+    }
+    Ok(())
+}
