@@ -43,7 +43,7 @@ use summarizer::facts::session::Host;
 use summarizer::log::{Options, Store};
 use summarizer::os::{Disk, Machine};
 use summarizer::projections::summaries::Summaries;
-use summarizer::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, RunStart};
+use summarizer::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, SessionStart};
 use summarizer::state::decide::{Arrival, FlowStanding, Outcome, Report};
 use summarizer::state::event::SummaryPointer;
 use summarizer::verify::{Options as Checks, verify_tree};
@@ -203,14 +203,14 @@ impl Filled {
         let config = summarizer::config::Config::load(None, &Default::default(), 2).unwrap();
         let options = EngineOptions::of(&config);
         let mut engine = Engine::open(store, options, machine.clock.now(), &mut |_| {}).unwrap();
-        let run = RunStart {
+        let run = SessionStart {
             run_id: "run_bench".into(),
             command: "bench".into(),
             version: "0".into(),
             config: Digest::ZERO,
             host: Host { timezone: Some("UTC".into()), ..Host::default() },
         };
-        engine.begin_run(run, machine.clock.now()).unwrap();
+        engine.begin_session(run, machine.clock.now()).unwrap();
         engine.commit(None, CheckpointWhen::Due, &[], machine.clock.now()).unwrap();
         Filled { engine, machine, next: 0 }
     }

@@ -27,7 +27,7 @@ use summarizer::projections::snapshot_files::SnapshotFiles;
 use summarizer::registry::{FlowDirectory, SharedFlows};
 use summarizer::seam::position::Position;
 use summarizer::seam::tail::TailOptions;
-use summarizer::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, RunStart};
+use summarizer::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, SessionStart};
 use summarizer::sequencer::intake::{Intake, IntakeMessage, IntakeOptions};
 use summarizer::sequencer::mark::QueueMark;
 use summarizer::state::decide::{FlowStanding, Outcome, Report};
@@ -187,7 +187,7 @@ impl Bench {
     }
 
     fn begin(&mut self) {
-        let run = RunStart {
+        let run = SessionStart {
             run_id: "run_bench".into(),
             command: "bench".into(),
             version: "0".into(),
@@ -195,7 +195,7 @@ impl Bench {
             host: Host::default(),
         };
         let now = self.machine.clock.now();
-        self.engine.begin_run(run, now).expect("begin the run");
+        self.engine.begin_session(run, now).expect("begin the run");
         self.commit(None);
     }
 

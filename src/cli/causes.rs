@@ -56,6 +56,7 @@ pub fn log_failed(error: &LogError) -> Failure {
 pub fn engine_failed(error: &EngineError) -> Failure {
     match error {
         EngineError::Log(error)
+        | EngineError::Commit(error)
         | EngineError::Past(ReadError::Log(error))
         | EngineError::Restore(RestoreError::Log(error)) => log_failed(error),
         EngineError::Writer(error) => {

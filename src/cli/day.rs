@@ -72,14 +72,14 @@ impl DayArgs {
 fn open_within(context: &Context, mut held: Held, question: Question) -> Result<(), Failure> {
     let now = || context.machine.clock.now();
     let run = run_start(context, &held.config, "day open")?;
-    held.engine.begin_run(run, now()).map_err(|error| engine_failed(&error))?;
+    held.engine.begin_session(run, now()).map_err(|error| engine_failed(&error))?;
     held.ask(context, question)?;
     let (disk, buses, log) = (&context.machine.disk, &held.home.buses, held.engine.log());
     let mut summaries = Summaries::open(disk, buses, log, Some(&held.home.publisher_index()))
         .map_err(|error| not_published(&error))?;
     summaries.publish(None).map_err(|error| not_published(&error))?;
     let report = SessionReport { outputs: summaries.take_promoted(), ..SessionReport::default() };
-    held.engine.finish_run(RunEnd::Clean, report, now()).map_err(|error| engine_failed(&error))?;
+    held.engine.end_session(RunEnd::Clean, report, now()).map_err(|error| engine_failed(&error))?;
     held.commit(now())?;
     summaries.publish(None).map_err(|error| not_published(&error))?;
     summaries.close().map_err(|error| not_published(&error))?;

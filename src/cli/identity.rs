@@ -9,7 +9,7 @@ use crate::export::run_record::Environment;
 use crate::facts::session::Host;
 use crate::home::Home;
 use crate::projections::digester::DigestSetup;
-use crate::sequencer::engine::RunStart;
+use crate::sequencer::engine::SessionStart;
 
 /// A fresh id for a run that begins now.
 pub fn run_id(now: Timestamp) -> Result<String, Failure> {
@@ -26,7 +26,11 @@ pub fn run_id(now: Timestamp) -> Result<String, Failure> {
 }
 
 /// How this run names itself.
-pub fn run_start(context: &Context, config: &Config, command: &str) -> Result<RunStart, Failure> {
+pub fn run_start(
+    context: &Context,
+    config: &Config,
+    command: &str,
+) -> Result<SessionStart, Failure> {
     let run_id = run_id(context.machine.clock.now())?;
     let host = Host {
         os: std::env::consts::OS.to_owned(),
@@ -35,7 +39,7 @@ pub fn run_start(context: &Context, config: &Config, command: &str) -> Result<Ru
         timezone: Some(config.timezone.name().to_owned()),
         pid: std::process::id(),
     };
-    Ok(RunStart {
+    Ok(SessionStart {
         run_id,
         command: command.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),

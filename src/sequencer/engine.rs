@@ -1,15 +1,14 @@
-//! The sequencer's step: inputs become events, events become one commit.
+//! The engine: inputs become events, and events become commits.
 //!
-//! Contract. Inputs are decided one after another, each against the state that the ones before
-//! left; their events are applied in memory at once and pile up in a batch. [`Engine::seal`] closes
-//! the batch and hands it to the writer together with the queue position it consumed, and with a
-//! checkpoint when one is due; while it is made durable the next one can be filled, and a few can
-//! wait for the writer. [`Engine::finish`] waits for the oldest, and [`Engine::commit`] is both.
-//! Only what they return may be acted on. After any error the memory may be ahead of the disk: the
-//! engine refuses everything further, and the process must end and recover.
+//! Contract. Inputs are decided one after another, each against the state that the earlier ones left.
+//! Their events are applied in memory at once and collected in a batch. [`Engine::seal`] closes the
+//! batch and hands it to the writer, with the queue position it consumed and with a checkpoint when
+//! one is due. While it is made durable the next one can be filled, and a few can wait for the
+//! writer. [`Engine::finish`] waits for the oldest, and [`Engine::commit`] is both. The caller may
+//! act only on the events that these return. After any error memory may be ahead of the disk: the
+//! engine refuses every further input, and the process must end and recover.
 //!
-//! One thread owns the engine. It opens no file but the store, and reads the clock only through the
-//! timestamps it is given.
+//! One thread owns the engine. It opens no file but the store, and gets the time from its callers.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -38,77 +37,61 @@ use crate::state::decide::{Arrival, FlowStanding, Refused, Report, RetryPolicy};
 use crate::state::event::{BadLine, Event, Note, PauseCause, RawLine, RunEnd, TakenRequest};
 use crate::state::{Impossible, State};
 
-/// Waiters settled before one commit.
+/// Parked requests that are settled before one commit.
 const SETTLED_AT_ONCE: usize = 256;
-/// Changed rows, keys and ids after which a checkpoint is due whatever the event count.
+/// Changed rows, keys and ids after which a checkpoint is due, at any number of events: they are in
+/// memory until then.
 const CHANGES_MAX: usize = 1_000_000;
 
-/// The engine cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// The store failed or is damaged.
-    #[error("use the log")]
+    #[error("read the log")]
     Log(#[from] LogError),
-    /// An earlier record could not be used.
-    #[error("use an earlier record")]
+    #[error("commit a batch to the log")]
+    Commit(#[source] LogError),
+    #[error("read an earlier event")]
     Past(#[from] ReadError),
-    /// A stored record that does not read.
     #[error("read event {seq}")]
-    Event {
-        /// Which one.
-        seq: Seq,
-        /// Why.
-        source: CodecError,
-    },
-    /// The tables do not read.
-    #[error("restore the checkpoint")]
+    Event { seq: Seq, source: CodecError },
+    #[error("restore the state from the last checkpoint")]
     Restore(#[from] RestoreError),
-    /// A cursor that does not read.
-    #[error("read a cursor")]
+    #[error("read how far a projection is written")]
     Cursor(#[from] CodecError),
-    /// A fact that cannot follow: a damaged log or a bug.
-    #[error("apply an event")]
+    /// The log is damaged, or this is a bug.
+    #[error("apply an event to the state")]
     Impossible(#[from] Impossible),
-    /// The writer could not be started.
-    #[error("start the writer")]
+    #[error("start the threads that write the log")]
     Writer(#[from] StartError),
-    /// An earlier error left memory ahead of the disk.
-    #[error("the engine stopped after an earlier error")]
+    #[error("an earlier error stopped the engine; the process must end and recover")]
     Poisoned,
 }
 
-/// Tells a wish that cannot be granted from an engine that cannot go on.
+/// An order of an operator that was refused, or an engine that cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum OperatorError {
-    /// The wish.
     #[error(transparent)]
     Refused(Refused<ReadError>),
-    /// The engine.
     #[error(transparent)]
     Engine(#[from] EngineError),
 }
 
-/// How a run names itself.
+/// A session that begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunStart {
-    /// Its id.
+pub struct SessionStart {
     pub run_id: String,
-    /// The command.
     pub command: String,
-    /// Version of the program.
+    /// Of the program.
     pub version: String,
-    /// Fingerprint of the configuration.
+    /// Its fingerprint.
     pub config: Digest,
     /// Where it runs.
     pub host: Host,
 }
 
-/// What the engine is tuned by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EngineOptions {
-    /// How often and how long to try.
     pub retry: RetryPolicy,
-    /// Events between checkpoints.
+    /// Events after which a checkpoint is due.
     pub checkpoint_every: u64,
 }
 
@@ -126,7 +109,6 @@ impl EngineOptions {
     }
 }
 
-/// The engine.
 pub struct Engine {
     writer: Writer,
     log: Reader,
@@ -145,8 +127,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Brings the state up to the end of the log: tables first, then the tail after them.
-    /// `progress` hears how much of the tail is replayed, from 0 to 1.
+    /// Brings the state up to the end of the log: first the tables of the last checkpoint, then the
+    /// events after it. `progress` gets the share of those that is replayed, from 0 to 1.
     pub fn open(
         store: Store,
         options: EngineOptions,
@@ -172,27 +154,26 @@ impl Engine {
         })
     }
 
-    /// What is known in memory.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// What is known of runs and their snapshots.
+    /// The agent runs and their snapshots.
     pub fn runs(&self) -> &RunHeads {
         &self.runs
     }
 
-    /// A reader of what is committed, for any thread.
+    /// A reader of committed records, for any thread.
     pub fn log(&self) -> &Reader {
         &self.log
     }
 
-    /// Memory, batch and log as one past.
+    /// Batches and log as one past.
     pub fn past(&self) -> PastView<'_> {
         PastView::new(&self.log, &self.writing, &self.pending)
     }
 
-    /// Events of the batch under way.
+    /// Events of the open batch.
     pub fn pending(&self) -> usize {
         self.pending.len()
     }
@@ -203,18 +184,17 @@ impl Engine {
         self.checkpoint_at
     }
 
-    /// About how many payload bytes the batch under way has.
+    /// About how many payload bytes the open batch has.
     pub fn pending_bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Replaces the tuning, as a reload does.
     pub fn retune(&mut self, options: EngineOptions) {
         self.options = options;
     }
 
-    /// A command took the home. A run that never finished is closed as crashed first.
-    pub fn begin_run(&mut self, run: RunStart, now: Timestamp) -> Result<Seq, EngineError> {
+    /// Begins a session. An earlier session without an end is closed as crashed first.
+    pub fn begin_session(&mut self, run: SessionStart, now: Timestamp) -> Result<Seq, EngineError> {
         if let Some(open) = self.state.run().cloned() {
             let event = Event::RunFinished {
                 run_id: open.run_id,
@@ -224,13 +204,12 @@ impl Engine {
             };
             self.push(event, None, now)?;
         }
-        let RunStart { run_id, command, version, config, host } = run;
+        let SessionStart { run_id, command, version, config, host } = run;
         let host = Box::new(host);
         self.push(Event::RunStarted { run_id, command, version, config, host }, None, now)
     }
 
-    /// The run ends and says how.
-    pub fn finish_run(
+    pub fn end_session(
         &mut self,
         end: RunEnd,
         report: SessionReport,
@@ -242,13 +221,13 @@ impl Engine {
         self.push(event, None, now).map(|_| ())
     }
 
-    /// A line that is no request.
+    /// Takes a line that is not a request.
     pub fn bad_line(&mut self, line: BadLine, now: Timestamp) -> Result<(), EngineError> {
         self.push(Event::LineQuarantined(Box::new(line)), None, now).map(|_| ())
     }
 
-    /// The lines of a batch. What was looked up for them beforehand is used as long as it holds,
-    /// and looked up again when it does not.
+    /// Takes the lines of a queue batch. The look-up that was made ahead is used if it still holds, and
+    /// made again otherwise.
     pub fn lines(
         &mut self,
         lines: Vec<Line>,
@@ -276,7 +255,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A request line.
+    /// Takes a request line.
     pub fn arrival(&mut self, arrival: Arrival, now: Timestamp) -> Result<(), EngineError> {
         let mut events = Vec::with_capacity(1);
         let past = self.past();
@@ -284,7 +263,7 @@ impl Engine {
         self.push_all(events, now)
     }
 
-    /// A worker's report. Says whether it was about the attempt under way.
+    /// Takes a report of a worker. Returns whether it was about the attempt under way.
     pub fn report(&mut self, report: Report, now: Timestamp) -> Result<bool, EngineError> {
         let mut notes = Vec::with_capacity(1);
         let past = self.past();
@@ -329,7 +308,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Stops or restarts intake.
+    /// Pauses or resumes intake for one cause. Returns whether that changed anything.
     pub fn pause(
         &mut self,
         cause: PauseCause,
@@ -343,7 +322,7 @@ impl Engine {
         Ok(changed)
     }
 
-    /// An operator ends a request.
+    /// Cancels a request for an operator.
     pub fn cancel(&mut self, request_id: &str, now: Timestamp) -> Result<(), OperatorError> {
         let mut events = Vec::new();
         let past = self.past();
@@ -351,7 +330,7 @@ impl Engine {
         Ok(self.push_all(events, now)?)
     }
 
-    /// An operator wants a request tried now or again.
+    /// Lets a delayed request run now, or accepts an ended one again, for an operator.
     pub fn retry(
         &mut self,
         request_id: &str,
@@ -366,7 +345,7 @@ impl Engine {
         Ok(self.push_all(events, now)?)
     }
 
-    /// Settles waiters whose holder ended, at most a bounded number; says whether any are left.
+    /// Settles parked requests whose holder has ended, up to a bound. Returns whether any are left.
     pub fn settle(&mut self, now: Timestamp) -> Result<bool, EngineError> {
         let mut events = Vec::new();
         let past = PastView::new(&self.log, &self.writing, &self.pending);
@@ -375,7 +354,7 @@ impl Engine {
         Ok(self.state.has_unsettled())
     }
 
-    /// Starts at most `slots` requests whose turn it is.
+    /// Starts up to `slots` attempts in the order of the schedule.
     pub fn start_ready(&mut self, slots: usize, now: Timestamp) -> Result<usize, EngineError> {
         self.state.advance(now);
         let mut started = 0;
@@ -391,9 +370,9 @@ impl Engine {
         Ok(started)
     }
 
-    /// Makes the batch durable, with the position of the queue after it and, when one is due or
-    /// wanted, a checkpoint. `cursors` are how far the append-only projections are durable. Earlier
-    /// batches must be finished.
+    /// Makes the batch durable, with the queue position after it, and with a checkpoint when one is due
+    /// or wanted. `cursors` say how far the append-only projections are durable. Earlier batches must
+    /// be finished.
     pub fn commit(
         &mut self,
         mark: Option<Vec<u8>>,
@@ -407,9 +386,9 @@ impl Engine {
         self.finish()
     }
 
-    /// The first half of [`Engine::commit`]: closes the batch and hands it to the writer, who must
-    /// have room. Says whether there was anything to write. One checkpoint is under way at a time:
-    /// what is due waits for it, and what is wanted needs earlier batches finished.
+    /// The first half of [`Engine::commit`]: closes the batch and hands it to the writer, which must
+    /// have room. Returns whether there was anything to write. One checkpoint is under way at a time:
+    /// one that is due waits for it, and one that is wanted needs earlier batches finished.
     pub fn seal(
         &mut self,
         mark: Option<Vec<u8>>,
@@ -436,6 +415,7 @@ impl Engine {
         if self.pending.is_empty() && self.mark.is_empty() {
             return Ok(false);
         }
+        // The next batch gets the capacity of this one, because batches under load are of like size.
         let room = self.pending.len();
         let events = std::mem::replace(&mut self.pending, Vec::with_capacity(room));
         let applied = checkpoint.as_ref().map(|checkpoint| checkpoint.applied);
@@ -443,12 +423,12 @@ impl Engine {
         self.bytes = 0;
         let sent = self.writer.seal(mark, checkpoint);
         self.poisoned = sent.is_err();
-        sent?;
+        sent.map_err(EngineError::Commit)?;
         self.writing.push_back(Sealed { events, checkpoint: applied });
         Ok(true)
     }
 
-    /// Whether the writer has a batch.
+    /// Whether the writer has a batch that is not finished.
     pub fn is_writing(&self) -> bool {
         !self.writing.is_empty()
     }
@@ -458,14 +438,14 @@ impl Engine {
         self.writing.len() < BATCHES
     }
 
-    /// Where it shows, oldest first, that a batch was written; what arrives there goes to
+    /// Receiver that yields one answer for each written batch, oldest first. It goes to
     /// [`Engine::finished`].
     pub fn written(&self) -> &Receiver<Written> {
         self.writer.written()
     }
 
     /// The second half of [`Engine::commit`]: waits until the oldest batch that the writer has is
-    /// durable. Returns nothing when it has none.
+    /// durable, and returns its events. Without such a batch there are none.
     pub fn finish(&mut self) -> Result<Arc<Vec<Committed>>, EngineError> {
         if !self.is_writing() {
             return Ok(Arc::default());
@@ -474,13 +454,13 @@ impl Engine {
         self.finished(written.unwrap_or(Err(LogError::Poisoned)))
     }
 
-    /// Takes the answer of the writer.
+    /// Takes the writer's answer to its oldest batch, and returns the events.
     pub fn finished(&mut self, written: Written) -> Result<Arc<Vec<Committed>>, EngineError> {
         let Some(Sealed { events, checkpoint }) = self.writing.pop_front() else {
             return Ok(Arc::default());
         };
         self.poisoned |= written.is_err();
-        let hashes = written?.hashes;
+        let hashes = written.map_err(EngineError::Commit)?.hashes;
         if let Some(applied) = checkpoint {
             self.state.checkpointed();
             self.runs.checkpointed();
@@ -495,7 +475,7 @@ impl Engine {
 
     /// Closes the store in order.
     pub fn close(self) -> Result<(), EngineError> {
-        Ok(self.writer.close()?)
+        self.writer.close().map_err(EngineError::Commit)
     }
 
     /// The store, for maintenance between batches.
@@ -513,6 +493,8 @@ impl Engine {
         cursors: &[(&str, Cursor)],
         now: Timestamp,
     ) -> Result<Checkpoint, EngineError> {
+        // The tables are those before the checkpoint's own event, so that a replay which meets the
+        // event can compute the same digest from the state it has.
         let mut checkpoint = tables(&self.state);
         self.state_digest = chain_digest(&self.state_digest, &checkpoint);
         let applied = self.state.applied.next();
@@ -525,6 +507,8 @@ impl Engine {
         for (name, cursor) in cursors {
             documents.push((format!("cursor.{name}"), Some(codec::encode_cursor(cursor))));
         }
+        // From here on memory collects the changes after this checkpoint apart. The older ones stay
+        // readable in memory until the tables have them.
         self.state.checkpoint_begun();
         self.runs.checkpoint_begun();
         Ok(checkpoint)
@@ -550,19 +534,20 @@ impl Engine {
         let applied = self.state.apply(seq, now, &event).map_err(EngineError::from);
         let applied = applied.and_then(|()| Ok(self.runs.apply(&self.log, seq, &event)?));
         if let Err(error) = applied {
+            // The state may be half changed, so no further decision can be trusted.
             self.poisoned = true;
             return Err(error);
         }
         self.bytes += weight(&event) + body.as_ref().map_or(0, Vec::len);
         let added = self.writer.add(now, &event, body);
         self.poisoned = added.is_err();
-        added?;
+        added.map_err(EngineError::Commit)?;
         self.pending.push(Pending { seq, at: now, event });
         Ok(seq)
     }
 }
 
-/// About how long an event's payload is: what can be long of it, and room for the rest.
+/// About how long an event's payload is: its long parts, and a fixed number for the rest.
 fn weight(event: &Event) -> usize {
     let long = match (event.taken(), event) {
         (Some(taken), _) => taken.line.len(),
@@ -578,9 +563,9 @@ fn weight(event: &Event) -> usize {
 /// When a commit takes a checkpoint along.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckpointWhen {
-    /// When enough has happened since the last.
+    /// When enough events or changes came since the last one.
     Due,
-    /// When anything happened since the last.
+    /// When anything changed since the last one.
     Changed,
 }
 

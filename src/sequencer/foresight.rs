@@ -142,7 +142,7 @@ mod tests {
     use crate::os::sim::SimDisk;
     use crate::registry::FlowDirectory;
     use crate::seam::arrival::arrival;
-    use crate::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, RunStart};
+    use crate::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, SessionStart};
     use crate::state::decide::{Again, Failed, FlowStanding, Outcome, Report, RetryPolicy};
     use crate::state::event::{BadLine, RawLine, SummaryPointer};
 
@@ -163,14 +163,14 @@ mod tests {
         let retry = RetryPolicy::default();
         let options = EngineOptions { retry, checkpoint_every: 23 };
         let mut engine = Engine::open(store, options, NOW, &mut |_| {}).unwrap();
-        let run = RunStart {
+        let run = SessionStart {
             run_id: "run".into(),
             command: "test".into(),
             version: "0".into(),
             config: Digest::ZERO,
             host: crate::facts::session::Host::default(),
         };
-        engine.begin_run(run, NOW).unwrap();
+        engine.begin_session(run, NOW).unwrap();
         engine
     }
 

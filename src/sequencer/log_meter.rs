@@ -21,7 +21,7 @@ use crate::log::{LogError, Options, Store};
 use crate::os::{Disk, DiskFile, Machine, Open, Stat};
 use crate::registry::FlowDirectory;
 use crate::seam::arrival::arrival;
-use crate::sequencer::engine::{CheckpointWhen, Engine, EngineError, EngineOptions, RunStart};
+use crate::sequencer::engine::{CheckpointWhen, Engine, EngineError, EngineOptions, SessionStart};
 use crate::state::decide::{FlowStanding, Outcome, Report, RetryPolicy};
 use crate::state::event::{Event, SummaryPointer};
 
@@ -156,14 +156,14 @@ impl FlowDirectory for Everything {
 
 impl Work {
     fn begin(mut engine: Engine, now: Timestamp) -> Result<Work, MeterError> {
-        let run = RunStart {
+        let run = SessionStart {
             run_id: "run_tune".to_owned(),
             command: "tune".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             config: Digest::ZERO,
             host: Host::default(),
         };
-        engine.begin_run(run, now)?;
+        engine.begin_session(run, now)?;
         let mut work = Work { engine, now, events: 0, requests: 0, running: Vec::new() };
         work.commit()?;
         Ok(work)

@@ -34,7 +34,7 @@ impl ServiceLoop {
         self.session.earlier.add(ended);
         self.service.session = next.clone();
         let now = self.now();
-        self.engine.begin_run(next, now)?;
+        self.engine.begin_session(next, now)?;
         self.commit(CheckpointWhen::Due)
     }
 

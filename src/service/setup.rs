@@ -14,7 +14,7 @@ use crate::projections::digester::DigestClient;
 use crate::projections::runs::{AgentRuns, NoteOrder};
 use crate::projections::summaries::Publishing;
 use crate::registry::{Mutation, SharedFlows};
-use crate::sequencer::engine::{Engine, RunStart};
+use crate::sequencer::engine::{Engine, SessionStart};
 use crate::state::flows::Flows;
 use crate::upstream::IndexStore;
 use crate::work::worker::Worker;
@@ -57,7 +57,7 @@ pub type Watch = Box<dyn FnMut(&[Committed], &Engine) + Send>;
 
 /// Names the session of the next day. `None` means that the name could not be made, and the session
 /// goes on under its old name.
-pub type NextSession = Box<dyn FnMut() -> Option<RunStart> + Send>;
+pub type NextSession = Box<dyn FnMut() -> Option<SessionStart> + Send>;
 
 /// New settings that have been checked.
 pub struct Reloaded {
@@ -76,7 +76,7 @@ pub struct Service {
     pub flows: SharedFlows,
     pub worker: Arc<dyn Worker>,
     /// The session that begins.
-    pub session: RunStart,
+    pub session: SessionStart,
     pub stop: StopSignal,
     /// Without it one session goes on past midnight.
     pub next_session: Option<NextSession>,

@@ -91,7 +91,7 @@ impl ServiceLoop {
         let snapshot = self.engine.runs().overview().service.clone();
         let report = self.session.counts.report(outputs, snapshot, error);
         let now = self.now();
-        self.engine.finish_run(end, report, now)?;
+        self.engine.end_session(end, report, now)?;
         self.commit(CheckpointWhen::Due)
     }
 

@@ -30,7 +30,7 @@ impl Service {
         control: Option<&ControlServer>,
         until: Until,
     ) -> Result<(SessionCounts, Engine), ServiceError> {
-        engine.begin_run(self.session.clone(), self.machine.clock.now())?;
+        engine.begin_session(self.session.clone(), self.machine.clock.now())?;
         let intake = match self.start_intake(&engine)? {
             Ok(intake) => intake,
             Err(error) => {
@@ -38,7 +38,7 @@ impl Service {
                 let now = self.machine.clock.now();
                 let why = error.to_string();
                 let report = SessionCounts::default().report(Vec::new(), None, Some(&why));
-                engine.finish_run(RunEnd::Failed, report, now)?;
+                engine.end_session(RunEnd::Failed, report, now)?;
                 engine.commit(None, CheckpointWhen::Due, &[], now)?;
                 return Err(error);
             }

@@ -23,7 +23,7 @@ use summarizer::projections::projector::Projections;
 use summarizer::registry::{FlowDirectory, SharedFlows};
 use summarizer::replay::{self, Compare, Until};
 use summarizer::seam::tail::{TailOptions, Tailer};
-use summarizer::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, RunStart};
+use summarizer::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, SessionStart};
 use summarizer::sequencer::foresight::Foresight;
 use summarizer::sequencer::intake::{Arrived, parse};
 use summarizer::sequencer::mark::QueueMark;
@@ -240,14 +240,14 @@ impl Rig {
         let store = open_store(world)?;
         let mut engine = Engine::open(store, world.options, now, &mut |_| {})?;
         let (projections, _) = Projections::open(&world.shared(), &world.home, engine.log())?;
-        let run = RunStart {
+        let run = SessionStart {
             run_id: format!("run_{}", engine.log().head().0.0),
             command: "test".to_owned(),
             version: "0".to_owned(),
             config: Digest::ZERO,
             host: Host::default(),
         };
-        engine.begin_run(run, now)?;
+        engine.begin_session(run, now)?;
         let position = QueueMark::decode(&engine.log().mark())?.position;
         let options = TailOptions { max_line_bytes: LINE_BYTES, partial_line_grace_ms: 10_000 };
         let tailer = Tailer::open(world.shared(), &world.home.queue, position, options)?;
@@ -485,7 +485,7 @@ impl Rig {
     /// Ends in order.
     pub fn finish(mut self) -> Result<(), Stop> {
         let now = self.now();
-        self.engine.finish_run(RunEnd::Clean, SessionReport::default(), now)?;
+        self.engine.end_session(RunEnd::Clean, SessionReport::default(), now)?;
         self.commit(None, CheckpointWhen::Due)?;
         self.finish_batches(0)?;
         self.cursors = self.projections.sync()?.to_vec();

@@ -16,7 +16,7 @@ use crate::facts::attempt::InputFacts;
 use crate::facts::session::{Host, SessionReport};
 use crate::log::{Options, Store};
 use crate::os::Machine;
-use crate::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, RunStart};
+use crate::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, SessionStart};
 use crate::state::decide::{Arrival, FlowStanding, Outcome, Report};
 use crate::state::event::{AckHead, RunEnd, SummaryPointer, TakenRequest};
 
@@ -55,14 +55,14 @@ impl World {
     /// One run with so many requests: most give an item, some are skipped, some fail.
     fn run(&mut self, count: u64) {
         let run_id = format!("run_20260211T000000Z_{:08x}", self.next);
-        let run = RunStart {
+        let run = SessionStart {
             run_id,
             command: "test".into(),
             version: "0".into(),
             config: Digest::ZERO,
             host: Host { timezone: Some("UTC".into()), ..Host::default() },
         };
-        self.engine.begin_run(run, Timestamp(1_000)).unwrap();
+        self.engine.begin_session(run, Timestamp(1_000)).unwrap();
         for _ in 0..count {
             self.next += 1;
             let number = self.next;
@@ -79,7 +79,7 @@ impl World {
             };
             self.end(number, outcome);
         }
-        self.engine.finish_run(RunEnd::Clean, SessionReport::default(), Timestamp(2_000)).unwrap();
+        self.engine.end_session(RunEnd::Clean, SessionReport::default(), Timestamp(2_000)).unwrap();
         self.commit();
     }
 
@@ -284,14 +284,14 @@ fn what_is_not_valid_is_not_shown() {
     world.run(3);
     world.publish();
     let before = tree(&world.buses());
-    let run = RunStart {
+    let run = SessionStart {
         run_id: "run_20260212T000000Z_00000000".into(),
         command: "test".into(),
         version: "0".into(),
         config: Digest::ZERO,
         host: Host::default(),
     };
-    world.engine.begin_run(run, Timestamp(3_000)).unwrap();
+    world.engine.begin_session(run, Timestamp(3_000)).unwrap();
     world.end(500, produced(500, &line(500).replace("\"run_id\"", "\"walk_id\"")));
     world.end(501, produced(501, &line(501)));
     world.commit();
