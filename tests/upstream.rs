@@ -423,7 +423,7 @@ fn a_day_that_is_repaired_or_grows_is_seen_without_a_restart() {
         Upstream::new(
             Arc::new(HostDisk),
             home.path(),
-            Arc::new(summarizer::log::Cache::open(&disk, &cache).unwrap()),
+            Arc::new(summarizer::log::Cache::open(&disk, &cache, "upstream-index.v3").unwrap()),
         )
     };
     let upstream = open();

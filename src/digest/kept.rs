@@ -4,8 +4,8 @@
 //! Contract. All of it follows from the log and the disk and may be deleted at any time. It is
 //! believed only where the log holds, at the position it was kept for, the record it was kept with:
 //! beside another log, one that was lost and made again, or one that ends earlier, the log is read
-//! from its beginning. Every part is sealed with its hash, so a damaged part costs time and never
-//! makes a wrong bag. A bag counts as in place while its trace is the file that was looked at.
+//! from its beginning. The cache file seals every row, so a damaged one costs time and never makes a
+//! wrong bag. A bag counts as in place while its trace is the file that was looked at.
 //!
 //! The library is kept in segments that only grow: a new one for what came, merged with the ones
 //! before it when those are not much larger, so one new summary writes a few dozen bytes.
@@ -20,18 +20,18 @@ use serde::{Deserialize, Serialize};
 use super::catalog::Catalog;
 use super::library::{Library, Share};
 use super::parallel::in_parallel;
-use crate::contract::hash::{push_hex, sha256};
+use crate::contract::hash::sha256;
 use crate::contract::ids::Seq;
-use crate::log::{Cache, Reader};
+use crate::log::{Cache, LogStamp, Reader};
 use crate::os::{Disk, Stat};
 
-/// Version of everything kept; another version is read from the log again.
-const LAYOUT: u32 = 1;
+/// Layout of the file; a file of another layout is made anew.
+const LAYOUT: &str = "digest.v2";
+/// Version of what is kept; data of another version is read from the log again.
+const REDUCER: u32 = 2;
 /// The head of the library.
 const LIBRARY: &str = "digest.library";
 const CATALOG: &str = "digest.catalog";
-/// Bytes of a hash before what it speaks for.
-const SEAL_BYTES: usize = 32;
 /// Events that are cheaper to read again than the catalog is to write.
 const READ_AGAIN: u64 = 4096;
 
@@ -48,29 +48,6 @@ impl From<Stat> for TraceMark {
 /// Bags in place, by their folder.
 pub type InPlace = BTreeMap<String, TraceMark>;
 
-/// The position something was kept for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Mark {
-    layout: u32,
-    store: String,
-    seq: Seq,
-    hash: String,
-}
-
-impl Mark {
-    /// The mark of a position; none before the first record or where the log does not read.
-    fn of(log: &Reader, seq: Seq) -> Option<Mark> {
-        let mut store = String::new();
-        push_hex(&mut store, &log.store_id());
-        let record = log.get(seq).ok()??;
-        Some(Mark { layout: LAYOUT, store, seq, hash: record.hash.hex() })
-    }
-
-    fn holds(&self, log: &Reader) -> bool {
-        self.seq <= log.head().0 && Mark::of(log, self.seq).as_ref() == Some(self)
-    }
-}
-
 /// Some units in the order of the log, with the words that were new in them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Segment {
@@ -81,7 +58,7 @@ struct Segment {
 
 #[derive(Serialize, Deserialize)]
 struct LibraryHead {
-    mark: Mark,
+    mark: LogStamp,
     fields: BTreeSet<String>,
     malformed: Vec<Seq>,
     segments: Vec<Segment>,
@@ -89,7 +66,7 @@ struct LibraryHead {
 
 #[derive(Serialize, Deserialize)]
 struct CatalogPart<'a> {
-    mark: Mark,
+    mark: LogStamp,
     catalog: Cow<'a, Catalog>,
     in_place: Cow<'a, InPlace>,
 }
@@ -108,7 +85,7 @@ pub struct Kept {
 impl Kept {
     /// Opens the file beside a log. One that cannot be had is done without.
     pub fn open(disk: &Arc<dyn Disk>, path: &Path, log: &Reader) -> Kept {
-        let cache = match Cache::open(disk, path) {
+        let cache = match Cache::open(disk, path, LAYOUT) {
             Ok(cache) => Some(cache),
             Err(error) => {
                 tracing::info!(%error, "what digests are made of is read from the log each time");
@@ -125,14 +102,16 @@ impl Kept {
         (sha256(&bytes).hex() == hash).then_some(bytes)
     }
 
-    /// The same for what nothing else speaks for: it begins with its own hash.
-    fn get_sealed(&self, key: &str) -> Option<Vec<u8>> {
-        let mut seal = self.cache.as_ref()?.get(key).ok()??;
-        if seal.len() < SEAL_BYTES {
-            return None;
-        }
-        let content = seal.split_off(SEAL_BYTES);
-        (sha256(&content).0[..] == seal[..]).then_some(content)
+    fn get_row(&self, key: &str) -> Option<Vec<u8>> {
+        self.cache.as_ref()?.get(key).ok()?
+    }
+
+    fn stamp(&self, seq: Seq) -> Option<LogStamp> {
+        LogStamp::of(&self.log, seq, REDUCER).ok()?
+    }
+
+    fn holds(&self, mark: &LogStamp) -> bool {
+        mark.holds(&self.log, REDUCER).unwrap_or(false)
     }
 
     fn put(&self, key: &str, bytes: &[u8]) -> bool {
@@ -144,17 +123,13 @@ impl Kept {
         put.is_ok()
     }
 
-    fn put_sealed(&self, key: &str, content: &[u8]) -> bool {
-        self.put(key, &[&sha256(content).0[..], content].concat())
-    }
-
     /// The library as it was kept, when it knows these fields of `meta`.
     pub fn library(&mut self, fields: &BTreeSet<String>, threads: usize) -> Option<Library> {
         self.segments.clear();
         self.library_to = Share::default();
-        let head = self.get_sealed(LIBRARY)?;
+        let head = self.get_row(LIBRARY)?;
         let head: LibraryHead = serde_json::from_slice(&head).ok()?;
-        if !fields.is_subset(&head.fields) || !head.mark.holds(&self.log) {
+        if !fields.is_subset(&head.fields) || !self.holds(&head.mark) {
             return None;
         }
         let places: Vec<(usize, &Segment)> = head.segments.iter().enumerate().collect();
@@ -196,10 +171,10 @@ impl Kept {
                 return;
             }
         }
-        let Some(mark) = Mark::of(&self.log, to.seq) else { return };
+        let Some(mark) = self.stamp(to.seq) else { return };
         let (fields, malformed) = (library.fields().clone(), library.malformed().to_vec());
         let head = LibraryHead { mark, fields, malformed, segments };
-        let kept = serde_json::to_vec(&head).is_ok_and(|text| self.put_sealed(LIBRARY, &text));
+        let kept = serde_json::to_vec(&head).is_ok_and(|text| self.put(LIBRARY, &text));
         if kept {
             self.library_to = to;
             self.segments = head.segments;
@@ -208,9 +183,9 @@ impl Kept {
 
     /// The catalog as it was kept, and the bags that were in place then.
     pub fn catalog(&mut self) -> Option<(Catalog, InPlace)> {
-        let part = self.get_sealed(CATALOG)?;
+        let part = self.get_row(CATALOG)?;
         let part: CatalogPart<'_> = serde_json::from_slice(&part).ok()?;
-        if !part.mark.holds(&self.log) || part.mark.seq != part.catalog.read_to() {
+        if !self.holds(&part.mark) || part.mark.seq != part.catalog.read_to() {
             return None;
         }
         self.catalog_to = part.mark.seq;
@@ -226,10 +201,10 @@ impl Kept {
         if self.cache.is_none() || (!changed && moved < READ_AGAIN) {
             return;
         }
-        let Some(mark) = Mark::of(&self.log, to) else { return };
+        let Some(mark) = self.stamp(to) else { return };
         let (catalog, in_place) = (Cow::Borrowed(catalog), Cow::Borrowed(in_place));
         let part = CatalogPart { mark, catalog, in_place };
-        if serde_json::to_vec(&part).is_ok_and(|text| self.put_sealed(CATALOG, &text)) {
+        if serde_json::to_vec(&part).is_ok_and(|text| self.put(CATALOG, &text)) {
             self.catalog_to = to;
         }
     }

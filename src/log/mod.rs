@@ -109,12 +109,14 @@ mod error;
 mod frame;
 mod runs;
 mod segment;
+mod stamp;
 mod store;
 
 pub use chain::{genesis, record_hash};
 pub use error::{LogError, ReadError};
 pub(crate) use frame::Part;
 pub use frame::{Entry, NewRecord, Record};
+pub use stamp::LogStamp;
 pub use store::{
     Appended, Archived, Cache, ChainReport, Checkpoint, Commit, Gathered, HELD_BYTES, Lookup,
     Options, Packed, Packing, Reader, Stats, Store, TableStats,

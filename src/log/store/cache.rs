@@ -1,24 +1,35 @@
-//! Bytes by key in a file of their own, beside the log: what can be made again and is dear to make.
+//! Bytes by key in a file beside the log, for data that can be derived again at a cost.
 //!
-//! Contract: what is put is found again, also by the next process, unless it was lost; losing it
-//! costs time, never correctness. A file that is damaged, or of another layout, is thrown away.
-//! It is no part of the log: the log's one writer never waits for it.
+//! Contract: a row that was put is found again, also by the next process, or it is lost; a lost row
+//! costs time, never correctness. Each row is sealed with a hash over its key and its bytes, so a
+//! read gives the bytes that were put or an error, never other bytes. A file that is damaged or of
+//! another layout is removed and made anew. The file is no part of the log: the writer of the log
+//! never waits for it.
 
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use redb::{Database, Durability, ReadableDatabase as _, TableDefinition};
+use redb::{
+    Database, Durability, ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _,
+    TableDefinition,
+};
 
 use super::backend::Backend;
 use super::failure::{engine, guarded};
 use super::tables::Bytes;
+use crate::contract::hash::Hasher;
 use crate::log::error::LogError;
 use crate::os::{Disk, Open};
 
 /// The one table.
-const KEPT: TableDefinition<&str, Bytes> = TableDefinition::new("kept.v1");
+const ROWS: TableDefinition<&str, Bytes> = TableDefinition::new("rows.v1");
+/// The row that names the layout of all others. The empty key comes before every other key, and a
+/// page begins after the key it is given, so callers never meet this row.
+const LAYOUT_KEY: &str = "";
+/// Bytes of the seal in front of each value.
+const SEAL_BYTES: usize = 16;
 /// Bytes put after which they are made durable: a sync for each would cost more than they do.
 const DURABLE_AFTER: usize = 16 << 20;
 /// Memory for pages.
@@ -33,21 +44,21 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Opens the file, making it anew when it is missing or damaged. `Busy` when another process
-    /// has it.
-    pub fn open(disk: &Arc<dyn Disk>, path: &Path) -> Result<Cache, LogError> {
-        match Cache::open_as_is(disk, path) {
+    /// Opens the file. One that is missing, damaged or of another layout is made anew. `Busy` when
+    /// another process has it.
+    pub fn open(disk: &Arc<dyn Disk>, path: &Path, layout: &str) -> Result<Cache, LogError> {
+        match Cache::open_as_is(disk, path, layout) {
             Err(LogError::Busy) => Err(LogError::Busy),
             Err(error) => {
                 tracing::warn!(path = %path.display(), %error, "a cache is made anew");
                 disk.remove_file(path).map_err(LogError::io("remove a damaged cache"))?;
-                Cache::open_as_is(disk, path)
+                Cache::open_as_is(disk, path, layout)
             }
             opened => opened,
         }
     }
 
-    fn open_as_is(disk: &Arc<dyn Disk>, path: &Path) -> Result<Cache, LogError> {
+    fn open_as_is(disk: &Arc<dyn Disk>, path: &Path, layout: &str) -> Result<Cache, LogError> {
         let doing = "open a cache";
         let file = disk.open(path, Open::ReadWrite).map_err(LogError::io(doing))?;
         if !file.try_lock().map_err(LogError::io("lock a cache"))? {
@@ -57,11 +68,22 @@ impl Cache {
             let mut builder = Database::builder();
             let db = builder.set_cache_size(CACHE_BYTES).create_with_backend(Backend(file));
             let db = db.map_err(engine(doing))?;
-            // So that a reader finds the table, whatever was put before.
             let txn = db.begin_write().map_err(engine(doing))?;
-            txn.open_table(KEPT).map_err(engine(doing))?;
+            let known = {
+                let mut table = txn.open_table(ROWS).map_err(engine(doing))?;
+                let is_new = table.is_empty().map_err(engine(doing))?;
+                if is_new {
+                    let row = sealed(LAYOUT_KEY, layout.as_bytes());
+                    table.insert(LAYOUT_KEY, row.as_slice()).map_err(engine(doing))?;
+                }
+                let row = table.get(LAYOUT_KEY).map_err(engine(doing))?;
+                row.map(|row| row.value().to_vec())
+            };
             txn.commit().map_err(engine(doing))?;
-            Ok(db)
+            match known.and_then(|row| unsealed(LAYOUT_KEY, &row).ok()) {
+                Some(known) if known == layout.as_bytes() => Ok(db),
+                _ => Err(LogError::Corrupt(format!("the cache is not of layout {layout}"))),
+            }
         })?;
         Ok(Cache { db, path: path.to_owned(), loose: Mutex::new(0) })
     }
@@ -76,9 +98,9 @@ impl Cache {
         let doing = "read a cache";
         guarded(doing, || {
             let txn = self.db.begin_read().map_err(engine(doing))?;
-            let table = txn.open_table(KEPT).map_err(engine(doing))?;
+            let table = txn.open_table(ROWS).map_err(engine(doing))?;
             let stored = table.get(key).map_err(engine(doing))?;
-            Ok(stored.map(|stored| stored.value().to_vec()))
+            stored.map(|stored| unsealed(key, stored.value())).transpose()
         })
     }
 
@@ -92,12 +114,13 @@ impl Cache {
         let doing = "read a cache";
         guarded(doing, || {
             let txn = self.db.begin_read().map_err(engine(doing))?;
-            let table = txn.open_table(KEPT).map_err(engine(doing))?;
+            let table = txn.open_table(ROWS).map_err(engine(doing))?;
             let range = (Bound::Excluded(after), Bound::Excluded(below));
             let rows = table.range::<&str>(range).map_err(engine(doing))?.take(limit);
             rows.map(|row| {
                 let (key, stored) = row.map_err(engine(doing))?;
-                Ok((key.value().to_owned(), stored.value().to_vec()))
+                let value = unsealed(key.value(), stored.value())?;
+                Ok((key.value().to_owned(), value))
             })
             .collect()
         })
@@ -114,7 +137,7 @@ impl Cache {
             for (key, value) in rows {
                 bytes += key.len() + value.map_or(0, <[u8]>::len);
                 match value {
-                    Some(value) => drop(table.insert(key, value)?),
+                    Some(value) => drop(table.insert(key, sealed(key, value).as_slice())?),
                     None => drop(table.remove(key)?),
                 }
             }
@@ -143,7 +166,7 @@ impl Cache {
         guarded(doing, || {
             let mut txn = self.db.begin_write().map_err(engine(doing))?;
             let durable = {
-                let mut table = txn.open_table(KEPT).map_err(engine(doing))?;
+                let mut table = txn.open_table(ROWS).map_err(engine(doing))?;
                 change(&mut table).map_err(engine(doing))?
             };
             if !durable {
@@ -153,6 +176,22 @@ impl Cache {
             txn.commit().map_err(engine(doing))?;
             Ok(durable)
         })
+    }
+}
+
+fn seal(key: &str, value: &[u8]) -> [u8; SEAL_BYTES] {
+    let key_bytes = (key.len() as u64).to_le_bytes();
+    Hasher::new().update(key_bytes).update(key).update(value).finish().head()
+}
+
+fn sealed(key: &str, value: &[u8]) -> Vec<u8> {
+    [&seal(key, value)[..], value].concat()
+}
+
+fn unsealed(key: &str, stored: &[u8]) -> Result<Vec<u8>, LogError> {
+    match stored.split_first_chunk::<SEAL_BYTES>() {
+        Some((found, value)) if *found == seal(key, value) => Ok(value.to_vec()),
+        _ => Err(LogError::Corrupt(format!("row {key:?} of a cache is not what was put"))),
     }
 }
 
@@ -174,15 +213,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("kept.redb");
         let disk: Arc<dyn Disk> = Arc::new(HostDisk);
-        let cache = Cache::open(&disk, &path).unwrap();
+        let cache = Cache::open(&disk, &path, "test.v1").unwrap();
         assert_eq!(cache.get("a").unwrap(), None);
         cache.change([("a", Some(&b"one"[..])), ("gone", Some(b"x"))]).unwrap();
         cache.change([("a", Some(&b"two"[..])), ("gone", None)]).unwrap();
         cache.change([("big", Some(&vec![7; DURABLE_AFTER][..]))]).unwrap();
         cache.change([("b", Some(&b""[..]))]).unwrap();
-        assert!(matches!(Cache::open(&disk, &path), Err(LogError::Busy)));
+        assert!(matches!(Cache::open(&disk, &path, "test.v1"), Err(LogError::Busy)));
         drop(cache);
-        let cache = Cache::open(&disk, &path).unwrap();
+        let cache = Cache::open(&disk, &path, "test.v1").unwrap();
         assert_eq!(cache.get("a").unwrap().as_deref(), Some(&b"two"[..]));
         assert_eq!(cache.get("b").unwrap().as_deref(), Some(&b""[..]));
         assert_eq!(cache.get("big").unwrap().map(|bytes| bytes.len()), Some(DURABLE_AFTER));
@@ -196,10 +235,26 @@ mod tests {
         assert_eq!(keys("", "~", 1), ["a"]);
         drop(cache);
         disk.replace(&path, &[1; 5000], 0o640).unwrap();
-        let cache = Cache::open(&disk, &path).unwrap();
+        let cache = Cache::open(&disk, &path, "test.v1").unwrap();
         assert_eq!(cache.get("a").unwrap(), None);
         cache.change([("a", Some(&b"three"[..]))]).unwrap();
         assert_eq!(cache.get("a").unwrap().as_deref(), Some(&b"three"[..]));
         assert_eq!(cache.path(), path);
+        drop(cache);
+        let cache = Cache::open(&disk, &path, "test.v2").unwrap();
+        assert_eq!(cache.get("a").unwrap(), None, "rows of another layout are not read");
+    }
+
+    #[test]
+    fn a_row_is_what_was_put_under_its_key_or_an_error() {
+        let stored = sealed("a", b"one");
+        assert_eq!(unsealed("a", &stored).unwrap(), b"one");
+        assert!(unsealed("b", &stored).is_err(), "a row of another key");
+        for byte in 0..stored.len() {
+            let mut bad = stored.clone();
+            bad[byte] ^= 1;
+            assert!(unsealed("a", &bad).is_err(), "byte {byte}");
+        }
+        assert!(unsealed("a", b"short").is_err());
     }
 }

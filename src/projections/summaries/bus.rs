@@ -85,14 +85,14 @@ impl Summaries {
 
     /// Takes up what the cache knows.
     fn recall(&mut self) -> Result<(), SummariesError> {
-        let Some(at) = self.cache.at(&self.log)? else { return Ok(()) };
+        let Some(at) = self.cache.position(&self.log)? else { return Ok(()) };
         if !self.records.recall(&self.log, &at)? {
             // Records are written from the events of their records alone.
             tracing::info!("a run record is missing: the log is read from its beginning");
             return self.cache.clear();
         }
         self.index = DayIndex::open(self.cache.clone(), Some(&at));
-        (self.read_to, self.kept_at) = (Seq(at.seq), Seq(at.seq));
+        (self.read_to, self.kept_at) = (at.seq(), at.seq());
         Ok(())
     }
 
@@ -167,11 +167,11 @@ impl Summaries {
         if !self.cache.keeps() || self.read_to == self.kept_at {
             return Ok(());
         }
-        let mut at = Position::of(self.read_to);
+        let mut at = Position::default();
         let mut rows = Vec::new();
-        self.index.leave(&self.log, &mut at, &mut rows)?;
+        self.index.leave(&self.log, self.read_to, &mut at, &mut rows)?;
         self.records.leave(&mut at, &mut rows)?;
-        self.cache.keep(&self.log, at, rows)?;
+        self.cache.keep(&self.log, self.read_to, at, rows)?;
         self.index.left();
         self.records.left();
         self.kept_at = self.read_to;

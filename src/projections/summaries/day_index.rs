@@ -142,6 +142,7 @@ impl DayIndex {
     pub fn leave(
         &mut self,
         log: &Reader,
+        read_to: Seq,
         at: &mut Position,
         rows: &mut Vec<Change>,
     ) -> Result<(), SummariesError> {
@@ -154,7 +155,7 @@ impl DayIndex {
         // A run for each day, in rows of some items; a later run has a greater name.
         let items: Vec<_> = self.items.iter().collect();
         for of_day in items.chunk_by(|((one, _), _), ((other, _), _)| one == other) {
-            let run = format!("{}{:016x}", items_of(&of_day[0].0.0), at.seq);
+            let run = format!("{}{:016x}", items_of(&of_day[0].0.0), read_to.0);
             for (number, some) in of_day.chunks(ROW_ITEMS).enumerate() {
                 let stored = some.iter().flat_map(|((_, id), seq)| item_bytes(*id, **seq));
                 rows.push((format!("{run}/{number:08x}"), Some(stored.collect())));

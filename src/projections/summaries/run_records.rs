@@ -108,7 +108,7 @@ impl RunRecords {
         })?;
         let Some(from) = at.run_from.filter(|_| there) else { return Ok(there) };
         let sessions = &mut self.sessions;
-        fold(log, Seq(from.saturating_sub(1)), Some(Seq(at.seq)), &mut |seq, stamp, event| {
+        fold(log, Seq(from.saturating_sub(1)), Some(at.seq()), &mut |seq, stamp, event| {
             sessions.take(seq, stamp.at, &event);
             Ok(ControlFlow::Continue(()))
         })?;

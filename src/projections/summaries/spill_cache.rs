@@ -1,10 +1,9 @@
-//! What the publisher knows of the log, kept beside it, so that memory follows what is new and a
-//! start need not read the log again.
+//! What the publisher knows of the log, kept in a cache file so that memory holds only what is new
+//! and a start need not read the whole log again.
 //!
-//! Contract: rows stand for the log up to one record, which is named by its hash; they change
-//! together with that name or not at all. Rows of another log, or of a record that the log does not
-//! have, are thrown away: the log then tells everything again. Without a file nothing is kept, and
-//! what is known stays in memory.
+//! Contract: the rows stand for the log up to one record and change together with its stamp. Rows
+//! whose stamp does not hold are removed, and the log is read from its beginning. Without a file
+//! nothing is kept, and what is known stays in memory.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,13 +12,15 @@ use serde::{Deserialize, Serialize};
 
 use super::error::SummariesError;
 use crate::contract::ids::Seq;
-use crate::log::{Cache, Reader};
+use crate::log::{Cache, LogStamp, Reader};
 use crate::os::Disk;
 
-/// Layout of the rows; another one is thrown away.
-const LAYOUT: u32 = 2;
-/// The row that names the record.
-const AT: &str = "at";
+/// Layout of the rows; a file of another layout is made anew.
+const LAYOUT: &str = "summaries.v3";
+/// Version of the fold that fills the rows; rows of another version are removed.
+const REDUCER: u32 = 3;
+/// The row that holds the position.
+const POSITION: &str = "at";
 /// Rows looked at or thrown away at once.
 const PAGE_ROWS: usize = 4096;
 /// After every key.
@@ -37,11 +38,7 @@ pub(super) type Change = (String, Option<Vec<u8>>);
 /// Up to where the rows stand for the log, and what is too small for rows of its own.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Position {
-    layout: u32,
-    store: String,
-    /// The record, and its hash.
-    pub seq: u64,
-    hash: String,
+    stamp: LogStamp,
     /// The first record of the run that was open there.
     pub run_from: Option<u64>,
     /// The run that was open there, and its version.
@@ -51,9 +48,9 @@ pub(super) struct Position {
 }
 
 impl Position {
-    /// Up to a record.
-    pub fn of(seq: Seq) -> Position {
-        Position { seq: seq.0, ..Position::default() }
+    /// The last record that the rows stand for.
+    pub fn seq(&self) -> Seq {
+        self.stamp.seq
     }
 }
 
@@ -65,7 +62,7 @@ impl SpillCache {
     /// Opens the file; without one, or where somebody else has it, nothing is kept.
     pub fn open(disk: &Arc<dyn Disk>, path: Option<&Path>) -> SpillCache {
         let Some(path) = path else { return SpillCache(None) };
-        match Cache::open(disk, path) {
+        match Cache::open(disk, path, LAYOUT) {
             Ok(cache) => SpillCache(Some(Arc::new(cache))),
             Err(error) => {
                 tracing::info!(%error, "what is published is remembered in memory");
@@ -79,31 +76,29 @@ impl SpillCache {
         self.0.is_some()
     }
 
-    /// The place in the log that the rows stand for; what stands for none is thrown away.
-    pub fn at(&self, log: &Reader) -> Result<Option<Position>, SummariesError> {
-        let row = self.get(AT)?;
-        let at = row.and_then(|row| serde_json::from_slice::<Position>(&row).ok());
-        if let Some(at) = at
-            && at.layout == LAYOUT
-            && at.store == hex(&log.store_id())
-            && log.get(Seq(at.seq))?.is_some_and(|record| record.hash.hex() == at.hash)
+    /// The place in the log that the rows stand for. Rows whose stamp does not hold are removed.
+    pub fn position(&self, log: &Reader) -> Result<Option<Position>, SummariesError> {
+        let row = self.get(POSITION)?;
+        if let Some(position) = row.and_then(|row| serde_json::from_slice::<Position>(&row).ok())
+            && position.stamp.holds(log, REDUCER)?
         {
-            return Ok(Some(at));
+            return Ok(Some(position));
         }
         self.clear()?;
         Ok(None)
     }
 
-    /// Changes rows, and what they stand for. Gives nothing back where nothing is kept.
+    /// Changes rows, and the record they stand for.
     pub fn keep(
         &self,
         log: &Reader,
-        mut at: Position,
+        seq: Seq,
+        mut position: Position,
         mut rows: Vec<Change>,
     ) -> Result<(), SummariesError> {
-        let Some(record) = log.get(Seq(at.seq))? else { return Ok(()) };
-        (at.layout, at.store, at.hash) = (LAYOUT, hex(&log.store_id()), record.hash.hex());
-        rows.push((AT.to_owned(), Some(serde_json::to_vec(&at)?)));
+        let Some(stamp) = LogStamp::of(log, seq, REDUCER)? else { return Ok(()) };
+        position.stamp = stamp;
+        rows.push((POSITION.to_owned(), Some(serde_json::to_vec(&position)?)));
         self.change(&rows)
     }
 
@@ -170,8 +165,4 @@ impl SpillCache {
             }
         }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
