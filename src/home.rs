@@ -49,6 +49,11 @@ impl Home {
         self.run().join("digest-index.redb")
     }
 
+    /// The entries of feeds; it may be deleted at any time.
+    pub fn feed_index(&self) -> PathBuf {
+        self.run().join("feed-index.redb")
+    }
+
     pub fn acks(&self) -> PathBuf {
         self.run().join("ack.jsonl")
     }

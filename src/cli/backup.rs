@@ -12,8 +12,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::causes::log_failed;
-use super::causes::not_published;
+use super::causes::{exporter_failed, log_failed};
 use super::failure::{Exit, Failure};
 use super::session::Session;
 use super::settings::load_config;
@@ -21,13 +20,11 @@ use super::{Context, ui};
 use crate::contract::hash::{Digest, Hasher};
 use crate::contract::ids::Seq;
 use crate::control::question::Question;
-use crate::export::append_only::{AppendOnly, Project, Range};
-use crate::export::{ack, quarantine};
 use crate::home::Home;
 use crate::log::LogError;
-use crate::log::codec::Cursor;
 use crate::os::{Disk, Open};
-use crate::projections::summaries::Summaries;
+use crate::projections::exporters::{self, Exporter};
+use crate::projections::projection::Site;
 use crate::seam::position::{AdoptAt, adopt_position};
 use crate::sequencer::mark::QueueMark;
 use crate::upkeep::copy::{CopyError, LogCopy, Page, WirePage};
@@ -41,9 +38,10 @@ const UPSTREAM: &[&str] = &["eventbus", "sessions", "chunks", "other", "selectio
 /// Folders of the bus home whose files are copied as they are: an index before what it points at
 /// would be wrong, a bag that no index names yet is harmless.
 const PUBLISHED: &[&str] = &["index", "digests", "artifacts"];
-/// Folders of the bus home that are written from the copied log, not copied.
-const PROJECTED: &[&str] =
-    &["summaries", "run_records", "artifacts/run_records", "artifacts/skip_reports"];
+/// What is written from the copied log. The files of the other projections are copied.
+fn written_from_log() -> impl Iterator<Item = &'static Exporter> {
+    exporters::ALL.iter().filter(|exporter| !exporter.copied)
+}
 
 /// Copy a home to an absent or empty directory, consistently, also while the service runs
 #[derive(Debug, Args)]
@@ -172,7 +170,7 @@ impl BackupArgs {
         if report.last != (head, hash) {
             return Err(unreadable("the end of the copied log"));
         }
-        self.project(disk, to, &copy, copied)?;
+        self.project(load_config(context)?.exports_feed, disk, to, &copy, copied)?;
         copy.into_store().close().map_err(|error| log_failed(&error))?;
         self.note(disk, to, &to.store(), copied)?;
         Ok((head, hash))
@@ -215,35 +213,31 @@ impl BackupArgs {
 
     fn project(
         &self,
+        feed: bool,
         disk: &Arc<dyn Disk>,
         to: &Home,
         copy: &LogCopy,
         copied: &mut Copied,
     ) -> Result<(), Failure> {
-        let log = copy.reader();
-        let files: [(PathBuf, Project); 2] =
-            [(to.acks(), ack::line), (to.quarantine(), quarantine::line)];
-        for (path, project) in files {
-            let opened = AppendOnly::open(
-                Arc::clone(disk),
-                &path,
-                project,
-                Cursor::default(),
-                &log,
-                Range::default(),
-            );
-            let (mut file, _) = opened.map_err(|error| {
-                Failure::new(Exit::Storage, "cannot write the acks").because(&error)
-            })?;
-            file.sync().map_err(|error| {
-                Failure::new(Exit::Storage, "cannot write the acks").because(&error)
-            })?;
-            self.note(disk, to, &path, copied)?;
+        let (disk, log) = (Arc::clone(disk), copy.reader());
+        let site = Site { disk, home: to.clone(), log, own: false, feed };
+        for exporter in written_from_log() {
+            if !(exporter.is_on)(&site) {
+                continue;
+            }
+            exporter.write(&site, None).map_err(|error| exporter_failed(&error))?;
+            for file in exporter.files {
+                self.note(&site.disk, to, &to.root.join(file), copied)?;
+            }
+            for folder in exporter.folders {
+                self.note_tree(&site.disk, to, &to.buses.join(folder), copied)?;
+            }
         }
-        Summaries::open(disk, &to.buses, &log, None)
-            .and_then(|mut summaries| summaries.publish(None))
-            .map_err(|error| not_published(&error))?;
-        PROJECTED.iter().try_for_each(|name| self.note_tree(disk, to, &to.buses.join(name), copied))
+        let remembered = to.publisher_index();
+        site.disk.remove_file(&remembered).map_err(|error| {
+            let what = format!("cannot remove {}", remembered.display());
+            Failure::new(Exit::Storage, what).because(&error)
+        })
     }
 
     /// Settings, registry, snapshots and the other buses.
@@ -282,7 +276,8 @@ impl BackupArgs {
         let Some(stat) = disk.stat(source).map_err(|error| self.failed(&error))? else {
             return Ok(());
         };
-        if PROJECTED.iter().any(|name| target == to.buses.join(name)) {
+        let mut written = written_from_log().flat_map(|exporter| exporter.folders);
+        if written.any(|name| target == to.buses.join(name)) {
             return Ok(());
         }
         if !stat.is_dir {

@@ -5,6 +5,7 @@ use super::failure::{Exit, Failure, Trouble};
 use crate::digest::build::BuildError;
 use crate::log::checkpoint::RestoreError;
 use crate::log::{LogError, ReadError};
+use crate::projections::exporter::ExporterError;
 use crate::projections::projector::ProjectorError;
 use crate::projections::summaries::SummariesError;
 use crate::sequencer::engine::EngineError;
@@ -16,6 +17,14 @@ pub fn not_published(error: &SummariesError) -> Failure {
     Failure::new(exit, "the summaries are not published")
         .because(error)
         .hint("nothing that was accepted is lost; the next start publishes what is missing")
+}
+
+/// A projection that could not be compared or written.
+pub fn exporter_failed(error: &ExporterError) -> Failure {
+    match error.source.downcast_ref::<SummariesError>() {
+        Some(error) => not_published(error),
+        None => Failure::new(Exit::Storage, error.to_string()).because(error.source.as_ref()),
+    }
 }
 
 pub fn digests_failed(error: &BuildError) -> Failure {

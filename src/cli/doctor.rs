@@ -27,10 +27,10 @@ use crate::control::socket::ControlClient;
 use crate::explain::event_json::pause_word;
 use crate::home::Home;
 use crate::log::Reader;
+use crate::projections::exporters;
 use crate::projections::runs::described;
-use crate::projections::summaries::Summaries;
 use crate::registry::{Registry, embedded_files, label};
-use crate::replay::{Compare, Until, compare_files, compare_snapshots, rebuild};
+use crate::replay::{Compare, Until, rebuild};
 use crate::seam::position::{Change, describe_change};
 use crate::sequencer::mark::QueueMark;
 use crate::state::Status;
@@ -313,7 +313,6 @@ impl DoctorArgs {
         digests::look_at_digests(context, &held, findings);
         if deep {
             look_at_projections(context, &held, findings);
-            digests::compare_digests(context, &held, findings);
         }
         if let Err(failure) = held.close() {
             findings.refused("log", &failure);
@@ -586,25 +585,24 @@ fn look_at_projections(context: &Context, held: &Held, findings: &mut Findings) 
         },
         Err(error) => findings.failed("tables", &error, "summarizer recover"),
     }
-    let fix = "summarizer export --repair";
-    let (acks, quarantine) = (held.home.acks(), held.home.quarantine());
-    let files = [
-        ("acks", compare_files(log, disk, &acks, &quarantine, true)),
-        ("snapshots", compare_snapshots(log, disk, &held.home.snapshots())),
-    ];
-    for (check, compared) in files {
-        match compared {
-            Ok(differences) if differences.is_empty() => {
-                findings.fine(check, "what the log leads to");
+    let site = held.site(context);
+    for exporter in exporters::all(&site) {
+        match exporter.compare(&site) {
+            Ok(found) => match found.differences.as_slice() {
+                // Notes say why files were not compared; other checks told of that.
+                [] if !found.notes.is_empty() => {}
+                [] => findings.fine(exporter.name, "what the log leads to"),
+                [first, ..] => {
+                    let many = ui::count(found.differences.len(), "difference");
+                    let what = format!("{many} from the log, the first: {first}");
+                    let fix = found.fix.unwrap_or("summarizer export --repair");
+                    findings.wrong(exporter.name, what, fix);
+                }
+            },
+            Err(error) => {
+                findings.failed(exporter.name, &error, &format!("ls -l {}/run", findings.home));
             }
-            Ok(differences) => findings.wrong(check, differences.join("; "), fix),
-            Err(error) => findings.failed(check, &error, &format!("ls -l {}/run", findings.home)),
         }
-    }
-    match Summaries::missing(disk, &held.home.buses, log) {
-        Ok(missing) if missing.is_empty() => {}
-        Ok(missing) => findings.wrong("summaries", format!("missing: {}", missing.join(", ")), fix),
-        Err(error) => findings.failed("summaries", &error, fix),
     }
     let options = Options { threads: 1, sources: false };
     match verify_tree(disk, &held.home.buses, options, &|_| {}) {
@@ -619,8 +617,9 @@ fn look_at_projections(context: &Context, held: &Held, findings: &mut Findings) 
 /// What is ours is written again from the log; what is upstream's only its producer has.
 fn look_at_violations(report: &Report, findings: &mut Findings) {
     let ours = |file: &str| {
-        ["summaries", "digests", "index", "artifacts", "run_records"]
-            .iter()
+        let folders = exporters::ALL.iter().flat_map(|exporter| exporter.folders);
+        folders
+            .chain(&["artifacts"])
             .any(|folder| file.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')))
     };
     if report.violations.is_empty() {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::causes::{digests_failed, engine_failed, log_failed, projector_failed};
 use super::failure::{Exit, Failure};
-use super::identity::{digest_setup, random_bytes};
+use super::identity::{digest_setup, random_bytes, site_of};
 use super::lost_log::{refuse_lost_log, refuse_other_log};
 use super::settings::{load_config, load_registry, shared_flows};
 use super::{Context, ui};
@@ -24,6 +24,7 @@ use crate::control::socket::{ControlClient, ControlServer, Progress};
 use crate::home::{Home, HomeLock};
 use crate::log::{Options, Store};
 use crate::projections::digester::{DigestOrder, Digester, NotaryJournal};
+use crate::projections::projection::Site;
 use crate::projections::projector::{Projections, Projector};
 use crate::projections::runs::{self, RunQuestion, described};
 use crate::projections::snapshot_files::SnapshotFiles;
@@ -97,6 +98,11 @@ impl Held {
             progress,
             lock,
         }))
+    }
+
+    /// Where its projections write.
+    pub fn site(&self, context: &Context) -> Site {
+        site_of(context, &self.home, &self.config, self.engine.log())
     }
 
     /// The service is up: questions go to the sequencer from now on.
@@ -311,7 +317,8 @@ fn recover(
     let (projections, repairs) = projections.map_err(|error| projector_failed(&error))?;
     let snapshots = SnapshotFiles::of_home(disk, home, engine.log());
     let snapshots = snapshots.map_err(|error| {
-        Failure::new(Exit::Storage, "cannot bring run/snapshots up to date").because(&error)
+        let what = "cannot bring run/snapshots up to date";
+        Failure::new(Exit::Storage, what).because(error.as_ref())
     })?;
     bar.finish_and_clear();
     for (name, repair) in ["ack.jsonl", "quarantine.jsonl"].iter().zip(repairs) {

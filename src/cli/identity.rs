@@ -9,6 +9,7 @@ use crate::export::run_record::Environment;
 use crate::facts::session::Host;
 use crate::home::Home;
 use crate::projections::digester::DigestSetup;
+use crate::projections::projection::Site;
 use crate::sequencer::engine::SessionStart;
 
 /// A fresh id for a run that begins now.
@@ -61,6 +62,17 @@ pub fn random_bytes() -> std::io::Result<[u8; 16]> {
             rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
     }
     Ok(bytes)
+}
+
+/// Where the projections of a home write.
+pub fn site_of(
+    context: &Context,
+    home: &Home,
+    config: &Config,
+    log: &crate::log::Reader,
+) -> Site {
+    let disk = std::sync::Arc::clone(&context.machine.disk);
+    Site { disk, home: home.clone(), log: log.clone(), own: true, feed: config.exports_feed }
 }
 
 /// What the digests of a home depend on.

@@ -9,8 +9,7 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 
-use super::causes::not_published;
-use super::causes::{engine_failed, held_by_another, log_failed};
+use super::causes::{engine_failed, exporter_failed, held_by_another, log_failed};
 use super::compact::Pages;
 use super::failure::{Exit, Failure, is_damage};
 use super::held::Held;
@@ -28,11 +27,11 @@ use crate::facts::recovery::RecoveryReport;
 use crate::home::{Home, HomeLock};
 use crate::log::{Options, Store};
 use crate::os::{Disk, Open};
-use crate::projections::projector::{ACKS, ACKS_FLOOR, QUARANTINE};
+use crate::projections::exporters;
+use crate::projections::line_files::{ACKS, ACKS_FLOOR, QUARANTINE};
 use crate::projections::runs::{RunQuestion, described};
 use crate::projections::snapshot_files::SNAPSHOTS;
-use crate::projections::summaries::Summaries;
-use crate::replay::{Compare, Until, compare_files, compare_snapshots, rebuild as replay};
+use crate::replay::{Compare, Until, rebuild as replay};
 use crate::seam::tail::TailOptions;
 use crate::sequencer::engine::{Engine, EngineError, EngineOptions, cursor};
 use crate::upkeep::kinship::Kinship;
@@ -410,18 +409,15 @@ fn check(
     let text = serde_json::to_vec_pretty(&report).unwrap_or_default();
     disk.replace(&aside.join("report.json"), &text, 0o640)
         .map_err(|error| failed("write the report", &error))?;
-    Summaries::open(disk, &held.home.buses, &log, Some(&held.home.publisher_index()))
-        .and_then(|mut summaries| summaries.publish(None).and_then(|_| summaries.close()))
-        .map_err(|error| not_published(&error))?;
-    let wrong = replay(&log, Until::Head, Compare::Tables, &mut |_| {})
+    let site = held.site(context);
+    exporters::write(&site, None).map_err(|error| exporter_failed(&error))?;
+    let mut wrong = replay(&log, Until::Head, Compare::Tables, &mut |_| {})
         .map(|replayed| replayed.differences)
-        .and_then(|mut differences| {
-            let (acks, quarantined) = (held.home.acks(), held.home.quarantine());
-            differences.extend(compare_files(&log, disk, &acks, &quarantined, true)?);
-            differences.extend(compare_snapshots(&log, disk, &held.home.snapshots())?);
-            Ok(differences)
-        })
         .unwrap_or_else(|error| vec![error.to_string()]);
+    match exporters::compare(&site) {
+        Ok(found) => wrong.extend(found.differences.iter().map(ToString::to_string)),
+        Err(error) => wrong.push(described(&error)),
+    }
     held.close()?;
     show(context, aside, found, &report, &wrong);
     Ok(if wrong.is_empty() { Exit::Done } else { Exit::Wrong })

@@ -1,12 +1,11 @@
 //! `replay` and `export`: the state and the files again, from the log alone.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use super::causes::{held_by_another, log_failed, not_published};
+use super::causes::{exporter_failed, held_by_another, log_failed, not_published};
 use super::failure::{Exit, Failure};
 use super::held::Held;
 use super::lost_log::refuse_lost_log;
@@ -16,17 +15,11 @@ use super::{Context, ui};
 use crate::contract::ids::Seq;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
-use crate::digest::compare;
-use crate::digest::publish::{DigestError, Digests};
-use crate::export::append_only::{AppendOnly, Project, Range};
-use crate::export::{ack, quarantine};
 use crate::home::Home;
-use crate::log::codec::Cursor;
-use crate::projections::snapshot_files::SnapshotFiles;
+use crate::projections::exporters;
+use crate::projections::projection::Site;
 use crate::projections::summaries::Summaries;
-use crate::replay::{
-    Compare, ReplayError, Replayed, Until, compare_files, compare_snapshots, rebuild,
-};
+use crate::replay::{Compare, ReplayError, Replayed, Until, rebuild};
 
 /// Rebuild the state from the log
 #[derive(Debug, Args)]
@@ -34,7 +27,7 @@ pub struct ReplayArgs {
     /// Stop after this event number, or at this moment (ISO 8601)
     #[arg(long, value_name = "SEQ|TIME")]
     until: Option<String>,
-    /// Compare with the live tables, the acks, the quarantine and the snapshots of runs
+    /// Compare the tables and every file that follows from the log with what the log leads to
     #[arg(long, conflicts_with = "until")]
     verify: bool,
 }
@@ -54,8 +47,8 @@ pub struct ExportArgs {
     /// Only the summaries of this stream, and nothing else of the home
     #[arg(long, value_name = "STREAM", value_parser = parse_stream)]
     stream: Option<Stream>,
-    /// Publish every summary of the home again, in place, whatever its files say now, and write every
-    /// file of digests, acks, quarantine and snapshots again that is not what the log says
+    /// Write every file of the home that follows from the log again, in place, where it is not what
+    /// the log says
     #[arg(long, conflicts_with_all = ["to", "until", "day", "stream"])]
     repair: bool,
 }
@@ -85,26 +78,11 @@ impl ReplayArgs {
         bar.finish_and_clear();
         let mut replayed = replayed.map_err(|error| replay_failed(&error))?;
         if self.verify {
-            let (acks, quarantined) = (held.home.acks(), held.home.quarantine());
-            let files = compare_files(&log, &context.machine.disk, &acks, &quarantined, false);
-            replayed.differences.extend(files.map_err(|error| replay_failed(&error))?);
-            let snapshots = compare_snapshots(&log, &context.machine.disk, &held.home.snapshots());
-            replayed.differences.extend(snapshots.map_err(|error| replay_failed(&error))?);
-            let disk = &context.machine.disk;
-            let digests = compare::with_log(disk, &held.home.buses, &log).map_err(|error| {
-                Failure::new(Exit::Storage, "the digests cannot be compared").because(&error)
-            })?;
-            let told = digests.differences.iter().map(|one| format!("{} {}", one.path, one.what));
+            let compared = exporters::compare(&held.site(context));
+            let compared = compared.map_err(|error| exporter_failed(&error))?;
+            let told = compared.differences.iter().map(ToString::to_string);
             replayed.differences.extend(told);
-            if digests.of_another_log {
-                context.ui.talk("the published digests are of an earlier log: digest build");
-            }
-            if let Some(run_id) = digests.cut_short {
-                context.ui.talk(format!(
-                    "the digest build {run_id} was cut short: the next start finishes it, and until \
-                     then digests are not compared"
-                ));
-            }
+            compared.notes.into_iter().for_each(|note| context.ui.talk(note));
         }
         held.close()?;
         show(context, &replayed, self.verify);
@@ -150,8 +128,9 @@ fn show(context: &Context, replayed: &Replayed, verified: bool) {
         context.ui.out(format!("{} {difference}", ui::red("differs:")));
     }
     if verified && replayed.differences.is_empty() {
-        let what = "tables, acks, quarantine, run snapshots and digests are what the log leads to";
-        context.ui.out(ui::green(what));
+        let names: Vec<&str> = exporters::ALL.iter().map(|exporter| exporter.name).collect();
+        let what = format!("the log leads to the same tables, {}", names.join(", "));
+        context.ui.out(ui::green(&what));
     }
 }
 
@@ -192,34 +171,19 @@ impl ExportArgs {
         if self.day.is_some() || self.stream.is_some() {
             return self.export_some(context, held, to, until);
         }
-        let run = to.join("run");
-        disk.create_dir_all(&run).map_err(|error| failed(&error))?;
-        let files: [(&str, Project); 2] =
-            [("ack.jsonl", ack::line), ("quarantine.jsonl", quarantine::line)];
+        disk.create_dir_all(&to.join("run")).map_err(|error| failed(&error))?;
+        let site = Site { home: Home::new(to, &held.config), own: false, ..held.site(context) };
+        exporters::write(&site, until).map_err(|error| exporter_failed(&error))?;
+        // The publisher keeps memory small with a file that is of no use to anybody else.
+        disk.remove_file(&site.home.publisher_index()).map_err(|error| failed(&error))?;
         let mut written = Vec::new();
-        let range = Range { until, ..Range::default() };
-        for (name, project) in files {
-            let path = run.join(name);
-            let log = held.engine.log();
-            let opened =
-                AppendOnly::open(Arc::clone(disk), &path, project, Cursor::default(), log, range);
-            let (file, _) = opened
-                .map_err(|error| Failure::new(Exit::Storage, "cannot export").because(&error))?;
-            written.push(json!({"path": path, "bytes": file.bytes()}));
+        for path in exporters::ALL.iter().flat_map(|exporter| exporter.files) {
+            let path = to.join(path);
+            let stat = disk.stat(&path).map_err(|error| failed(&error))?;
+            if let Some(stat) = stat.filter(|stat| !stat.is_dir) {
+                written.push(json!({"path": path, "bytes": stat.len}));
+            }
         }
-        let snapshots = to.join("run/snapshots");
-        SnapshotFiles::open(disk, snapshots, held.engine.log(), Cursor::default(), until)
-            .map_err(|error| Failure::new(Exit::Storage, "cannot export").because(&error))?;
-        let buses = to.join(&held.config.bus_home);
-        // What it remembers on the way is of no use to anybody else.
-        let remember = run.join(".publisher-index.redb");
-        Summaries::open(disk, &buses, held.engine.log(), Some(&remember))
-            .and_then(|mut summaries| summaries.publish(until))
-            .map_err(|error| not_published(&error))?;
-        disk.remove_file(&remember).map_err(|error| failed(&error))?;
-        Digests::open(disk, &buses, held.engine.log()).publish(until, None).map_err(|error| {
-            Failure::new(Exit::Storage, "the digests cannot be exported").because(&error)
-        })?;
         held.close()?;
         if context.ui.json {
             context.ui.json(&json!({"written": written}));
@@ -257,62 +221,23 @@ impl ExportArgs {
     }
 }
 
-/// Acks and quarantine that are not what the log says go away; whoever opens the home next finds
-/// them missing and writes them again.
-fn repair_lines(context: &Context) -> Result<usize, Failure> {
+fn repair(context: &Context) -> Result<Exit, Failure> {
     let held = existing(context)?;
-    let (disk, log) = (&context.machine.disk, held.engine.log());
-    let files = [held.home.acks(), held.home.quarantine()];
-    let differences = compare_files(log, disk, &files[0], &files[1], true);
-    let differences = differences.map_err(|error| replay_failed(&error))?;
-    let mut wrong = 0;
-    for path in &files {
-        let named = format!("{}: ", path.display());
-        if differences.iter().any(|difference| difference.starts_with(&named)) {
-            wrong += 1;
-            disk.remove_file(path).map_err(|error| {
-                let what = format!("cannot write {} again", path.display());
-                Failure::new(Exit::Storage, what).because(&error)
-            })?;
-        }
+    let site = held.site(context);
+    let mut repaired = Vec::new();
+    for exporter in exporters::all(&site) {
+        let count = exporter.repair(&site).map_err(|error| exporter_failed(&error))?;
+        repaired.push((exporter.name, count));
     }
     held.close()?;
-    Ok(wrong)
-}
-
-fn repair(context: &Context) -> Result<Exit, Failure> {
-    let lines = repair_lines(context)?;
-    let held = existing(context)?;
-    let (buses, log) = (&held.home.buses, held.engine.log());
-    let remember = held.home.publisher_index();
-    let published = Summaries::open(&context.machine.disk, buses, log, Some(&remember))
-        .and_then(|mut summaries| {
-            let published = summaries.publish_all()?;
-            summaries.close()?;
-            Ok(published)
-        })
-        .map_err(|error| not_published(&error))?;
-    let (disk, snapshots) = (&context.machine.disk, held.home.snapshots());
-    SnapshotFiles::open(disk, snapshots, held.engine.log(), Cursor::default(), None).map_err(
-        |error| Failure::new(Exit::Storage, "cannot write run/snapshots again").because(&error),
-    )?;
-    let failed = |error: DigestError| {
-        Failure::new(Exit::Storage, "the digests cannot be written again").because(&error)
-    };
-    let buses = &held.home.buses;
-    let found = compare::with_log(disk, buses, held.engine.log()).map_err(failed)?;
-    let digests =
-        Digests::open(disk, buses, held.engine.log()).repair(&found.differences).map_err(failed)?;
-    held.close()?;
     if context.ui.json {
-        context.ui.json(&json!({"published": published, "digests": digests, "files": lines}));
+        let repaired: Map<String, Value> =
+            repaired.iter().map(|(name, count)| ((*name).to_owned(), (*count).into())).collect();
+        context.ui.json(&json!({"repaired": repaired}));
     } else {
-        context.ui.out(format!(
-            "{} of streams published again, {} and {} of acks and quarantine written again",
-            ui::count(published, "day"),
-            ui::count(digests, "digest file"),
-            ui::count(lines, "file"),
-        ));
+        for (name, count) in &repaired {
+            context.ui.out(format!("{name}: {} written again", ui::count(*count, "part")));
+        }
     }
     Ok(Exit::Done)
 }

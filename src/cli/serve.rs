@@ -11,7 +11,7 @@ use serde_json::json;
 use super::causes::{engine_failed, held_by_another, not_published, service_failed};
 use super::failure::{Exit, Failure};
 use super::held::Held;
-use super::identity::{digest_setup, run_id, run_start};
+use super::identity::{digest_setup, run_id, run_start, site_of};
 use super::settings::{load_config, load_registry};
 use super::{Context, ui};
 use crate::compaction::files::SnapshotStore;
@@ -23,6 +23,7 @@ use crate::log::Reader;
 use crate::model::ProviderError;
 use crate::os::notify::Notifier;
 use crate::projections::digester::DigestThread;
+use crate::projections::exporters;
 use crate::projections::runs::{AgentRuns, Orders};
 use crate::projections::summaries::{Pace, Summaries, SummariesThread};
 use crate::registry::FlowDirectory;
@@ -101,6 +102,7 @@ pub fn run_service(
         Some(&home.publisher_index()),
     );
     let summaries = summaries.map_err(|error| not_published(&error))?;
+    let beside = exporters::paced(&site_of(context, &home, &config, engine.log()));
     let pace = Pace {
         interval: Duration::from_millis(config.export_interval_ms.max(1).unsigned_abs()),
         share: config.export_share,
@@ -118,7 +120,7 @@ pub fn run_service(
     let (machine, of_worker) = (&context.machine, Arc::clone(&index));
     let worker = FlowWorker::new(machine, &home, &config, registry, of_worker, charged);
     let worker = Arc::new(worker.map_err(|error| no_provider(&error))?);
-    let publishing = SummariesThread::start(summaries, pace)
+    let publishing = SummariesThread::start(summaries, beside, pace)
         .map_err(|error| Failure::new(Exit::Storage, "cannot start publishing").because(&error))?;
     let watch = match (control.as_ref(), config.status_http) {
         (Some(control), Some(address)) if command == "serve" => {

@@ -76,6 +76,7 @@ pub const KEYS: &[Key] = &[
     ),
     key("export.min_interval", "\"1 s\"", Kind::Duration, "shortest time between publications"),
     key("export.max_share_of_time", "0.1", Kind::Number, "share of time spent publishing"),
+    key("exports.feed", "false", Kind::Flag, "write an Atom feed of each day's summaries"),
     key("compaction.event_threshold", "18", Kind::Count, "counted events that trigger a snapshot"),
     key("compaction.step_fallback", "8", Kind::Count, "steps that trigger a snapshot"),
     key(

@@ -259,3 +259,86 @@ impl AppendOnly {
         ProjectionError::File { doing, path: self.path.clone(), source }
     }
 }
+
+/// Compares a file with the lines of all events after one; what differs first. Nothing is written.
+pub fn compare(
+    disk: &Arc<dyn Disk>,
+    path: &Path,
+    project: Project,
+    log: &Reader,
+    after: Seq,
+) -> Result<Option<String>, ProjectionError> {
+    let failed = |source| ProjectionError::File { doing: "read", path: path.to_owned(), source };
+    if disk.stat(path).map_err(failed)?.is_none() {
+        return Ok(Some("is missing".to_owned()));
+    }
+    let file = disk.open(path, Open::Read).map_err(failed)?;
+    let mut follower = Follower { file, offset: 0, expected: Vec::new(), ended: false };
+    let mut outcome: Result<Option<String>, ProjectionError> = Ok(None);
+    log.scan(after.next(), None, &mut |entry| {
+        let event = match codec::decode(entry.tag, entry.version, entry.payload) {
+            Ok(event) => event,
+            Err(source) => {
+                outcome = Err(ProjectionError::Event { seq: entry.seq, source });
+                return ControlFlow::Break(());
+            }
+        };
+        let committed = Committed { seq: entry.seq, at: entry.at, hash: entry.hash(), event };
+        if let Some(line) = project(&committed) {
+            follower.expected.extend_from_slice(line.as_bytes());
+        }
+        if follower.expected.len() < CHUNK_BYTES {
+            return ControlFlow::Continue(());
+        }
+        match follower.compare() {
+            Ok(None) => ControlFlow::Continue(()),
+            Ok(Some(difference)) => {
+                outcome = Ok(Some(difference));
+                ControlFlow::Break(())
+            }
+            Err(source) => {
+                outcome = Err(failed(source));
+                ControlFlow::Break(())
+            }
+        }
+    })?;
+    if let Some(difference) = outcome? {
+        return Ok(Some(difference));
+    }
+    if let Some(difference) = follower.compare().map_err(failed)? {
+        return Ok(Some(difference));
+    }
+    let length = follower.file.stat().map_err(failed)?.len;
+    Ok(match (follower.ended, length > follower.offset) {
+        (true, _) => Some(format!("ends at byte {}, lines are missing", length)),
+        (_, true) => {
+            Some(format!("has bytes the log does not know after byte {}", follower.offset))
+        }
+        _ => None,
+    })
+}
+
+struct Follower {
+    file: Arc<dyn DiskFile>,
+    offset: u64,
+    expected: Vec<u8>,
+    ended: bool,
+}
+
+impl Follower {
+    /// Compares what is expected next with the file.
+    fn compare(&mut self) -> io::Result<Option<String>> {
+        let mut found = vec![0; self.expected.len()];
+        let mut filled = 0;
+        while filled < found.len() && !self.ended {
+            let count = self.file.read_at(&mut found[filled..], self.offset + filled as u64)?;
+            self.ended = count == 0;
+            filled += count;
+        }
+        let pairs = found[..filled].iter().zip(&self.expected);
+        let same = pairs.take_while(|(found, expected)| found == expected).count();
+        self.offset += same as u64;
+        self.expected.clear();
+        Ok((same < filled).then(|| format!("differs from the log at byte {}", self.offset)))
+    }
+}

@@ -1,10 +1,11 @@
 //! The threads that write behind the sequencer: one appends acks and quarantine records, one writes
 //! the files of snapshots.
 //!
-//! It sees committed events only, in order. It is told to make its files durable now and then and
-//! says how far that is; the next checkpoint remembers it. An error here is an error of the
-//! service: the sequencer asks after every commit and stops.
+//! The threads see committed events only, in order. They make their files durable from time to time
+//! and report a cursor, which the next checkpoint of the log keeps. An error here stops the
+//! service: the sequencer asks after every commit.
 
+use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -13,14 +14,15 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::Mutex;
 
 use crate::contract::ids::Seq;
-use crate::export::append_only::{AppendOnly, ProjectionError, Range, Repair};
-use crate::export::{Committed, ack, quarantine};
+use crate::export::Committed;
+use crate::export::append_only::Repair;
 use crate::home::Home;
 use crate::log::Reader;
 use crate::log::codec::Cursor;
 use crate::os::Disk;
+use crate::projections::line_files::LineFile;
+use crate::projections::projection::{Outcome, Projection, Site};
 use crate::projections::snapshot_files::{Projected, SNAPSHOTS, SnapshotFiles};
-use crate::sequencer::engine::{self, EngineError};
 
 /// Commits that may wait to be projected: a few, because each may hold some megabytes of requests.
 const BEHIND: usize = 8;
@@ -29,33 +31,17 @@ const SNAPSHOTS_BEHIND: usize = 1024;
 /// Bytes of acks after which the files are made durable.
 const SYNC_AFTER_BYTES: u64 = 64 << 20;
 
-/// The name of the acks' cursor.
-pub const ACKS: &str = "acks";
-/// The name of the quarantine's cursor.
-pub const QUARANTINE: &str = "quarantine";
-
-/// Up to which event retention has moved acks away.
-pub const ACKS_FLOOR: &str = "acks_floor";
-
-/// The append-only projections could not be opened or kept.
+/// Acks, quarantine records or snapshot files could not be opened or kept.
 #[derive(Debug, thiserror::Error)]
 pub enum ProjectorError {
-    /// Where they had got to is not known.
-    #[error("read a cursor")]
-    Cursor(#[from] EngineError),
-    /// A file.
-    #[error(transparent)]
-    Projection(#[from] ProjectionError),
-    /// The thread could not be started.
+    #[error("bring a file up to the log")]
+    Projection(#[source] Box<dyn Error + Send + Sync>),
     #[error("start the projector")]
     Thread(#[from] std::io::Error),
 }
 
-/// Both files, up to date.
-pub struct Projections {
-    acks: AppendOnly,
-    quarantine: AppendOnly,
-}
+/// The acks and the quarantine records, up to date.
+pub struct Projections([LineFile; 2]);
 
 impl Projections {
     /// Opens and repairs both files.
@@ -64,33 +50,33 @@ impl Projections {
         home: &Home,
         log: &Reader,
     ) -> Result<(Projections, [Repair; 2]), ProjectorError> {
-        let cursors = [engine::cursor(log, ACKS)?, engine::cursor(log, QUARANTINE)?];
-        let after = engine::cursor(log, ACKS_FLOOR)?.applied;
-        let acked = Range { after, until: None };
-        let (acks, first) =
-            AppendOnly::open(Arc::clone(disk), &home.acks(), ack::line, cursors[0], log, acked)?;
-        let (quarantine, second) = AppendOnly::open(
-            Arc::clone(disk),
-            &home.quarantine(),
-            quarantine::line,
-            cursors[1],
-            log,
-            Range::default(),
-        )?;
-        Ok((Projections { acks, quarantine }, [first, second]))
+        let (disk, home, log) = (Arc::clone(disk), home.clone(), log.clone());
+        let site = Site { disk, home, log, own: true, feed: false };
+        let mut files = [LineFile::acks(&site), LineFile::quarantine(&site)];
+        for file in &mut files {
+            file.advance(None).map_err(ProjectorError::Projection)?;
+        }
+        let repaired = [files[0].repaired, files[1].repaired];
+        Ok((Projections(files), repaired))
     }
 
     /// Appends what newly committed events say.
-    pub fn take(&mut self, events: &[Committed]) -> Result<(), ProjectionError> {
-        self.acks.take(events)?;
-        self.quarantine.take(events)
+    pub fn take(&mut self, events: &[Committed]) -> Outcome<()> {
+        self.0.iter_mut().try_for_each(|file| file.fold(events))
     }
 
     /// Makes both files durable.
-    pub fn sync(&mut self) -> Result<[(&'static str, Cursor); 2], ProjectionError> {
-        Ok([(ACKS, self.acks.sync()?), (QUARANTINE, self.quarantine.sync()?)])
+    pub fn sync(&mut self) -> Outcome<Cursors> {
+        self.0.iter_mut().map(|file| Ok((file.cursor, file.checkpoint()?))).collect()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.iter().map(LineFile::bytes).sum()
     }
 }
+
+/// Cursors with their names.
+pub type Cursors = Vec<(&'static str, Cursor)>;
 
 enum Message {
     Take(Arc<Vec<Committed>>),
@@ -106,9 +92,9 @@ struct Rest {
 
 #[derive(Default)]
 struct Shared {
-    acks: Vec<(&'static str, Cursor)>,
+    acks: Cursors,
     snapshots: Option<Cursor>,
-    failure: Option<ProjectionError>,
+    failure: Option<Box<dyn Error + Send + Sync>>,
 }
 
 fn write_snapshots(
@@ -121,7 +107,7 @@ fn write_snapshots(
         while let Ok(taken) = due.recv() {
             for seq in taken {
                 if let Err(error) = files.write(seq) {
-                    board.lock().failure = Some(error);
+                    board.lock().failure = Some(error.into());
                     return;
                 }
                 files.reached(seq);
@@ -158,7 +144,7 @@ impl Projector {
             while let Ok(message) = messages.recv() {
                 let result = match message {
                     Message::Take(events) => projections.take(&events).and_then(|()| {
-                        let written = projections.acks.bytes();
+                        let written = projections.bytes();
                         if written - durable < SYNC_AFTER_BYTES {
                             return Ok(None);
                         }
@@ -170,14 +156,14 @@ impl Projector {
                         // Who does not bring them back has failed, and says so elsewhere.
                         if let Ok(back) = rest.back.recv() {
                             projections = back;
-                            durable = projections.acks.bytes();
+                            durable = projections.bytes();
                         }
                         projections.sync().map(Some)
                     }),
                     Message::Finish => projections.sync().map(Some),
                 };
                 match result {
-                    Ok(Some(cursors)) => board.lock().acks = cursors.to_vec(),
+                    Ok(Some(cursors)) => board.lock().acks = cursors,
                     Ok(None) => {}
                     Err(error) => {
                         board.lock().failure = Some(error);
@@ -200,9 +186,9 @@ impl Projector {
     }
 
     /// Hands over newly committed events. Waits when the projector is far behind.
-    pub fn take(&self, events: &Arc<Vec<Committed>>) -> Result<(), ProjectionError> {
+    pub fn take(&self, events: &Arc<Vec<Committed>>) -> Result<(), ProjectorError> {
         if let Some(failure) = self.shared.lock().failure.take() {
-            return Err(failure);
+            return Err(ProjectorError::Projection(failure));
         }
         if !events.is_empty() {
             // A thread that stopped has left its failure; the next call finds it.
@@ -221,11 +207,11 @@ impl Projector {
     }
 
     /// How far the files are known to be durable.
-    pub fn cursors(&self) -> Vec<(&'static str, Cursor)> {
+    pub fn cursors(&self) -> Cursors {
         self.all_cursors(&self.shared.lock())
     }
 
-    fn all_cursors(&self, shared: &Shared) -> Vec<(&'static str, Cursor)> {
+    fn all_cursors(&self, shared: &Shared) -> Cursors {
         let mut cursors = shared.acks.clone();
         if let Some(mut snapshots) = shared.snapshots {
             // With no file outstanding everything that was handed over is done.
@@ -249,7 +235,7 @@ impl Projector {
     }
 
     /// Writes everything that is left, makes it durable and ends the thread.
-    pub fn finish(mut self) -> Result<Vec<(&'static str, Cursor)>, ProjectionError> {
+    pub fn finish(mut self) -> Result<Cursors, ProjectorError> {
         let _ = self.inbox.send(Message::Finish);
         let Projector { inbox, snapshots, threads, .. } = &mut self;
         *inbox = bounded(0).0;
@@ -259,7 +245,7 @@ impl Projector {
         }
         let mut shared = self.shared.lock();
         match shared.failure.take() {
-            Some(failure) => Err(failure),
+            Some(failure) => Err(ProjectorError::Projection(failure)),
             None => Ok(self.all_cursors(&shared)),
         }
     }

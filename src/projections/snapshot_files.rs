@@ -4,22 +4,26 @@
 //! written again when its record is looked at: as it is committed, or at the next start from the
 //! last checkpoint on. A snapshot is in force by its record; its file follows.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use super::exporters::Exporter;
+use super::projection::{Comparison, Outcome, Projection, Site};
 use crate::compaction::agent_runs::facts::{scan_facts, snapshot_at};
-use crate::compaction::files::{SnapshotStore, StoreError};
+use crate::compaction::files::{SnapshotStore, StoreError, sequence_of};
 use crate::contract::ids::Seq;
+use crate::export::Committed;
 use crate::export::append_only::ProjectionError;
 use crate::facts::agent_run::AgentRunFact;
 use crate::home::Home;
 use crate::log::codec::Cursor;
 use crate::log::{ReadError, Reader};
 use crate::os::Disk;
-use crate::projections::projector::ProjectorError;
 use crate::sequencer::engine;
 use crate::state::event::Event;
 
@@ -27,6 +31,102 @@ use crate::state::event::Event;
 pub const SNAPSHOTS: &str = "snapshots";
 /// How long an asker waits for the files of what it had committed.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The snapshots.
+pub const EXPORTER: Exporter = Exporter {
+    name: "snapshots",
+    files: &["run/snapshots"],
+    folders: &[],
+    copied: true,
+    paced: false,
+    is_on: |_| true,
+    open: |site| Box::new(SnapshotTree { site: site.clone(), files: None }),
+};
+
+/// The snapshot files as an entry of the list.
+struct SnapshotTree {
+    site: Site,
+    files: Option<SnapshotFiles>,
+}
+
+impl SnapshotTree {
+    fn open_at(&mut self, cursor: Cursor, until: Option<Seq>) -> Outcome<()> {
+        let Site { disk, home, log, .. } = &self.site;
+        self.files = Some(SnapshotFiles::open(disk, home.snapshots(), log, cursor, until)?);
+        Ok(())
+    }
+}
+
+impl Projection for SnapshotTree {
+    fn position(&self) -> Seq {
+        self.files.as_ref().map_or(Seq::ZERO, |files| files.applied)
+    }
+
+    fn fold(&mut self, batch: &[Committed]) -> Outcome<()> {
+        self.advance(batch.last().map(|last| last.seq))
+    }
+
+    fn advance(&mut self, until: Option<Seq>) -> Outcome<()> {
+        let cursor = match (&self.files, self.site.own) {
+            (Some(files), _) => files.cursor(),
+            (None, true) => engine::cursor(&self.site.log, SNAPSHOTS)?,
+            (None, false) => Cursor::default(),
+        };
+        self.open_at(cursor, until)
+    }
+
+    fn checkpoint(&mut self) -> Outcome<Cursor> {
+        Ok(self.files.as_ref().map(SnapshotFiles::cursor).unwrap_or_default())
+    }
+
+    fn compare(&mut self) -> Outcome<Comparison> {
+        let Site { disk, home, log, .. } = &self.site;
+        let (dir, mut found) = (home.snapshots(), Comparison::default());
+        let store = SnapshotStore::new(Arc::clone(disk), dir.clone());
+        let mut differs = |run_id: &str, file: &str, problem: &str| {
+            found.differs(store.run_dir(run_id).join(file).display().to_string(), problem);
+        };
+        let mut newest: BTreeMap<String, u64> = BTreeMap::new();
+        for seq in taken(log, Seq(1), None)? {
+            let (fact, body) = snapshot_at(log, seq)?;
+            for one in store.differences(&fact, &body)? {
+                differs(&fact.run_id, &one.file, &one.problem);
+            }
+            newest.insert(fact.run_id, fact.sequence);
+        }
+        let listed = |dir: &Path| match disk.list(dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            listed => listed,
+        };
+        for run_id in listed(&dir)? {
+            let last = newest.get(&run_id).copied().unwrap_or(0);
+            for file in listed(&store.run_dir(&run_id))? {
+                if sequence_of(&file).is_some_and(|sequence| sequence > last) {
+                    differs(&run_id, &file, "the log knows no such snapshot");
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn repair(&mut self) -> Outcome<usize> {
+        let differences = self.compare()?.differences.len();
+        self.open_at(Cursor::default(), None)?;
+        Ok(differences)
+    }
+}
+
+/// The events between two positions that took a snapshot.
+fn taken(log: &Reader, from: Seq, until: Option<Seq>) -> Result<Vec<Seq>, ReadError> {
+    let mut taken = Vec::new();
+    scan_facts(log, from, until, &mut |seq, _, fact| {
+        if matches!(fact, AgentRunFact::SnapshotTaken(_)) {
+            taken.push(seq);
+        }
+        Ok(())
+    })?;
+    Ok(taken)
+}
 
 /// Writes the files.
 pub struct SnapshotFiles {
@@ -53,14 +153,7 @@ impl SnapshotFiles {
             applied: cursor.applied,
             projected: Projected::default(),
         };
-        let mut due = Vec::new();
-        scan_facts(log, cursor.applied.next(), Some(applied), &mut |seq, _, fact| {
-            if matches!(fact, AgentRunFact::SnapshotTaken(_)) {
-                due.push(seq);
-            }
-            Ok(())
-        })
-        .map_err(fact_failed)?;
+        let due = taken(log, cursor.applied.next(), Some(applied)).map_err(fact_failed)?;
         for seq in due {
             files.write(seq)?;
         }
@@ -68,12 +161,8 @@ impl SnapshotFiles {
         Ok(files)
     }
 
-    /// Those of a home, from where its log says they are.
-    pub fn of_home(
-        disk: &Arc<dyn Disk>,
-        home: &Home,
-        log: &Reader,
-    ) -> Result<SnapshotFiles, ProjectorError> {
+    /// Those of a home, from the cursor that its log holds.
+    pub fn of_home(disk: &Arc<dyn Disk>, home: &Home, log: &Reader) -> Outcome<SnapshotFiles> {
         let cursor = engine::cursor(log, SNAPSHOTS)?;
         Ok(SnapshotFiles::open(disk, home.snapshots(), log, cursor, None)?)
     }

@@ -6,28 +6,17 @@
 //! their digest was compared with the one the service recorded.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use crate::compaction::agent_runs::facts::{scan_facts, snapshot_at};
-use crate::compaction::files::{SnapshotStore, StoreError, sequence_of};
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
-use crate::export::append_only::Project;
-use crate::export::{Committed, ack, quarantine};
-use crate::facts::agent_run::AgentRunFact;
 use crate::log::checkpoint::{chain_digest, stored_digest, tables};
 use crate::log::codec::{self, CodecError};
-use crate::log::{Entry, LogError, ReadError, Reader};
-use crate::os::{Disk, DiskFile, Open};
+use crate::log::{Entry, LogError, Reader};
 use crate::state::event::Event;
 use crate::state::{Impossible, State};
 
-/// Bytes compared at once.
-const CHUNK_BYTES: usize = 1 << 20;
 /// Differences listed.
 const DIFFERENCES_MAX: usize = 100;
 
@@ -48,20 +37,6 @@ pub enum ReplayError {
     /// A fact that cannot follow.
     #[error("apply an event")]
     Impossible(#[from] Impossible),
-    /// A published file.
-    #[error("read {path}")]
-    File {
-        /// Which one.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// What the log says about runs.
-    #[error("read the runs")]
-    Runs(#[from] ReadError),
-    /// The files of a run.
-    #[error("compare the snapshots of runs")]
-    Snapshots(#[from] StoreError),
 }
 
 /// How far to replay.
@@ -218,155 +193,5 @@ impl Replay<'_> {
         if self.differences.len() < DIFFERENCES_MAX {
             self.differences.push(what);
         }
-    }
-}
-
-/// Compares the append-only files of a home with what the log projects to. A file may end early
-/// only where `may_lag` says that somebody is still appending to it.
-pub fn compare_files(
-    log: &Reader,
-    disk: &Arc<dyn Disk>,
-    acks: &Path,
-    quarantined: &Path,
-    may_lag: bool,
-) -> Result<Vec<String>, ReplayError> {
-    let mut differences = Vec::new();
-    let floor = log.document("cursor.acks_floor")?;
-    let floor = floor.and_then(|bytes| codec::decode_cursor(&bytes).ok());
-    let after = floor.map_or(Seq(0), |floor| floor.applied);
-    for (path, project, after) in
-        [(acks, ack::line as Project, after), (quarantined, quarantine::line, Seq(0))]
-    {
-        if let Some(difference) = compare_file(log, disk, path, (project, after), may_lag)? {
-            differences.push(format!("{}: {difference}", path.display()));
-        }
-    }
-    Ok(differences)
-}
-
-/// Compares the snapshot files of a home with what the log holds of each, and finds those the log
-/// does not know.
-pub fn compare_snapshots(
-    log: &Reader,
-    disk: &Arc<dyn Disk>,
-    dir: &Path,
-) -> Result<Vec<String>, ReplayError> {
-    let store = SnapshotStore::new(Arc::clone(disk), dir.to_owned());
-    let mut differences = Vec::new();
-    let mut differs = |run_id: &str, file: &str, problem: &str| {
-        if differences.len() < DIFFERENCES_MAX {
-            let path = store.run_dir(run_id).join(file);
-            differences.push(format!("{}: {problem}", path.display()));
-        }
-    };
-    let mut taken = Vec::new();
-    scan_facts(log, Seq(1), None, &mut |seq, _, fact| {
-        if matches!(fact, AgentRunFact::SnapshotTaken(_)) {
-            taken.push(seq);
-        }
-        Ok(())
-    })?;
-    let mut newest: BTreeMap<String, u64> = BTreeMap::new();
-    for seq in taken {
-        let (fact, body) = snapshot_at(log, seq)?;
-        for found in store.differences(&fact, &body)? {
-            differs(&fact.run_id, &found.file, &found.problem);
-        }
-        newest.insert(fact.run_id, fact.sequence);
-    }
-    let listed = |dir: &Path| match disk.list(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        listed => listed.map_err(|source| ReplayError::File { path: dir.to_owned(), source }),
-    };
-    for run_id in listed(dir)? {
-        let last = newest.get(&run_id).copied().unwrap_or(0);
-        for file in listed(&store.run_dir(&run_id))? {
-            if sequence_of(&file).is_some_and(|sequence| sequence > last) {
-                differs(&run_id, &file, "the log knows no such snapshot");
-            }
-        }
-    }
-    Ok(differences)
-}
-
-fn compare_file(
-    log: &Reader,
-    disk: &Arc<dyn Disk>,
-    path: &Path,
-    (project, after): (Project, Seq),
-    may_lag: bool,
-) -> Result<Option<String>, ReplayError> {
-    let failed = |source| ReplayError::File { path: path.to_owned(), source };
-    if disk.stat(path).map_err(failed)?.is_none() {
-        return Ok(Some("is missing".to_owned()));
-    }
-    let file = disk.open(path, Open::Read).map_err(failed)?;
-    let mut follower = Follower { file, offset: 0, expected: Vec::new(), ended: false };
-    let mut outcome: Result<Option<String>, ReplayError> = Ok(None);
-    log.scan(after.next(), None, &mut |entry| {
-        let event = match codec::decode(entry.tag, entry.version, entry.payload) {
-            Ok(event) => event,
-            Err(source) => {
-                outcome = Err(ReplayError::Event { seq: entry.seq, source });
-                return ControlFlow::Break(());
-            }
-        };
-        let committed = Committed { seq: entry.seq, at: entry.at, hash: entry.hash(), event };
-        if let Some(line) = project(&committed) {
-            follower.expected.extend_from_slice(line.as_bytes());
-        }
-        if follower.expected.len() < CHUNK_BYTES {
-            return ControlFlow::Continue(());
-        }
-        match follower.compare() {
-            Ok(None) => ControlFlow::Continue(()),
-            Ok(Some(difference)) => {
-                outcome = Ok(Some(difference));
-                ControlFlow::Break(())
-            }
-            Err(source) => {
-                outcome = Err(failed(source));
-                ControlFlow::Break(())
-            }
-        }
-    })?;
-    if let Some(difference) = outcome? {
-        return Ok(Some(difference));
-    }
-    if let Some(difference) = follower.compare().map_err(failed)? {
-        return Ok(Some(difference));
-    }
-    let length = follower.file.stat().map_err(failed)?.len;
-    Ok(match (follower.ended, length > follower.offset) {
-        (true, _) if !may_lag => Some(format!("ends at byte {}, lines are missing", length)),
-        (_, true) if !may_lag => {
-            Some(format!("has bytes the log does not know after byte {}", follower.offset))
-        }
-        _ => None,
-    })
-}
-
-struct Follower {
-    file: Arc<dyn DiskFile>,
-    offset: u64,
-    expected: Vec<u8>,
-    ended: bool,
-}
-
-impl Follower {
-    /// Compares what is expected next with the file.
-    fn compare(&mut self) -> io::Result<Option<String>> {
-        let mut found = vec![0; self.expected.len()];
-        let mut filled = 0;
-        while filled < found.len() && !self.ended {
-            let count = self.file.read_at(&mut found[filled..], self.offset + filled as u64)?;
-            self.ended = count == 0;
-            filled += count;
-        }
-        let pairs = found[..filled].iter().zip(&self.expected);
-        let same = pairs.take_while(|(found, expected)| found == expected).count();
-        self.offset += same as u64;
-        self.expected.clear();
-        Ok((same < filled).then(|| format!("differs from the log at byte {}", self.offset)))
     }
 }

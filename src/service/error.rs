@@ -1,6 +1,5 @@
 //! Why the service stopped.
 
-use crate::export::append_only::ProjectionError;
 use crate::projections::projector::ProjectorError;
 use crate::seam::position::QueueError;
 use crate::sequencer::engine::EngineError;
@@ -13,8 +12,6 @@ pub enum ServiceError {
     Engine(#[from] EngineError),
     #[error("bring run/ack.jsonl and run/quarantine.jsonl up to the log")]
     Projector(#[from] ProjectorError),
-    #[error("write run/ack.jsonl or run/quarantine.jsonl")]
-    Projection(#[from] ProjectionError),
     #[error(transparent)]
     Queue(#[from] QueueError),
     #[error("read the queue position from the log")]

@@ -27,7 +27,7 @@ use crate::home::Home;
 use crate::log::codec::{self, Cursor};
 use crate::log::{LogError, ReadError, Reader};
 use crate::os::{Disk, Machine, Open};
-use crate::projections::projector::{ACKS, ACKS_FLOOR};
+use crate::projections::line_files::{ACKS, ACKS_FLOOR};
 use crate::sequencer::engine::{CheckpointWhen, Engine, EngineError, cursor};
 use crate::state::event::Event;
 use crate::upstream::lines::Lines;

@@ -1,11 +1,9 @@
-//! What goes wrong with digests: selectors that do not read, builds that fail, what they left, and
-//! files that are not what the log says.
+//! What goes wrong with digests: selectors that do not read, builds that fail, and what they left.
 
 use serde_json::Value;
 
 use super::{Findings, Held, Verdict, edit};
 use crate::cli::{Context, ui};
-use crate::digest::compare;
 use crate::digest::selector::Selectors;
 
 /// What the log tells of builds.
@@ -80,32 +78,4 @@ pub(super) fn failed_build(last: &Value, findings: &mut Findings) {
 fn published(context: &Context, held: &Held) -> bool {
     let index = held.home.buses.join("index/digest_registry.json");
     matches!(context.machine.disk.stat(&index), Ok(Some(_)))
-}
-
-/// Every digest file against the log.
-pub(super) fn compare_digests(context: &Context, held: &Held, findings: &mut Findings) {
-    let compared = compare::with_log(&context.machine.disk, &held.home.buses, held.engine.log());
-    let compared = match compared {
-        Ok(compared) => compared,
-        Err(error) => return findings.failed("digest files", &error, "summarizer verify"),
-    };
-    if compared.of_another_log {
-        // That was said.
-        return;
-    }
-    let Some(first) = compared.differences.first() else {
-        if compared.cut_short.is_none() {
-            let bags = ui::count(compared.bags, "bag");
-            findings.fine("digest files", format!("what the log says: {bags}"));
-        }
-        return;
-    };
-    let many = ui::count(compared.differences.len(), "difference");
-    let what = format!("{many} from the log, the first: {} {}", first.path, first.what);
-    let strange = compared.differences.iter().all(|one| one.bag_id.is_none());
-    let fix = match strange && first.path.starts_with("digests/") {
-        true => "summarizer digest gc --orphans",
-        false => "summarizer export --repair",
-    };
-    findings.wrong("digest files", what, fix);
 }

@@ -208,28 +208,13 @@ impl Summaries {
         self.publish(None)
     }
 
-    /// Manifests that should be published and are not. Nothing is touched.
-    pub fn missing(
-        disk: &Arc<dyn Disk>,
-        buses: &Path,
-        log: &Reader,
-    ) -> Result<Vec<String>, SummariesError> {
-        let mut index = DayIndex::open(SpillCache::default(), None);
-        fold(log, Seq::ZERO, None, &mut |seq, stamp, event| {
-            index.take(log, seq, event, stamp).map(ControlFlow::Continue)
-        })?;
-        let live = buses.join(SUMMARIES_DIR);
-        let mut missing = Vec::new();
-        for key in index.keys()? {
-            if disk.stat(&live.join(key.manifest_file()))?.is_none() {
-                missing.push(key.manifest_file());
-            }
-        }
-        Ok(missing)
+    /// The last event it has folded.
+    pub(super) fn read_to(&self) -> Seq {
+        self.read_to
     }
 
     /// Folds what the log holds beyond what was read before, with visits to the cache in between.
-    fn read(&mut self, until: Option<Seq>) -> Result<(), SummariesError> {
+    pub(super) fn read(&mut self, until: Option<Seq>) -> Result<(), SummariesError> {
         loop {
             let Summaries { index, records, read_to, log, .. } = self;
             let (from, mut full) = (*read_to, false);

@@ -27,6 +27,9 @@ pub enum SummariesError {
     /// What is kept beside the log.
     #[error("keep what was read of the log for the next start")]
     Cache(#[source] LogError),
+    /// Another projection that the publisher keeps.
+    #[error("write the files beside the summaries")]
+    Beside(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The thread could not go on.
     #[error("the publisher ended early")]
     Ended,

@@ -11,10 +11,12 @@
 //! It decides nothing about requests, and the code that does never asks it.
 
 mod bus;
+mod compare;
 mod day;
 mod day_index;
 mod day_writer;
 mod error;
+mod exporter;
 mod fold;
 mod items;
 mod publication;
@@ -24,4 +26,5 @@ mod thread;
 
 pub use bus::Summaries;
 pub use error::SummariesError;
+pub use exporter::EXPORTER;
 pub use thread::{Pace, Publishing, SummariesThread, Trouble};

@@ -83,7 +83,7 @@ fn check(
     report.violations.first().map_or(Ok(()), |first| Err(described(first)))
 }
 
-fn read_back(disk: &dyn Disk, path: &Path) -> io::Result<Fingerprint> {
+pub(super) fn read_back(disk: &dyn Disk, path: &Path) -> io::Result<Fingerprint> {
     let file = disk.open(path, Open::Read)?;
     let len = file.stat()?.len;
     let mut buffer = vec![0; usize::try_from(len).unwrap_or(READ_BYTES).min(READ_BYTES)];

@@ -5,6 +5,7 @@
 //! on the cache.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,14 +14,16 @@ use serde::{Deserialize, Serialize};
 
 use super::error::SummariesError;
 use super::fold::fold;
+use super::publication::read_back;
 use super::spill_cache::{Change, Position, SpillCache};
 use crate::contract::ids::Seq;
 use crate::contract::time::{Day, Timestamp};
+use crate::export::fingerprint::Fingerprint;
 use crate::export::publish::{Fallback, Publisher};
 use crate::export::run_record::render_day;
 use crate::export::session_fold::{FinishedRun, SessionFold, skip_line, skip_report_path};
 use crate::facts::digest::DigestFact;
-use crate::log::{ReadError, Reader, codec};
+use crate::log::Reader;
 use crate::os::{Disk, DiskFile, Open};
 use crate::state::event::Event;
 
@@ -35,7 +38,8 @@ const WRITE_BYTES: usize = 1 << 20;
 pub(super) struct RunRecords {
     disk: Arc<dyn Disk>,
     buses: PathBuf,
-    publisher: Publisher,
+    /// None where records are only compared.
+    publisher: Option<Publisher>,
     sessions: SessionFold,
     ended: Vec<FinishedRun>,
     cache: SpillCache,
@@ -64,16 +68,25 @@ impl RunRecords {
     ) -> Result<RunRecords, SummariesError> {
         let publisher =
             Publisher::open(Arc::clone(disk), buses, RUNS_DIR, Fallback::DataThenManifest)?;
-        Ok(RunRecords {
+        Ok(RunRecords { publisher: Some(publisher), cache, ..RunRecords::to_compare(disk, buses) })
+    }
+
+    /// Records that are folded from the whole log and only compared.
+    pub fn to_compare(disk: &Arc<dyn Disk>, buses: &Path) -> RunRecords {
+        RunRecords {
             disk: Arc::clone(disk),
             buses: buses.to_owned(),
-            publisher,
+            publisher: None,
             sessions: SessionFold::default(),
             ended: Vec::new(),
-            cache,
+            cache: SpillCache::default(),
             rows: BTreeMap::new(),
             changed: BTreeSet::new(),
-        })
+        }
+    }
+
+    fn live(&self) -> PathBuf {
+        self.buses.join(RUNS_DIR)
     }
 
     /// Forgets everything the log can tell again.
@@ -88,7 +101,7 @@ impl RunRecords {
     /// that only the log can write again.
     pub fn recall(&mut self, log: &Reader, at: &Position) -> Result<bool, SummariesError> {
         let mut there = true;
-        let (disk, buses, publisher) = (&self.disk, &self.buses, &self.publisher);
+        let (disk, buses, live) = (&self.disk, &self.buses, self.live());
         let (mut looked_at, changed) = (None, &mut self.changed);
         self.cache.each(RUNS, &mut |name, row| {
             let row: RunRow = serde_json::from_slice(&row)?;
@@ -100,7 +113,7 @@ impl RunRecords {
                 return Ok(());
             };
             for path in paths_of(day) {
-                if disk.stat(&publisher.live().join(path))?.is_none() {
+                if disk.stat(&live.join(path))?.is_none() {
                     changed.insert(day);
                 }
             }
@@ -171,24 +184,69 @@ impl RunRecords {
             self.write(log, run)?;
             self.ended.pop();
         }
-        let mut files = Vec::new();
-        for day in &self.changed {
-            let (data, manifest) = render_day(*day, &self.rows_of(*day)?)?;
-            for (path, bytes) in paths_of(*day).into_iter().zip([data, manifest]) {
-                let live = self.publisher.live().join(&path);
-                if self.disk.read_if_present(&live)?.as_ref() != Some(&bytes) {
-                    files.push((path, bytes));
-                }
-            }
-        }
-        if !files.is_empty() {
-            let mut publication = self.publisher.begin()?;
+        let files = self.different_rows()?;
+        if let Some(publisher) = self.publisher.as_mut().filter(|_| !files.is_empty()) {
+            let mut publication = publisher.begin()?;
             for (path, bytes) in &files {
                 publication.put(path, bytes)?;
             }
             publication.commit(|_| Ok::<(), std::convert::Infallible>(()))?;
         }
         self.changed.clear();
+        Ok(())
+    }
+
+    /// The rows of changed days whose files are not what they should be.
+    fn different_rows(&self) -> Result<Vec<(String, Vec<u8>)>, SummariesError> {
+        let mut files = Vec::new();
+        for day in &self.changed {
+            let (data, manifest) = render_day(*day, &self.rows_of(*day)?)?;
+            for (path, bytes) in paths_of(*day).into_iter().zip([data, manifest]) {
+                if self.disk.read_if_present(&self.live().join(&path))?.as_ref() != Some(&bytes) {
+                    files.push((path, bytes));
+                }
+            }
+        }
+        Ok(files)
+    }
+
+    /// What is not what the log says, after the whole log was folded.
+    pub fn compare(
+        &self,
+        log: &Reader,
+        differences: &mut Vec<(String, &'static str)>,
+    ) -> Result<(), SummariesError> {
+        for (path, _) in self.different_rows()? {
+            differences.push((format!("{RUNS_DIR}/{path}"), "differs from the log"));
+        }
+        for run in &self.ended {
+            let path = run.record.path();
+            match self.disk.read_if_present(&self.buses.join(&path))? {
+                None => differences.push((path, "is missing")),
+                Some(bytes) if bytes != run.record.to_bytes()? => {
+                    differences.push((path, "differs from the log"));
+                }
+                Some(_) => {}
+            }
+            if !run.lists_skips {
+                continue;
+            }
+            let path = skip_report_path(&run.record.run_id);
+            let mut meant = Fingerprint::default();
+            each_skip(log, run, &mut |line| {
+                meant.update(line.as_bytes());
+                meant.update(b"\n");
+                Ok(())
+            })?;
+            match read_back(self.disk.as_ref(), &self.buses.join(&path)) {
+                Ok(found) if found.finish() == meant.finish() => {}
+                Ok(_) => differences.push((path, "differs from the log")),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    differences.push((path, "is missing"));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
         Ok(())
     }
 
@@ -228,28 +286,26 @@ impl RunRecords {
             buffer: Vec::new(),
             written: 0,
         };
-        let mut failure = None;
-        log.scan(run.events.0, Some(run.events.1), &mut |entry| {
-            let line = codec::decode(entry.tag, entry.version, entry.payload)
-                .map_err(|source| ReadError::Event { seq: entry.seq, source }.into())
-                .and_then(|event| Ok(skip_line(entry.seq, entry.at, &event)?))
-                .and_then(|line| line.map_or(Ok(()), |line| report.push(&line)));
-            match line {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(error) => {
-                    failure = Some(error);
-                    ControlFlow::Break(())
-                }
-            }
-        })?;
-        if let Some(error) = failure {
-            return Err(error);
-        }
+        each_skip(log, run, &mut |line| report.push(line))?;
         report.flush()?;
         report.file.sync()?;
         self.disk.rename(&temporary, path)?;
         Ok(self.disk.sync_dir(path.parent().unwrap_or(&self.buses))?)
     }
+}
+
+/// Hands over the lines of a skip report.
+fn each_skip(
+    log: &Reader,
+    run: &FinishedRun,
+    take: &mut dyn FnMut(&str) -> Result<(), SummariesError>,
+) -> Result<(), SummariesError> {
+    fold(log, Seq(run.events.0.0 - 1), Some(run.events.1), &mut |seq, stamp, event| {
+        if let Some(line) = skip_line(seq, stamp.at, &event)? {
+            take(&line)?;
+        }
+        Ok(ControlFlow::Continue(()))
+    })
 }
 
 /// The files of a day's rows, relative to their tree.

@@ -12,6 +12,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use super::bus::Summaries;
 use super::error::SummariesError;
 use crate::facts::session::Promoted;
+use crate::projections::projection::{Outcome, Projection};
 
 /// Least share that can be asked for; with less nothing would ever be shown again.
 const SHARE_MIN: f64 = 0.001;
@@ -88,18 +89,24 @@ impl Publishing {
 /// The thread.
 pub struct SummariesThread {
     client: Publishing,
-    thread: JoinHandle<Summaries>,
+    thread: JoinHandle<Published>,
     stop: Sender<()>,
 }
 
 impl SummariesThread {
     /// Starts publishing.
-    pub fn start(summaries: Summaries, pace: Pace) -> std::io::Result<SummariesThread> {
+    ///
+    /// `beside` are other projections that it brings up to the log after each publication.
+    pub fn start(
+        summaries: Summaries,
+        beside: Vec<Box<dyn Projection>>,
+        pace: Pace,
+    ) -> std::io::Result<SummariesThread> {
         let (stop, stopped) = bounded::<()>(0);
         let (flushes, asked) = unbounded();
         let (trouble, troubles) = unbounded();
         let thread = std::thread::Builder::new().name("summaries".to_owned());
-        let work = Work { summaries, pace, asked, stopped, trouble, last: None };
+        let work = Work { summaries, beside, pace, asked, stopped, trouble, last: None };
         let thread = thread.spawn(move || work.run())?;
         Ok(SummariesThread { client: Publishing { flushes, troubles }, thread, stop })
     }
@@ -112,14 +119,26 @@ impl SummariesThread {
     /// Ends the thread and publishes everything that is left.
     pub fn finish(self) -> Result<(), SummariesError> {
         drop(self.stop);
-        let mut summaries = self.thread.join().map_err(|_| SummariesError::Ended)?;
+        let (mut summaries, mut beside) = self.thread.join().map_err(|_| SummariesError::Ended)?;
         summaries.publish(None)?;
-        summaries.close()
+        summaries.close()?;
+        write(&mut beside).map_err(SummariesError::Beside)
     }
+}
+
+/// What the thread gives back when it ends.
+type Published = (Summaries, Vec<Box<dyn Projection>>);
+
+fn write(projections: &mut [Box<dyn Projection>]) -> Outcome<()> {
+    projections.iter_mut().try_for_each(|projection| {
+        projection.advance(None)?;
+        projection.checkpoint().map(drop)
+    })
 }
 
 struct Work {
     summaries: Summaries,
+    beside: Vec<Box<dyn Projection>>,
     pace: Pace,
     asked: Receiver<Sender<Flushed>>,
     stopped: Receiver<()>,
@@ -128,13 +147,13 @@ struct Work {
 }
 
 impl Work {
-    fn run(mut self) -> Summaries {
+    fn run(mut self) -> Published {
         loop {
             let began = Instant::now();
             self.publish();
             let pause = self.pace.pause_after(began.elapsed());
             crossbeam_channel::select! {
-                recv(self.stopped) -> _ => return self.summaries,
+                recv(self.stopped) -> _ => return (self.summaries, self.beside),
                 recv(self.asked) -> reply => {
                     if let Ok(reply) = reply {
                         let outcome = self.publish();
@@ -155,7 +174,11 @@ impl Work {
 
     /// Publishes; a new kind of trouble is told once.
     fn publish(&mut self) -> Option<Trouble> {
-        match self.summaries.publish(None) {
+        let published = self.summaries.publish(None).and_then(|published| {
+            write(&mut self.beside).map_err(SummariesError::Beside)?;
+            Ok(published)
+        });
+        match published {
             Ok(_) => {
                 self.last = None;
                 None

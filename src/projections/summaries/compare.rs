@@ -1,0 +1,88 @@
+//! Compares the published Summary Bus and the run records with the log, byte for byte.
+//!
+//! Nothing that the publisher remembers is believed: the whole log is folded again. A day whose
+//! manifest is of an earlier event is no difference, because the publisher has yet to come to it.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::day_index::DayIndex;
+use super::day_writer::write_lines;
+use super::error::SummariesError;
+use super::fold::fold;
+use super::publication::read_back;
+use super::run_records::RunRecords;
+use super::spill_cache::SpillCache;
+use crate::contract::ids::Seq;
+use crate::export::summary_bus::{PartitionKey, PartitionWriter, SUMMARIES_DIR, Written};
+use crate::log::Reader;
+use crate::os::Disk;
+use crate::verify::Gate;
+use crate::verify::spread::Helpers;
+
+/// A path below the bus home, and what is wrong there.
+pub(super) type Wrong = (String, &'static str);
+
+/// Everything that is published and is not what the log says.
+pub(super) fn compare(
+    disk: &Arc<dyn Disk>,
+    buses: &Path,
+    log: &Reader,
+) -> Result<Vec<Wrong>, SummariesError> {
+    let mut index = DayIndex::open(SpillCache::default(), None);
+    let mut records = RunRecords::to_compare(disk, buses);
+    fold(log, Seq::ZERO, None, &mut |seq, stamp, event| {
+        records.take(seq, stamp.at, &event)?;
+        index.take(log, seq, event, stamp).map(ControlFlow::Continue)
+    })?;
+    let mut differences = Vec::new();
+    for key in index.keys()? {
+        if let Some((path, what)) = day(disk.as_ref(), buses, log, &index, key)? {
+            differences.push((format!("{SUMMARIES_DIR}/{path}"), what));
+        }
+    }
+    records.compare(log, &mut differences)?;
+    Ok(differences)
+}
+
+#[derive(Deserialize)]
+struct Published {
+    sequence: u64,
+}
+
+fn day(
+    disk: &dyn Disk,
+    buses: &Path,
+    log: &Reader,
+    index: &DayIndex,
+    key: PartitionKey,
+) -> Result<Option<Wrong>, SummariesError> {
+    let Some(facts) = index.facts(log, &key)? else { return Ok(None) };
+    let live = buses.join(SUMMARIES_DIR);
+    let Some(manifest) = disk.read_if_present(&live.join(key.manifest_file()))? else {
+        return Ok(Some((key.manifest_file(), "is missing")));
+    };
+    let published = serde_json::from_slice::<Published>(&manifest);
+    if published.is_ok_and(|published| published.sequence < facts.stamp.sequence) {
+        return Ok(None);
+    }
+    let gate = Gate::new(key);
+    let mut writer = PartitionWriter::new(key, io::sink());
+    write_lines(log, &gate, &Helpers::of(1), index.items(&key), &mut writer)?;
+    let Written { fingerprint, manifest: meant, .. } = writer.finish(&facts)?;
+    if manifest != meant {
+        return Ok(Some((key.manifest_file(), "differs from the log")));
+    }
+    match read_back(disk, &live.join(key.data_file())) {
+        Ok(found) if found.finish() == fingerprint.finish() => Ok(None),
+        Ok(_) => Ok(Some((key.data_file(), "differs from the log"))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Ok(Some((key.data_file(), "is missing")))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
