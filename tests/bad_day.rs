@@ -756,7 +756,7 @@ fn each_fix_that_doctor_names_removes_its_finding() {
             let acks = String::from_utf8(home.read(ACKS)).unwrap();
             std::fs::write(home.path(ACKS), acks.replacen("completed", "COMPLETED", 1)).unwrap();
         }),
-        ("acks", "quarantine.jsonl", "summarizer export --repair", &|| {
+        ("quarantine", "quarantine.jsonl", "summarizer export --repair", &|| {
             let path = home.path("run/quarantine.jsonl");
             let lines = std::fs::read_to_string(&path).unwrap();
             std::fs::write(path, lines.replacen("schema_violation", "schema-violation", 1))
@@ -1106,42 +1106,42 @@ fn each_damage_is_reported_by_the_right_commands_and_repaired_by_the_named_fix()
         Damage {
             name: "a manifest is gone",
             does: &|| std::fs::remove_file(manifest()).unwrap(),
-            exits: [0, 0, 1, 0],
+            exits: [0, 1, 1, 0],
             found: ("summaries", "missing"),
             fix: "summarizer export --repair",
         },
         Damage {
             name: "the data of a day is gone",
             does: &|| std::fs::remove_file(day()).unwrap(),
-            exits: [0, 0, 1, 0],
+            exits: [0, 1, 1, 0],
             found: ("buses", ""),
             fix: "summarizer export --repair",
         },
         Damage {
             name: "a letter of a summary is another",
             does: &|| edit(&day(), "note", "nope"),
-            exits: [0, 0, 1, 0],
+            exits: [0, 1, 1, 0],
             found: ("buses", ""),
             fix: "summarizer export --repair",
         },
         Damage {
             name: "a manifest says something else",
             does: &|| edit(&manifest(), "\"produced\":", "\"produced\": 1"),
-            exits: [0, 0, 1, 0],
+            exits: [0, 1, 1, 0],
             found: ("buses", ""),
             fix: "summarizer export --repair",
         },
         Damage {
             name: "a run record was edited",
             does: &|| edit(&record(), "\"run_id\"", "\"run_iD\""),
-            exits: [0, 0, 1, 0],
+            exits: [0, 1, 1, 0],
             found: ("buses", "run_records"),
             fix: "summarizer export --repair",
         },
         Damage {
             name: "a run record is gone",
             does: &|| std::fs::remove_file(record()).unwrap(),
-            exits: [0, 0, 1, 0],
+            exits: [0, 1, 1, 0],
             found: ("buses", "run_records"),
             fix: "summarizer export --repair",
         },

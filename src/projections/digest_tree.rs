@@ -1,6 +1,6 @@
 //! The Digest Bus as an entry of the list. The digest room owns its tree and its comparison.
 
-use super::exporters::Exporter;
+use super::exporter::Exporter;
 use super::projection::{Comparison, Outcome, Projection, Site};
 use crate::contract::ids::Seq;
 use crate::digest::compare;
@@ -51,10 +51,10 @@ impl Projection for DigestTree {
     fn compare(&mut self) -> Outcome<Comparison> {
         let compared = compare::with_log(&self.site.disk, &self.site.home.buses, &self.site.log)?;
         let mut found = Comparison::default();
-        // A folder that no event speaks of is not this log's to write again.
-        let strange =
-            |one: &compare::Difference| one.bag_id.is_none() && one.path.starts_with("digests/");
-        if !compared.differences.is_empty() && compared.differences.iter().all(strange) {
+        // A folder that no event speaks of cannot be written again from the log.
+        let mut all = compared.differences.iter();
+        let strange = all.all(|one| one.bag_id.is_none() && one.path.starts_with("digests/"));
+        if strange && !compared.differences.is_empty() {
             found.fix = Some("summarizer digest gc --orphans");
         }
         for one in compared.differences {

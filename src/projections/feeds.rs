@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::exporters::Exporter;
+use super::exporter::Exporter;
 use super::projection::{Comparison, Outcome, Projection, Site, follow};
 use crate::contract::hash::sha256;
 use crate::contract::ids::Seq;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::exporters::Exporter;
+use super::exporter::Exporter;
 use super::projection::{Comparison, Outcome, Projection, Site};
 use crate::contract::ids::Seq;
 use crate::export::append_only::{self, AppendOnly, Project, Range, Repair};

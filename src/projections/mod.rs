@@ -26,6 +26,7 @@
 
 pub mod digest_tree;
 pub mod digester;
+pub mod exporter;
 pub mod exporters;
 pub mod feeds;
 pub mod line_files;

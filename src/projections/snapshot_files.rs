@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::exporters::Exporter;
+use super::exporter::Exporter;
 use super::projection::{Comparison, Outcome, Projection, Site};
 use crate::compaction::agent_runs::facts::{scan_facts, snapshot_at};
 use crate::compaction::files::{SnapshotStore, StoreError, sequence_of};

@@ -8,9 +8,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::digests::Known;
+use super::Report;
+use super::files::{self, Known};
 use super::rules::{self, Rule};
-use super::{Report, digests};
 use crate::contract::digest_bus::{
     BAG_VERSION, BagIdentity, MEMO_INDEX_VERSION, MEMO_META_VERSION, TRACE_VERSION, bag_id,
 };
@@ -49,7 +49,7 @@ pub fn verify_bag(
     report: &mut Report,
 ) -> io::Result<()> {
     let mut files = BTreeMap::new();
-    digests::read_files(disk, folder, "", FILE_BYTES_MAX, &mut files)?;
+    files::read_files(disk, folder, "", FILE_BYTES_MAX, &mut files)?;
     report.file(files.values().map(|bytes| bytes.len() as u64).sum());
     let mut check = BagCheck { expected, files: &files, known, report };
     check.run();

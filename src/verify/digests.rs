@@ -8,6 +8,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::bags::Expected;
+use super::files::{Known, read_files};
 use super::{Report, Tree, is_dir, names, rules};
 use crate::contract::digest_bus::{
     BY_WINDOW_FILE, DIGESTS_DIR, INDEX_DIR, INDEX_VERSIONS, PROMOTION_FOLLOWS, REGISTRY_FILE,
@@ -23,43 +24,6 @@ use crate::upstream::lines::Lines;
 
 /// Largest index file.
 const INDEX_BYTES_MAX: u64 = 1 << 30;
-
-/// The summaries on the Summary Bus.
-pub struct Known(HashSet<Box<str>>);
-
-impl Known {
-    pub(super) fn holds(&self, summary_id: &str) -> bool {
-        self.0.contains(summary_id)
-    }
-}
-
-/// Every file below a folder, by its path in it. Hidden temporary files are not there yet.
-pub(super) fn read_files(
-    disk: &dyn Disk,
-    root: &Path,
-    folder: &str,
-    bytes_max: u64,
-    found: &mut BTreeMap<String, Vec<u8>>,
-) -> io::Result<()> {
-    let listed = match disk.list(&root.join(folder)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        other => other?,
-    };
-    for name in listed {
-        let relative = if folder.is_empty() { name } else { format!("{folder}/{name}") };
-        let path = root.join(&relative);
-        match disk.stat(&path)? {
-            Some(stat) if stat.is_dir => read_files(disk, root, &relative, bytes_max, found)?,
-            Some(stat) if stat.len > bytes_max => {
-                let what = format!("{relative} has {} bytes", stat.len);
-                return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
-            }
-            Some(_) => drop(found.insert(relative, disk.read(&path)?)),
-            None => {}
-        }
-    }
-    Ok(())
-}
 
 /// The bags that the registry names, live and retired.
 pub(super) fn bags(tree: &Tree<'_>) -> io::Result<Vec<Expected>> {

@@ -10,6 +10,7 @@
 
 mod bags;
 mod digests;
+mod files;
 mod line;
 pub mod rules;
 mod runs;
@@ -136,7 +137,7 @@ struct Tree<'a> {
     disk: &'a dyn Disk,
     root: &'a Path,
     upstream: Option<&'a Upstream>,
-    summaries: std::sync::OnceLock<Option<digests::Known>>,
+    summaries: std::sync::OnceLock<Option<files::Known>>,
 }
 
 /// Checks everything under a bus home. `progress` is told the bytes read so far.
@@ -215,7 +216,7 @@ pub fn read_files(
     bytes_max: u64,
 ) -> io::Result<std::collections::BTreeMap<String, Vec<u8>>> {
     let mut found = std::collections::BTreeMap::new();
-    digests::read_files(disk, folder, "", bytes_max, &mut found)?;
+    files::read_files(disk, folder, "", bytes_max, &mut found)?;
     Ok(found)
 }
 

@@ -1,9 +1,9 @@
 //! One file, many threads: its lines are read and hashed by one and checked by all. The same for
-//! anything else that comes in pieces and has an order.
+//! anything else that comes in blocks and has an order.
 //!
-//! Contract: results are merged in the order of the file, and what a piece of it holds does not
-//! depend on the number of threads. Nobody waits while there is work: who reads checks a piece
-//! itself when all others are busy. What is in memory is a few pieces for each thread.
+//! Contract: results are merged in the order of the file, and what a block of it holds does not
+//! depend on the number of threads. Nobody waits while there is work: who reads checks a block
+//! itself when all others are busy. What is in memory is a few blocks for each thread.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,13 +14,13 @@ use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, unbounded};
 use crate::contract::hash::Digest;
 use crate::upstream::lines::Lines;
 
-/// Bytes after which a piece ends, with the line that reaches them.
-const PIECE_BYTES: usize = 512 << 10;
+/// Bytes after which a block ends, with the line that reaches them.
+const BLOCK_BYTES: usize = 512 << 10;
 
 /// Pieces that may be under way or done before the one that is merged next.
 const AHEAD_MAX: usize = 16;
 
-/// A piece of work.
+/// A block of work.
 type Job<'t> = Box<dyn FnOnce() + Send + 't>;
 
 /// Work for whoever has none of its own.
@@ -46,13 +46,13 @@ impl<'t> Helpers<'t> {
 }
 
 /// Some lines of a file.
-pub(super) struct Piece {
+pub(super) struct LineBlock {
     bytes: Vec<u8>,
     /// Number, first byte and length of each.
     lines: Vec<(u64, usize, usize)>,
 }
 
-impl Piece {
+impl LineBlock {
     /// Its lines with their numbers; blank ones are left out.
     pub fn lines(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let lines = self.lines.iter();
@@ -64,19 +64,19 @@ impl Piece {
 pub(super) fn over<'t, T: Send + 't>(
     mut lines: Lines,
     helpers: &Helpers<'t>,
-    check: impl Fn(&Piece) -> T + Clone + Send + 't,
+    check: impl Fn(&LineBlock) -> T + Clone + Send + 't,
     merge: &mut dyn FnMut(T),
 ) -> io::Result<(u64, Digest)> {
-    let check = move |piece: Piece| check(&piece);
-    in_order(&mut || next_piece(&mut lines), helpers, check, &mut |result| {
+    let check = move |block: LineBlock| check(&block);
+    in_order(&mut || next_block(&mut lines), helpers, check, &mut |result| {
         merge(result);
         Ok::<(), io::Error>(())
     })?;
     lines.finish()
 }
 
-/// Works on pieces wherever there is time for it, and merges the results in the order of the
-/// pieces.
+/// Works on blocks wherever there is time for it, and merges the results in the order of the
+/// blocks.
 pub(crate) fn in_order<'t, P: Send + 't, T: Send + 't, E>(
     next: &mut dyn FnMut() -> Result<Option<P>, E>,
     helpers: &Helpers<'t>,
@@ -86,13 +86,13 @@ pub(crate) fn in_order<'t, P: Send + 't, T: Send + 't, E>(
     let (done, results) = unbounded::<(usize, std::thread::Result<T>)>();
     let mut order = Order { next: 0, early: BTreeMap::new(), merge };
     let mut given = 0;
-    while let Some(piece) = next()? {
+    while let Some(block) = next()? {
         let number = given;
         given += 1;
         let (own, reply) = (work.clone(), done.clone());
         let job: Job<'t> = Box::new(move || {
-            // Who waits for a piece is told when it will never come.
-            let result = catch_unwind(AssertUnwindSafe(|| own(piece)));
+            // Who waits for a block is told when it will never come.
+            let result = catch_unwind(AssertUnwindSafe(|| own(block)));
             // Who asked is gone only when it failed itself.
             drop(reply.send((number, result)));
         });
@@ -152,16 +152,16 @@ impl<T, E> Order<'_, T, E> {
     }
 }
 
-fn next_piece(lines: &mut Lines) -> io::Result<Option<Piece>> {
-    let mut piece = Piece { bytes: Vec::new(), lines: Vec::new() };
-    while piece.bytes.len() < PIECE_BYTES {
+fn next_block(lines: &mut Lines) -> io::Result<Option<LineBlock>> {
+    let mut block = LineBlock { bytes: Vec::new(), lines: Vec::new() };
+    while block.bytes.len() < BLOCK_BYTES {
         let Some((at, line)) = lines.next_line()? else { break };
         if !line.iter().all(u8::is_ascii_whitespace) {
-            piece.lines.push((at.line, piece.bytes.len(), line.len()));
-            piece.bytes.extend_from_slice(line);
+            block.lines.push((at.line, block.bytes.len(), line.len()));
+            block.bytes.extend_from_slice(line);
         }
     }
-    Ok((!piece.lines.is_empty()).then_some(piece))
+    Ok((!block.lines.is_empty()).then_some(block))
 }
 
 #[cfg(test)]
@@ -196,16 +196,16 @@ mod tests {
                 let file = disk.open(&path, Open::Read).unwrap();
                 let lines = Lines::new(file, text.len() as u64);
                 let seen = &seen;
-                let check = move |piece: &Piece| {
+                let check = move |block: &LineBlock| {
                     seen.lock().unwrap().insert(std::thread::current().id());
-                    // Nobody is done with a first piece before another has begun one: however
+                    // Nobody is done with a first block before another has begun one: however
                     // fast a helper is, some are left for who reads, and the other way round.
                     let deadline = Instant::now() + Duration::from_secs(300);
                     while seen.lock().unwrap().len() < threads.min(2) {
                         assert!(Instant::now() < deadline, "nobody helps");
                         std::thread::yield_now();
                     }
-                    piece.lines().map(|(number, line)| (number, line.len())).collect::<Vec<_>>()
+                    block.lines().map(|(number, line)| (number, line.len())).collect::<Vec<_>>()
                 };
                 let read = over(lines, &helpers, check, &mut |found| numbers.extend(found));
                 assert_eq!(read.unwrap(), (text.len() as u64, sha256(&text)));

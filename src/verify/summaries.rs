@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::line::SummaryLine;
-use super::spread::{self, Helpers, Piece};
+use super::spread::{self, Helpers, LineBlock};
 use super::{Report, rules};
 use crate::contract::hash::Digest;
 use crate::contract::schema;
@@ -106,7 +106,7 @@ struct LineCheck<'t> {
     upstream: Option<&'t Upstream>,
 }
 
-/// What a piece of a file turned out to be.
+/// What a block of a file turned out to be.
 #[derive(Default)]
 struct Checked {
     report: Report,
@@ -119,10 +119,10 @@ impl<'t> LineCheck<'t> {
     fn run(self, lines: Lines, helpers: &Helpers<'t>, report: &mut Report) -> io::Result<Data> {
         let (path, before) = (Arc::clone(&self.path), report.lines);
         let mut seen: HashSet<IdKey> = HashSet::new();
-        let check = move |piece: &Piece| {
+        let check = move |block: &LineBlock| {
             let mut checked = Checked::default();
             let Checked { report, ids, ends } = &mut checked;
-            for (number, bytes) in piece.lines() {
+            for (number, bytes) in block.lines() {
                 report.lines += 1;
                 self.line(number, bytes, report, &mut |line| {
                     let id = line.summary_id.0.as_ref();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::rules::{self, Rule};
-use super::spread::{self, Helpers, Piece};
+use super::spread::{self, Helpers, LineBlock};
 use super::{Report, Tree};
 use crate::contract::hash::Digest;
 use crate::contract::schema;
@@ -103,12 +103,12 @@ pub(super) fn check<'t>(
     };
     let mut all = Whole::default();
     let duplicate = check.rules.duplicate;
-    let piece = move |piece: &Piece| {
-        let mut found = Found::default();
-        piece.lines().for_each(|(number, bytes)| check.line(number, bytes, &mut found));
+    let block = move |block: &LineBlock| {
+        let mut found = Checked::default();
+        block.lines().for_each(|(number, bytes)| check.line(number, bytes, &mut found));
         found
     };
-    let (bytes, sha256) = spread::over(Lines::new(file, readable), helpers, piece, &mut |found| {
+    let (bytes, sha256) = spread::over(Lines::new(file, readable), helpers, block, &mut |found| {
         all.take(found, duplicate, &data_path, report);
     })?;
     report.file(bytes);
@@ -153,15 +153,15 @@ struct Checker<'t> {
 /// Counts of words by field.
 type Breakdown = BTreeMap<String, BTreeMap<String, u64>>;
 
-/// What a piece of a file turned out to be.
+/// What a block of a file turned out to be.
 #[derive(Default)]
-struct Found {
+struct Checked {
     report: Report,
     ids: Vec<(u64, IdKey)>,
     observed: Breakdown,
 }
 
-/// What all pieces together are.
+/// What all blocks together are.
 #[derive(Default)]
 struct Whole {
     lines: u64,
@@ -170,7 +170,7 @@ struct Whole {
 }
 
 impl Whole {
-    fn take(&mut self, found: Found, duplicate: &'static Rule, path: &str, report: &mut Report) {
+    fn take(&mut self, found: Checked, duplicate: &'static Rule, path: &str, report: &mut Report) {
         self.lines += found.report.lines;
         report.merge(found.report);
         for (number, id) in found.ids {
@@ -189,7 +189,7 @@ impl Whole {
 }
 
 impl Checker<'_> {
-    fn line(&self, number: u64, bytes: &[u8], found: &mut Found) {
+    fn line(&self, number: u64, bytes: &[u8], found: &mut Checked) {
         found.report.lines += 1;
         let id = match self.family {
             Family::Events => EventHead::parse(bytes).map(|head| {
@@ -205,7 +205,7 @@ impl Checker<'_> {
         }
     }
 
-    fn event(&self, number: u64, head: &EventHead<'_>, found: &mut Found) {
+    fn event(&self, number: u64, head: &EventHead<'_>, found: &mut Checked) {
         let Some(manifest) = &self.manifest else { return };
         for (field, allowed) in
             [("event_kind", &manifest.allowed_kinds), ("event_subkind", &manifest.allowed_subkinds)]

@@ -39,7 +39,7 @@ pub const BEGIN: Timestamp = Timestamp(1_772_359_200_000);
 /// Longest queue line in these tests.
 pub const LINE_BYTES: usize = 4096;
 
-pub type Stop = Box<dyn std::error::Error>;
+pub type Stop = Box<dyn std::error::Error + Send + Sync>;
 
 struct Flows;
 
@@ -354,7 +354,7 @@ impl Rig {
         self.finish_batches(unheard)?;
         self.commits += 1;
         if self.commits.is_multiple_of(5) {
-            self.cursors = self.projections.sync()?.to_vec();
+            self.cursors = self.projections.sync()?;
         }
         let now = self.now();
         let cursors = self.cursors.clone();
@@ -488,7 +488,7 @@ impl Rig {
         self.engine.end_session(RunEnd::Clean, SessionReport::default(), now)?;
         self.commit(None, CheckpointWhen::Due)?;
         self.finish_batches(0)?;
-        self.cursors = self.projections.sync()?.to_vec();
+        self.cursors = self.projections.sync()?;
         self.commit(None, CheckpointWhen::Changed)?;
         self.finish_batches(0)?;
         Ok(self.engine.close()?)

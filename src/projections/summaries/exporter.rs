@@ -6,7 +6,7 @@ use super::compare::compare;
 use crate::contract::ids::Seq;
 use crate::export::Committed;
 use crate::log::codec::Cursor;
-use crate::projections::exporters::Exporter;
+use crate::projections::exporter::Exporter;
 use crate::projections::projection::{Comparison, Outcome, Projection, Site};
 
 /// The Summary Bus.
