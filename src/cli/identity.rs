@@ -65,12 +65,7 @@ pub fn random_bytes() -> std::io::Result<[u8; 16]> {
 }
 
 /// Where the projections of a home write.
-pub fn site_of(
-    context: &Context,
-    home: &Home,
-    config: &Config,
-    log: &crate::log::Reader,
-) -> Site {
+pub fn site_of(context: &Context, home: &Home, config: &Config, log: &crate::log::Reader) -> Site {
     let disk = std::sync::Arc::clone(&context.machine.disk);
     Site { disk, home: home.clone(), log: log.clone(), own: true, feed: config.exports_feed }
 }
