@@ -23,6 +23,8 @@
 //! Two drivers keep projections of a running service up to date. The [`projector`] appends acks,
 //! quarantine records and snapshot files after each commit. The thread of [`summaries`] publishes
 //! at its own pace, and with it every exporter that is marked as paced.
+//!
+//! Why one list: `docs/adr/0080-one-list-of-projections.md`.
 
 pub mod digest_tree;
 pub mod digester;

@@ -1,7 +1,8 @@
 //! Compares the published Summary Bus and the run records with the log, byte for byte.
 //!
-//! Nothing that the publisher remembers is believed: the whole log is folded again. A day whose
-//! manifest is of an earlier event is no difference, because the publisher has yet to come to it.
+//! The whole log is folded again; of what the publisher remembers, only its position counts. A day
+//! whose manifest is of an earlier event is no difference, and neither is a missing record of a
+//! session that ended after that position: the publisher has yet to come to them.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -32,6 +33,7 @@ pub(super) fn compare(
     disk: &Arc<dyn Disk>,
     buses: &Path,
     log: &Reader,
+    cache: &Path,
 ) -> Result<Vec<Wrong>, SummariesError> {
     let mut index = DayIndex::open(SpillCache::default(), None);
     let mut records = RunRecords::to_compare(disk, buses);
@@ -45,7 +47,12 @@ pub(super) fn compare(
             differences.push((format!("{SUMMARIES_DIR}/{path}"), what));
         }
     }
-    records.compare(log, &mut differences)?;
+    // Without a cache nobody knows how far the publisher came, so everything has to be there.
+    let shown_to = match disk.stat(cache)? {
+        Some(_) => SpillCache::open(disk, Some(cache)).position(log)?.map(|at| at.seq()),
+        None => None,
+    };
+    records.compare(log, shown_to.unwrap_or(log.head().0), &mut differences)?;
     Ok(differences)
 }
 

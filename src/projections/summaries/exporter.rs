@@ -66,7 +66,7 @@ impl Projection for SummaryBus {
     fn compare(&mut self) -> Outcome<Comparison> {
         let Site { disk, home, log, .. } = &self.site;
         let mut found = Comparison::default();
-        for (path, what) in compare(disk, &home.buses, log)? {
+        for (path, what) in compare(disk, &home.buses, log, &home.publisher_index())? {
             found.differs(path, what);
         }
         Ok(found)

@@ -4,7 +4,7 @@
 //! missing are written again; what is there and is the same is left alone. Rows of earlier days are
 //! on the cache.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,8 @@ pub(super) struct RunRecords {
     cache: SpillCache,
     /// Rows that are not on the cache, by day and run.
     rows: BTreeMap<(Day, String), RunRow>,
-    changed: BTreeSet<Day>,
+    /// Days whose rows changed, and the last event that changed them.
+    changed: BTreeMap<Day, Seq>,
 }
 
 /// The row of a run, and the files that go with it.
@@ -81,7 +82,7 @@ impl RunRecords {
             ended: Vec::new(),
             cache: SpillCache::default(),
             rows: BTreeMap::new(),
-            changed: BTreeSet::new(),
+            changed: BTreeMap::new(),
         }
     }
 
@@ -114,7 +115,7 @@ impl RunRecords {
             };
             for path in paths_of(day) {
                 if disk.stat(&live.join(path))?.is_none() {
-                    changed.insert(day);
+                    changed.insert(day, at.seq());
                 }
             }
             Ok(())
@@ -165,14 +166,14 @@ impl RunRecords {
         if let Event::Digest(DigestFact::Finished(finished)) = event {
             let row = RunRow { row: finished.row.clone(), files: Vec::new() };
             self.rows.insert((finished.day, finished.run_id.clone()), row);
-            self.changed.insert(finished.day);
+            self.changed.insert(finished.day, seq);
         }
         if let Some(run) = self.sessions.take(seq, at, event) {
             let skips = run.lists_skips.then(|| skip_report_path(&run.record.run_id));
             let files = [run.record.path()].into_iter().chain(skips).collect();
             let row = RunRow { row: run.record.to_row()?, files };
             self.rows.insert((run.day, run.record.run_id.clone()), row);
-            self.changed.insert(run.day);
+            self.changed.insert(run.day, seq);
             self.ended.push(run);
         }
         Ok(())
@@ -199,7 +200,7 @@ impl RunRecords {
     /// The rows of changed days whose files are not what they should be.
     fn different_rows(&self) -> Result<Vec<(String, Vec<u8>)>, SummariesError> {
         let mut files = Vec::new();
-        for day in &self.changed {
+        for day in self.changed.keys() {
             let (data, manifest) = render_day(*day, &self.rows_of(*day)?)?;
             for (path, bytes) in paths_of(*day).into_iter().zip([data, manifest]) {
                 if self.disk.read_if_present(&self.live().join(&path))?.as_ref() != Some(&bytes) {
@@ -210,18 +211,22 @@ impl RunRecords {
         Ok(files)
     }
 
-    /// What is not what the log says, after the whole log was folded.
+    /// What is not what the log says, after the whole log was folded. Rows and records of events
+    /// after `shown_to` wait for the publisher: they may be missing.
     pub fn compare(
-        &self,
+        &mut self,
         log: &Reader,
+        shown_to: Seq,
         differences: &mut Vec<(String, &'static str)>,
     ) -> Result<(), SummariesError> {
+        self.changed.retain(|_, seq| *seq <= shown_to);
         for (path, _) in self.different_rows()? {
             differences.push((format!("{RUNS_DIR}/{path}"), "differs from the log"));
         }
         for run in &self.ended {
             let path = run.record.path();
             match self.disk.read_if_present(&self.buses.join(&path))? {
+                None if run.events.1 > shown_to => continue,
                 None => differences.push((path, "is missing")),
                 Some(bytes) if bytes != run.record.to_bytes()? => {
                     differences.push((path, "differs from the log"));
