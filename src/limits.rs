@@ -1,5 +1,5 @@
-//! Every bound of the program in one place, with the relations between them checked at compile
-//! time. A user-visible bound is the default of a configuration key; the rest are ours.
+//! Bounds that several rooms share, with the relations between them checked at compile time. A bound
+//! that a user can change is a key of the configuration; a bound of one room stands in that room.
 
 /// Longest queue line, terminator excluded (`queue.max_line_bytes`).
 pub const LINE_BYTES_MAX: usize = 1 << 20;
@@ -10,8 +10,6 @@ pub const JSON_DEPTH_MAX: usize = 64;
 /// Violations listed for one record; the rest are counted.
 pub const VIOLATIONS_MAX: usize = 100;
 
-/// Most inputs in one commit (`commit.max_batch`).
-pub const COMMIT_INPUTS_MAX: usize = 4096;
 /// Most payload bytes in one commit (`commit.max_bytes`).
 pub const COMMIT_BYTES_MAX: usize = 8 << 20;
 /// Payload bytes after which a frame is closed; one commit may hold several frames. A repeated key
@@ -19,10 +17,6 @@ pub const COMMIT_BYTES_MAX: usize = 8 << 20;
 pub const FRAME_BYTES: usize = 32 << 10;
 /// Largest single event payload the codec accepts.
 pub const EVENT_BYTES_MAX: usize = 16 << 20;
-/// Open requests above which intake pauses.
-pub const OPEN_REQUESTS_MAX: usize = 2_000_000;
-/// Bytes that must stay free on the disk; below it intake stops.
-pub const DISK_HEADROOM_BYTES: u64 = 64 << 20;
 /// Memory the store may use for pages.
 pub const STORE_CACHE_BYTES: usize = 64 << 20;
 

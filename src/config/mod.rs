@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::contract::hash::Digest;
 use crate::contract::json::jcs_hash;
 pub use address::{ServerAddress, shown_address};
-pub use keys::{FLOW_KEYS, KEYS, Key, Kind, PROVIDER_KEYS};
+pub use keys::{FLOW_KEYS, KEYS, PROVIDER_KEYS};
 pub use provider::{ProviderConfig, ProviderKind, Reach};
 pub use quantity::{parse_bytes, parse_count, parse_duration_ms};
 
@@ -59,8 +59,6 @@ pub enum Origin {
     File,
     /// An environment variable.
     Environment(String),
-    /// A command-line flag.
-    Flag(String),
 }
 
 impl std::fmt::Display for Origin {
@@ -69,7 +67,6 @@ impl std::fmt::Display for Origin {
             Origin::Default => f.write_str("default"),
             Origin::File => f.write_str("file"),
             Origin::Environment(name) => write!(f, "environment {name}"),
-            Origin::Flag(name) => write!(f, "flag {name}"),
         }
     }
 }

@@ -10,6 +10,7 @@ macro_rules! words {
 
         impl $name {
             /// Every word, in the order of the contract.
+            #[allow(dead_code, reason = "not each list is walked outside tests")]
             pub const ALL: &[$name] = &[$($name::$variant,)+];
 
             /// The spelling on the wire.

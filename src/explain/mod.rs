@@ -32,7 +32,9 @@ use crate::os::Machine;
 use crate::state::event::SummaryPointer;
 use crate::upstream::{IndexStore, Upstream};
 
-pub use check::{Link, Standing};
+pub use check::Link;
+#[cfg(any(test, feature = "internals"))]
+pub use check::Standing;
 use event_json::event_json;
 use story::Story;
 use texts::Texts;

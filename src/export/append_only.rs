@@ -139,6 +139,7 @@ impl AppendOnly {
     }
 
     /// The last event taken in.
+    #[cfg(any(test, feature = "internals"))]
     pub fn applied(&self) -> Seq {
         self.applied
     }

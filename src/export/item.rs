@@ -4,10 +4,12 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(any(test, feature = "internals"))]
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::contract::hash::Digest;
+#[cfg(any(test, feature = "internals"))]
 use crate::contract::json::to_jcs;
 use crate::contract::stable_id::{Part, list_hash, stable_id};
 use crate::contract::time::{Day, Timestamp};
@@ -160,6 +162,7 @@ pub struct SummaryItem {
 
 impl SummaryItem {
     /// The line as a JSON object.
+    #[cfg(any(test, feature = "internals"))]
     pub fn to_value(&self) -> Value {
         self.clone().into_value()
     }
@@ -208,6 +211,7 @@ impl SummaryItem {
     }
 
     /// The line as it is published, without the line end.
+    #[cfg(any(test, feature = "internals"))]
     pub fn to_line(&self) -> serde_json::Result<String> {
         to_jcs(&self.to_value())
     }
@@ -255,6 +259,7 @@ pub struct LineFacts<'a> {
 }
 
 /// The facts of a line that nobody has read yet.
+#[cfg(any(test, feature = "internals"))]
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ItemFacts {
     summary_id: String,
@@ -265,16 +270,19 @@ pub struct ItemFacts {
     selection: SelectionFact,
 }
 
+#[cfg(any(test, feature = "internals"))]
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 struct ModelFact {
     model_name: String,
 }
 
+#[cfg(any(test, feature = "internals"))]
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 struct PromptFact {
     prompt_hash: String,
 }
 
+#[cfg(any(test, feature = "internals"))]
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 struct SelectionFact {
     #[serde(default)]
@@ -283,6 +291,7 @@ struct SelectionFact {
     skip_reasons: BTreeMap<String, u64>,
 }
 
+#[cfg(any(test, feature = "internals"))]
 impl ItemFacts {
     /// Reads them from a line.
     pub fn of(line: &[u8]) -> serde_json::Result<ItemFacts> {

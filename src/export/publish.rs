@@ -138,6 +138,7 @@ impl Publisher {
     }
 
     /// How publications become visible here.
+    #[cfg(any(test, feature = "internals"))]
     pub fn mode(&self) -> Mode {
         self.mode
     }
@@ -362,6 +363,7 @@ impl Publication<'_> {
     }
 
     /// Takes a file away.
+    #[cfg(any(test, feature = "internals"))]
     pub fn remove(&mut self, relative: &str) -> Result<(), PublishError> {
         check_path(relative)?;
         let path = self.publisher.shadow().join(relative);

@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::fingerprint::Fingerprint;
-use super::item::{ItemFacts, LineFacts};
+use super::item::LineFacts;
 use crate::contract::hash::{Digest, Hasher};
 use crate::contract::json::{jcs_hash, to_file};
 use crate::contract::time::{Day, Timestamp};
@@ -260,8 +260,9 @@ impl<W: Write> PartitionWriter<W> {
     }
 
     /// Appends a line, given without its terminator.
+    #[cfg(any(test, feature = "internals"))]
     pub fn push(&mut self, line: &[u8]) -> Result<(), RenderError> {
-        let facts = ItemFacts::of(line).map_err(RenderError::NotAnItem)?;
+        let facts = super::item::ItemFacts::of(line).map_err(RenderError::NotAnItem)?;
         self.tally.add(&facts.line())?;
         self.write(line)?;
         self.write(b"\n")
@@ -450,6 +451,7 @@ impl<W: Write> PartitionWriter<W> {
 }
 
 /// Renders a small partition in memory; `lines` in ascending order of id.
+#[cfg(any(test, feature = "internals"))]
 pub fn render<'a>(
     key: PartitionKey,
     lines: impl IntoIterator<Item = &'a [u8]>,

@@ -95,8 +95,8 @@ pub struct FilePlaces {
     pub sources: Vec<SourcePlace>,
 }
 
-/// More than the numbers of a place take, in memory and in the log.
-pub const PLACE_BYTES: usize = 40;
+/// About what a place takes in its printed form, beside its id: the bound on places counts by it.
+pub const PLACE_BYTES: usize = 128;
 
 /// Where the record of a source lies in its file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -448,6 +448,7 @@ impl<C> Decode<C> for Open {
 macro_rules! event_codec {
     ($($tag:literal $variant:ident $({ $($field:ident),+ $(,)? })? $(($inner:ident))?,)+) => {
         /// Tag, version and payload of an event.
+        #[cfg(any(test, feature = "internals"))]
         pub fn encode(event: &Event) -> (u16, u32, Vec<u8>) {
             let mut payload = Vec::new();
             let (tag, version) = encode_into(event, &mut payload);

@@ -35,12 +35,11 @@ use super::frame::{NewRecord, Unpacker};
 use super::runs::Tier;
 use super::segment::Segment;
 
-pub use archiving::Archived;
 pub use cache::Cache;
 pub use gather::{Gathered, HELD_BYTES};
 pub use lookup::Lookup;
 pub use packing::{Packed, Packing};
-pub use reader::{Reader, Stats, TableStats};
+pub use reader::{Reader, TableStats};
 pub use verifying::ChainReport;
 
 use failure::{engine, guarded};
@@ -211,6 +210,7 @@ impl Store {
     }
 
     /// The bytes the hash chain starts from.
+    #[cfg(any(test, feature = "internals"))]
     pub fn store_id(&self) -> [u8; 16] {
         self.shared.store_id
     }
@@ -221,6 +221,7 @@ impl Store {
     }
 
     /// The position the tables stand for.
+    #[cfg(any(test, feature = "internals"))]
     pub fn applied(&self) -> Seq {
         self.shared.published().applied
     }

@@ -13,6 +13,7 @@ pub mod notify;
 pub mod process;
 pub mod real;
 pub mod signals;
+#[cfg(any(test, feature = "internals"))]
 pub mod sim;
 
 use std::io;

@@ -33,6 +33,7 @@ pub enum LineContent {
 }
 
 /// Reads every line of a batch, in order.
+#[cfg(any(test, feature = "internals"))]
 pub fn parse_batch(batch: &Batch) -> Vec<ParsedLine> {
     batch.lines.iter().map(|span| parse_line(batch, span)).collect()
 }

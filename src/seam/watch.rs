@@ -27,11 +27,13 @@ impl Watcher {
     }
 
     /// A watcher that never asks the kernel.
+    #[cfg(any(test, feature = "internals"))]
     pub fn polling(path: &Path) -> Watcher {
         Watcher { path: path.to_owned(), notify: None }
     }
 
     /// Whether the kernel reports changes of the file's directory.
+    #[cfg(any(test, feature = "internals"))]
     pub fn is_notified(&mut self) -> bool {
         self.arm()
     }

@@ -307,6 +307,7 @@ impl State {
     }
 
     /// Requests with a try under way, in order.
+    #[cfg(any(test, feature = "internals"))]
     pub fn running(&self) -> impl Iterator<Item = (Seq, &Open)> {
         self.running.iter().filter_map(|request| Some((*request, self.open_request(*request)?)))
     }
@@ -357,6 +358,7 @@ impl State {
     }
 
     /// The name of a producer.
+    #[cfg(any(test, feature = "internals"))]
     pub fn producer_name(&self, producer: u32) -> &str {
         self.producers.name(producer)
     }

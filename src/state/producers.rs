@@ -46,6 +46,7 @@ impl Producers {
     }
 
     /// The name of an index.
+    #[cfg(any(test, feature = "internals"))]
     pub(super) fn name(&self, index: u32) -> &str {
         self.get(index).map_or("", |producer| &producer.name)
     }

@@ -176,6 +176,7 @@ impl Store {
 
     /// Lets the engine check every page of its file. False is never returned for a store that
     /// was only ever written by us.
+    #[cfg(any(test, feature = "internals"))]
     pub fn check_pages(&mut self) -> Result<(), LogError> {
         self.shared.usable()?;
         let checked = guarded("check the pages", || {

@@ -48,6 +48,7 @@ impl Gathered {
     }
 
     /// Whether none was.
+    #[cfg(any(test, feature = "internals"))]
     pub fn is_empty(&self) -> bool {
         self.asked.is_empty()
     }

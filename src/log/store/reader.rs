@@ -238,6 +238,7 @@ impl Reader {
     }
 
     /// Calls `f` for each row from `from` on, in order.
+    #[cfg(any(test, feature = "internals"))]
     pub fn rows(
         &self,
         from: Seq,
