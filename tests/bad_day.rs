@@ -497,7 +497,7 @@ fn snapshots_alone_show_that_a_log_was_lost() {
     let log = home.path("run.jsonl").display().to_string();
     home.expect(0, &["compact", &log, "--event-threshold", "6"]);
     std::fs::remove_file(home.path(STORE)).unwrap();
-    home.expect(6, &["status"]).says(&["run/snapshots tells of runs", "summarizer recover"]);
+    home.expect(6, &["status"]).says(&["run/snapshots holds snapshots", "summarizer recover"]);
     home.expect(0, &["recover"]).says(&["compact RUN_LOG"]);
     is_sound(&home);
 }
@@ -806,7 +806,7 @@ fn each_fix_that_doctor_names_removes_its_finding() {
     assert!(fix_of(&home, none, "disk", "MiB are free").starts_with("du -xah "));
     home.append(&lines(&[request("b", ACTIVE, json!({}))]));
     home.expect(0, &["drain"]);
-    let fix = fix_of(&home, none, "intake", "want of space");
+    let fix = fix_of(&home, none, "intake", "the disk is full");
     std::fs::write(&settings, "").unwrap();
     follow(&home, none, &fix);
     is_gone(&home, none, "intake", "");
@@ -818,7 +818,7 @@ fn each_fix_that_doctor_names_removes_its_finding() {
     in_a_shell(&fix);
     is_gone(&home, &elsewhere, "time zone", "");
     std::fs::write(&settings, "[commit]\nmax_batch = 100\n").unwrap();
-    in_a_shell(&fix_of(&home, &elsewhere, "time zone", "this machine lives in"));
+    in_a_shell(&fix_of(&home, &elsewhere, "time zone", "time zone of this machine is"));
     is_gone(&home, &elsewhere, "time zone", "");
     home.expect(0, &["config"]).says(&["100"]);
 
@@ -1186,7 +1186,7 @@ fn each_damage_is_reported_by_the_right_commands_and_repaired_by_the_named_fix()
             name: "the log is another home's",
             does: &|| std::fs::write(home.path(STORE), other.read(STORE)).unwrap(),
             exits: [6, 6, 0, 1],
-            found: ("log", "tells of another log"),
+            found: ("log", "belongs to another log"),
             fix: "summarizer recover",
         },
         Damage {

@@ -432,7 +432,7 @@ fn a_full_disk_stops_it_cleanly_and_room_lets_it_go_on() {
         (0..4000).map(|n| request(&format!("r{n}"), DISABLED, json!({}))).collect();
     home.append(&lines(&many));
     fill(&home.path("ballast"), 300_000);
-    // With the usual headroom nothing is begun; without any it stops in the middle.
+    // With the usual headroom the backup does not start; without headroom it stops in the middle.
     run(&home, 0, &["drain"]);
     assert_eq!(run(&home, 0, &["status", "--json"]).json()["paused"], json!(["disk_space"]));
     std::fs::remove_file(home.path("ballast")).unwrap();

@@ -322,7 +322,7 @@ fn a_python_node_cannot_hang_or_flood() {
     let pack = load(&[("flow.dag.yaml", dag), ("n.py", &body)]);
     let server = echo();
     let mut options = options();
-    // Who never ends is not waited for long; who does has all the time a busy machine needs.
+    // A program that never ends gets a short time limit; one that ends gets enough for a busy machine.
     for (x, seconds, class, word) in [
         ("sleep", 2, FlowErrorClass::Transient, "not done within"),
         ("flood", 300, FlowErrorClass::Permanent, "more than"),

@@ -1,4 +1,4 @@
-//! The remote providers against servers that behave and servers that do not.
+//! The remote providers against servers that answer well and servers that do not.
 #![allow(
     clippy::unwrap_used,
     clippy::type_complexity,
@@ -209,7 +209,7 @@ fn whatever_comes_over_the_wire_ends_in_an_error_that_has_a_class() {
         assert!(fits && !matches!(error, ModelError::Timeout { .. }), "{what}: {error}");
         assert!(error.to_string().len() < 600, "{what}: {error}");
     }
-    // What goes on for ever without ever being too much ends with the time that is allowed.
+    // An endless response that stays below the size limit ends at the time limit.
     let endless = [
         ("a slow head", over(ok, "x-a: b\r\n", 40)),
         ("a slow body", over(chunked, "1\r\n \r\n", 40)),

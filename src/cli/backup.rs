@@ -30,7 +30,7 @@ use crate::seam::position::{AdoptAt, adopt_position};
 use crate::sequencer::mark::QueueMark;
 use crate::upkeep::copy::{CopyError, LogCopy, Page, WirePage};
 
-/// Bytes copied at once.
+/// Bytes of one copy step.
 const CHUNK_BYTES: usize = 1 << 20;
 /// What is written last.
 const MANIFEST: &str = "backup.json";
@@ -76,7 +76,6 @@ struct FileFact {
 }
 
 impl BackupArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let disk = &context.machine.disk;
         let config = load_config(context)?;

@@ -11,12 +11,12 @@ use crate::projections::summaries::SummariesError;
 use crate::sequencer::engine::EngineError;
 use crate::service::ServiceError;
 
-/// The Summary Bus could not be brought up to the log.
+/// The Summary Bus could not be brought up to date.
 pub fn not_published(error: &SummariesError) -> Failure {
     let exit = if error.is_violation() { Exit::Input } else { Exit::Storage };
-    Failure::new(exit, "the summaries are not published")
+    Failure::new(exit, "cannot publish the summaries")
         .because(error)
-        .hint("nothing that was accepted is lost; the next start publishes what is missing")
+        .hint("no accepted request is lost; the next start publishes the missing summaries")
 }
 
 /// A projection that could not be compared or written.
@@ -44,18 +44,17 @@ pub fn held_by_another(context: &Context) -> Failure {
     let pid = context.machine.disk.read(&path).unwrap_or_default();
     let pid = String::from_utf8_lossy(&pid).trim().to_owned();
     Failure::new(Exit::Busy, format!("another process holds this home (pid {pid})"))
-        .hint("`summarizer status` talks to it; stop it before starting another")
+        .hint("`summarizer status` asks it; stop it before you start another")
 }
 
-/// A failed log, with what to do about it.
 pub fn log_failed(error: &LogError) -> Failure {
-    let failure = Failure::new(Exit::Storage, "the log failed").because(error);
+    let failure = Failure::new(Exit::Storage, "cannot read or write the log").because(error);
     match error {
         LogError::Busy => Failure::new(Exit::Busy, "another process has the log open"),
         LogError::Newer { release, .. } => failure.hint(format!(
-            "nothing was changed; install summarizer {release} or newer to go on with this home"
+            "nothing was changed; install summarizer {release} or newer to open this home"
         )),
-        // What lies beneath says what to do.
+        // The cause has its own advice.
         _ if failure.trouble().is_some() => failure,
         _ => failure.hint("start again: recovery is the normal start"),
     }
@@ -69,11 +68,13 @@ pub fn engine_failed(error: &EngineError) -> Failure {
         | EngineError::Past(ReadError::Log(error))
         | EngineError::Restore(RestoreError::Log(error)) => log_failed(error),
         EngineError::Writer(error) => {
-            Failure::new(Exit::Storage, "the log cannot be written").because(error)
+            Failure::new(Exit::Storage, "cannot write to the log").because(error)
         }
-        error => Failure::new(Exit::Storage, "the log does not make sense")
-            .because(error)
-            .hint(Trouble::Damage.hint()),
+        error => {
+            Failure::new(Exit::Storage, "cannot replay the log: its events contradict each other")
+                .because(error)
+                .hint(Trouble::Damage.hint())
+        }
     }
 }
 
@@ -81,7 +82,7 @@ pub fn engine_failed(error: &EngineError) -> Failure {
 pub fn projector_failed(error: &ProjectorError) -> Failure {
     Failure::new(Exit::Storage, "cannot bring run/ack.jsonl and run/quarantine.jsonl up to date")
         .because(error)
-        .hint("see that both files are writable; they may be deleted, the log writes them again")
+        .hint("make both files writable, or delete them: they are written again from the log")
 }
 
 /// A failed service.
@@ -89,9 +90,11 @@ pub fn service_failed(error: &ServiceError) -> Failure {
     match error {
         ServiceError::Engine(error) => engine_failed(error),
         ServiceError::Projector(error) => projector_failed(error),
-        ServiceError::Queue(error) => Failure::new(Exit::Input, "the queue cannot be read on")
-            .because(error)
-            .hint("`summarizer queue adopt` shows what changed and goes on"),
+        ServiceError::Queue(error) => {
+            Failure::new(Exit::Input, "cannot continue reading the queue")
+                .because(error)
+                .hint("`summarizer queue adopt` shows what changed and continues")
+        }
         error => Failure::new(Exit::Storage, "the service stopped").because(error),
     }
 }

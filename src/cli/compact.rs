@@ -53,7 +53,7 @@ pub struct CompactArgs {
     /// Also take one at the end of the log, due or not
     #[arg(long, conflicts_with = "verify")]
     now: bool,
-    /// Go on after the last snapshot that is there; a home always does
+    /// Continue after the last snapshot that exists; a home always does
     #[arg(long, conflicts_with = "verify")]
     resume: bool,
     /// Rebuild every stored snapshot from the log and compare bytes; write nothing
@@ -65,7 +65,6 @@ pub struct CompactArgs {
 }
 
 impl CompactArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         match (&self.out, &self.run_log) {
             (Some(out), Some(log)) => self.run_on_files(context, log, out),
@@ -180,7 +179,7 @@ impl CompactArgs {
                         failure.hint("`summarizer schema run_event.v1` shows what a line must be")
                     }
                     Exit::Wrong => failure.hint(
-                        "a run that its gate stopped stays stopped; go on under another run_id",
+                        "a run that its gate stopped stays stopped; continue under another run_id",
                     ),
                     _ => failure,
                 })
@@ -419,7 +418,7 @@ fn failure(log: &Path, error: &RunLogError) -> Failure {
             .hint("compact it from the start into another --out, or restore the log"),
         RunLogError::Store(StoreError::Taken { .. }) => what(Exit::Input)
             .because(error)
-            .hint("go on after it with --resume, or use another --out"),
+            .hint("continue after it with --resume, or use another --out"),
         RunLogError::Store(_) => what(Exit::Storage).because(error),
     }
 }

@@ -42,7 +42,6 @@ enum DayCommand {
 }
 
 impl DayArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let DayCommand::Open { day } = &self.command;
         let inputs = inputs(context, *day)?;

@@ -64,7 +64,6 @@ pub struct DemoArgs {
 }
 
 impl DemoArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let root = self.root(context)?;
         let demo = Context { home: root.clone(), config_file: None, ..context.clone() };

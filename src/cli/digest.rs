@@ -83,7 +83,6 @@ enum Action {
 }
 
 impl DigestArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let now = context.machine.clock.now();
         match &self.action {
@@ -147,7 +146,7 @@ fn ask(context: &Context, order: DigestOrder, show: fn(&Context, &Value)) -> Res
     Ok(Exit::Done)
 }
 
-/// Asks whoever holds the home, and waits as long as it takes.
+/// Asks the process that holds the home, and waits until it answers.
 fn carry_out(context: &Context, order: DigestOrder) -> Result<Value, Failure> {
     let mut session = Session::open(context)?;
     let mut answer = session.ask(context, &Question::Digest { order });
@@ -182,9 +181,9 @@ fn text(value: &Value) -> &str {
 fn show_build(context: &Context, report: &Value) {
     let count = |name: &str| report[name].as_u64().unwrap_or_default();
     if report["unchanged"] == true && count("windows") == 0 {
-        context
-            .ui
-            .out("unchanged: no summary came since the last build, or none is in that window");
+        context.ui.out(
+            "unchanged: no summary was added since the last build, or the window holds no summary",
+        );
         return;
     }
     if report["unchanged"] == true {

@@ -1,8 +1,8 @@
-//! `doctor`: finds what goes wrong in practice, and says the command that fixes it.
+//! `doctor`: finds common problems and prints the command that fixes each.
 //!
-//! A fix is a line for a shell, as exact as can be said from here: with paths, names and, where the
-//! home was named on the command line, with that. What only somebody else can do (a producer, a
-//! disk) is the hint beside a command that shows what it is about.
+//! A fix is a complete line for a shell, with paths, names and the home if the command line named it.
+//! Where only another party can act (a producer, a disk), the finding has a hint and a command that
+//! shows the problem.
 
 mod digests;
 mod surroundings;
@@ -37,10 +37,10 @@ use crate::state::Status;
 use crate::upkeep::retention::{self, Policy};
 use crate::verify::{Options, Report, verify_tree};
 
-/// A backlog of this many bytes is worth a word.
+/// A backlog of at least this many bytes is reported.
 const BACKLOG_BYTES: u64 = 64 << 20;
 
-/// Look for what goes wrong in practice
+/// Find common problems and print the command that fixes each
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
     /// Also recompute the hash chain and compare the whole consumed queue
@@ -63,7 +63,7 @@ struct Finding {
     what: String,
     /// A line for a shell.
     fix: Option<String>,
-    /// What else there is to say about it.
+    /// Further advice.
     hint: Option<String>,
 }
 
@@ -71,7 +71,7 @@ struct Findings {
     all: Vec<Finding>,
     /// The home as a shell reads it.
     home: String,
-    /// What our own commands need to be said to meet the same home.
+    /// The options that make our own commands use the same home.
     options: String,
 }
 
@@ -94,7 +94,7 @@ impl Findings {
         self.all.push(Finding { check, verdict, what: what.into(), fix, hint: None });
     }
 
-    /// Says more about what was found last.
+    /// Adds advice to the last finding.
     fn hint(&mut self, hint: impl Into<String>) {
         if let Some(last) = self.all.last_mut() {
             last.hint = Some(hint.into());
@@ -109,7 +109,7 @@ impl Findings {
         fix.split(" && ").map(ours).collect::<Vec<_>>().join(" && ")
     }
 
-    /// What shows where the room went.
+    /// The command that lists the largest files of the home.
     fn biggest(&self) -> String {
         format!("du -xah {} | sort -rh | head -n 20", self.home)
     }
@@ -122,8 +122,8 @@ impl Findings {
         self.add(check, Verdict::Wrong, what, fix);
     }
 
-    /// Something could not be looked at. What lies beneath has its own way out; the other one is
-    /// for what is none of that.
+    /// A check could not be made. A damaged log, a missing permission and a full disk have their own
+    /// fix; `fix` is for every other cause.
     fn failed(&mut self, check: &'static str, error: &(dyn Error + 'static), otherwise: &str) {
         match Trouble::of(error) {
             Some(trouble) => self.troubled(check, described(error), trouble),
@@ -143,7 +143,7 @@ impl Findings {
         }
     }
 
-    /// What helps, whatever failed.
+    /// The fix for a cause that does not depend on the check.
     fn troubled(&mut self, check: &'static str, what: String, trouble: Trouble) {
         let home = self.home.clone();
         match trouble {
@@ -162,7 +162,7 @@ impl Findings {
     }
 }
 
-/// A path as a shell reads it back.
+/// A path quoted for a shell.
 fn shell(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%,".contains(c);
@@ -178,7 +178,6 @@ fn edit(path: &Path) -> String {
 }
 
 impl DoctorArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let mut findings = Findings::of(context);
         self.look(context, &mut findings);
@@ -261,7 +260,7 @@ impl DoctorArgs {
             }
         }
         if registry.is_err() {
-            // No command opens the home with it; what is in there is another question.
+            // No command opens a home with a bad registry, so the log is not checked.
             return findings.add("log", Verdict::Notice, "not looked at: the registry first", "");
         }
         let before = projected_bytes(context, &home);
@@ -280,13 +279,13 @@ impl DoctorArgs {
         let (head, _) = log.head();
         let events = ui::count(head.0, "event");
         findings.fine("log", format!("{events}, checkpoint at {}", log.applied()));
-        // Nothing that is read from a damaged log would tell more than that.
+        // A damaged log makes every further check useless.
         let deep = self.deep && chain_holds(log, findings);
         surroundings::look_at_clock(context, log, deep, findings);
         for mutation in held.flows.read().mutations(held.engine.state().flows()) {
             let fix = "summarizer reload --accept-mutations";
             findings.add("registry", Verdict::Notice, mutation.what(), fix);
-            findings.hint("when the change is meant; otherwise restore the files of the pack");
+            findings.hint("if the change is intended; otherwise restore the files of the pack");
         }
         let due = held.engine.state().ready_count();
         if due > 0 && held.engine.state().paused().is_empty() {
@@ -319,7 +318,7 @@ impl DoctorArgs {
         }
     }
 
-    /// Somebody holds the home: what it says of itself, and what files alone tell.
+    /// Another process holds the home: checks what that process answers, and the files.
     fn look_beside(&self, context: &Context, home: &Home, findings: &mut Findings) {
         let end = format!("kill \"$(cat {})\"", shell(&home.lock()));
         let asked = ControlClient::connect(&home.socket())
@@ -361,7 +360,7 @@ impl DoctorArgs {
             let what = format!("{name} is registered with another pack than it was used with");
             let fix = "summarizer reload --accept-mutations";
             findings.add("registry", Verdict::Notice, what, fix);
-            findings.hint("when the change is meant; otherwise restore the files of the pack");
+            findings.hint("if the change is intended; otherwise restore the files of the pack");
         }
         let last = &status["digests"]["last_build"];
         if last["ok"] == false {
@@ -381,7 +380,7 @@ impl DoctorArgs {
     }
 }
 
-/// Why nothing is taken in.
+/// Why the intake of lines is paused.
 fn paused(cause: &str, findings: &mut Findings) {
     let (what, fix, hint) = match cause {
         "operator" => ("intake is paused by order", "summarizer resume", None),
@@ -391,7 +390,7 @@ fn paused(cause: &str, findings: &mut Findings) {
             Some("commit.max_open_requests is the limit"),
         ),
         _ => (
-            "intake was paused for want of space; with room it goes on by itself",
+            "intake paused because the disk is full; it continues by itself when space is free",
             "summarizer drain",
             Some("free some space first"),
         ),
@@ -423,7 +422,7 @@ fn projected_bytes(context: &Context, home: &Home) -> [(&'static str, u64); 2] {
     [("run/ack.jsonl", bytes(home.acks())), ("run/quarantine.jsonl", bytes(home.quarantine()))]
 }
 
-/// Whoever opens a home writes what is missing at the end of these files: that it was is said.
+/// Opening a home appends what these files lack; this reports that bytes were missing.
 fn look_at_repairs(
     context: &Context,
     held: &Held,
@@ -489,7 +488,7 @@ fn look_at_queue(context: &Context, held: &Held, deep: bool, findings: &mut Find
     }
 }
 
-/// Packs whose files are not those their records were made of: told once for all records of one.
+/// Packs whose files differ from the hash in their records. One finding covers all records of a pack.
 fn look_at_packs(context: &Context, registry: &Registry, findings: &mut Findings) {
     let mut told: BTreeSet<&str> = BTreeSet::new();
     for record in registry.records() {
@@ -516,7 +515,7 @@ fn look_at_packs(context: &Context, registry: &Registry, findings: &mut Findings
     }
 }
 
-/// What is older than the settings keep, and when they were last followed.
+/// Data that is older than the retention settings allow, and when retention was last applied.
 fn look_at_retention(context: &Context, held: &Held, findings: &mut Findings) {
     let policy = Policy::of(&held.config);
     if policy.keeps_all() {
@@ -545,7 +544,7 @@ fn look_at_retention(context: &Context, held: &Held, findings: &mut Findings) {
                 .is_ok_and(|due| due.leaves_acks());
             match held.config.retention_daily {
                 true if !leaves_acks => {
-                    findings.fine("retention", format!("{what}; a service lets it go"));
+                    findings.fine("retention", format!("{what}; a running service removes it"));
                 }
                 _ => findings.add("retention", Verdict::Notice, what, "summarizer retain"),
             }
@@ -559,7 +558,7 @@ fn look_at_retention(context: &Context, held: &Held, findings: &mut Findings) {
     }
 }
 
-/// Published summaries that are gone as a whole.
+/// Whole days of published summaries that are missing.
 fn look_for_summaries(context: &Context, held: &Held, findings: &mut Findings) {
     let produced = held.engine.state().totals().by_status.get(&Status::Completed);
     let folder = held.home.buses.join("summaries/manifest");
@@ -573,7 +572,7 @@ fn look_for_summaries(context: &Context, held: &Held, findings: &mut Findings) {
     }
 }
 
-/// What the log projects to, as it is on the disk.
+/// Compares the files on the disk with the projections of the log.
 fn look_at_projections(context: &Context, held: &Held, findings: &mut Findings) {
     let (disk, log) = (&context.machine.disk, held.engine.log());
     match rebuild(log, Until::Head, Compare::Tables, &mut |_| {}) {
@@ -614,7 +613,7 @@ fn look_at_projections(context: &Context, held: &Held, findings: &mut Findings) 
     }
 }
 
-/// What is ours is written again from the log; what is upstream's only its producer has.
+/// Our own files can be written again from the log; an upstream file only by its producer.
 fn look_at_violations(report: &Report, findings: &mut Findings) {
     let ours = |file: &str| {
         let folders = exporters::ALL.iter().flat_map(|exporter| exporter.folders);
@@ -649,7 +648,7 @@ fn look_at_disk(context: &Context, home: &Home, headroom: u64, findings: &mut Fi
             let biggest = findings.biggest();
             findings.wrong("disk", what, &biggest);
             findings.hint(
-                "free some space; `summarizer retain` lets go of what is older than [retention] says",
+                "free some space; `summarizer retain` removes data older than the [retention] settings",
             );
         }
         Ok(free) => findings.fine("disk", format!("{} MiB free", free >> 20)),

@@ -26,7 +26,6 @@ pub struct ExplainArgs {
 }
 
 impl ExplainArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let mut session = Session::open(context)?;
         let question = Question::Explain {

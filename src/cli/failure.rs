@@ -1,5 +1,5 @@
-//! What a command ends with: an exit code that scripts can rely on, and an error that reads
-//! *what failed*, *caused by*, *hint*.
+//! How a command ends: an exit code that scripts can rely on, and an error in three parts: *what
+//! failed*, *caused by*, *hint*.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -26,11 +26,11 @@ pub enum Exit {
     Input = 5,
     /// Storage failed or corrupt.
     Storage = 6,
-    /// A mistake of ours.
+    /// A bug of the program.
     Bug = 70,
 }
 
-/// What lies beneath a failure, as far as somebody can do something about it whatever was tried.
+/// A cause with its own remedy, whichever command failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
     /// The log is not what was written.
@@ -42,7 +42,7 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// What an error and its causes come down to.
+    /// Searches an error and its causes for such a cause.
     pub fn of(error: &(dyn Error + 'static)) -> Option<Trouble> {
         let mut next = Some(error);
         while let Some(error) = next {
@@ -56,7 +56,7 @@ impl Trouble {
             }
             match error.downcast_ref() {
                 Some(RestoreError::Codec(_)) => return Some(Trouble::Damage),
-                // It shows what it holds as itself, and so hides it from whoever asks for causes.
+                // This error is transparent, so `source` skips the log error inside it.
                 Some(RestoreError::Log(log)) => return Trouble::of(log),
                 None => {}
             }
@@ -79,23 +79,23 @@ impl Trouble {
     pub fn hint(self) -> &'static str {
         match self {
             Trouble::Damage => {
-                "nothing was changed; `summarizer recover` makes it again from its own records, the \
-                 queue, the acks and the published summaries"
+                "nothing was changed; `summarizer recover` rebuilds the log from its own records, \
+                 the queue, the acks and the published summaries"
             }
             Trouble::Permission => {
-                "this user may not do that: run it as the owner of these files (`ls -l` names them), \
-                 or `chown -R USER HOME`"
+                "this user has no permission: run the command as the owner of these files (see \
+                 `ls -l`), or `chown -R USER HOME`"
             }
-            Trouble::Full => "free some space and start again; nothing that was accepted is lost",
+            Trouble::Full => "free some space and start again; no accepted request is lost",
         }
     }
 }
 
-/// A log whose bytes are not what was written, or that is none.
+/// Whether the log file is damaged or is not a log.
 pub fn is_damage(error: &LogError) -> bool {
     match error {
         LogError::Damaged { .. } | LogError::Corrupt(_) | LogError::NotAStore(_) => true,
-        // A file that ends where the engine counts on more of it; a disk that fails says otherwise.
+        // redb reports a file that is too short in this way; a failing disk has other error kinds.
         LogError::Io { source, .. } => {
             matches!(source.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::Other)
         }
@@ -115,7 +115,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure that says what could not be done.
+    /// `what` names the operation that failed.
     pub fn new(exit: Exit, what: impl Into<String>) -> Failure {
         Failure { exit, what: what.into(), causes: Vec::new(), hint: None, trouble: None }
     }
@@ -126,7 +126,7 @@ impl Failure {
         let mut next = Some(error);
         while let Some(error) = next {
             let text = error.to_string();
-            // An error that repeats its source in its own text would say everything twice.
+            // Some errors repeat their source in their own text; do not print it twice.
             if self.causes.last().is_none_or(|last| !last.contains(&text)) {
                 self.causes.push(text);
             }
@@ -146,7 +146,7 @@ impl Failure {
         self.trouble
     }
 
-    /// What to do: about what lies beneath, then about what was tried.
+    /// What to do: the advice for the cause, then that of the command.
     pub fn advice(&self) -> Option<String> {
         let beneath = self.trouble.map(Trouble::hint);
         match (beneath, self.hint.as_deref()) {

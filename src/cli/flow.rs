@@ -53,7 +53,7 @@ struct RunArgs {
     /// A parameter; the value is read as JSON, else as text
     #[arg(long = "param", value_name = "KEY=VALUE")]
     params: Vec<String>,
-    /// Who answers [default: as configured]
+    /// Provider that answers [default: as configured]
     #[arg(long)]
     provider: Option<String>,
     /// Show the conversations
@@ -81,7 +81,6 @@ struct NewArgs {
 }
 
 impl FlowArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         match &self.action {
             Action::Run(args) => args.run(context),

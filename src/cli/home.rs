@@ -27,7 +27,6 @@ pub struct ConfigArgs {
 }
 
 impl InitArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let config = load_config(context)?;
         let home = Home::new(&context.home, &config);
@@ -72,7 +71,6 @@ impl InitArgs {
 }
 
 impl ConfigArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let config = match self.defaults {
             true => default_config()?,

@@ -70,7 +70,7 @@ pub fn site_of(context: &Context, home: &Home, config: &Config, log: &crate::log
     Site { disk, home: home.clone(), log: log.clone(), own: true, feed: config.exports_feed }
 }
 
-/// What the digests of a home depend on.
+/// The inputs of digest builds of a home.
 pub fn digest_setup(
     context: &Context,
     home: &Home,

@@ -82,7 +82,6 @@ struct JsonlArgs {
 }
 
 impl ImportArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let config = load_config(context)?;
         let root = context.home.join(&config.bus_home);

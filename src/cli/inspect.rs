@@ -44,7 +44,6 @@ pub struct ShowArgs {
 }
 
 impl StatusArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let mut before: Option<(Instant, Value)> = None;
         loop {
@@ -204,7 +203,6 @@ fn status_lines(status: &Value) -> Vec<String> {
 }
 
 impl RequestsArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let since_ms = self.since.as_deref().map(moment).transpose()?.map(|at| at.0);
         let mut session = Session::open(context)?;
@@ -253,7 +251,6 @@ fn request_row(row: &Value) -> Vec<String> {
 }
 
 impl ShowArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let mut session = Session::open(context)?;
         let shown = session.ask(context, &Question::Show { id: self.id.clone() });

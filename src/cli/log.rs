@@ -54,7 +54,6 @@ enum Action {
 }
 
 impl LogArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         match &self.action {
             Action::Dump { from, until } => dump(context, *from, until.unwrap_or(u64::MAX)),

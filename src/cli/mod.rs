@@ -62,12 +62,13 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0   done
   1   done, but something it checked is wrong
-  2   usage
+  2   the command line is invalid
   3   configuration or registry invalid
-  4   another process holds the home
+  4   another process holds the home and does not answer
   5   required input missing or invalid
   6   storage failed or corrupt
-  70  a bug";
+  70  a bug
+  130 serve, drain: a second interrupt ended the process immediately";
 
 /// Turns requests in a queue file into summaries that can be traced, verified and reproduced.
 #[derive(Debug, Parser)]
@@ -82,10 +83,10 @@ pub struct Cli {
     /// Print data as JSON
     #[arg(long, global = true)]
     json: bool,
-    /// Say nothing but errors
+    /// Print errors only
     #[arg(short, long, global = true)]
     quiet: bool,
-    /// Log more; twice for even more
+    /// Log more; give it twice for still more
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
     #[command(subcommand)]
@@ -140,11 +141,11 @@ enum Command {
 /// What every command is given.
 #[derive(Clone)]
 pub struct Context {
-    /// How it speaks.
+    /// Prints data, messages and progress.
     pub ui: Ui,
     /// The service home; it need not exist.
     pub home: PathBuf,
-    /// Whether somebody named it.
+    /// Whether the command line or the environment named it.
     pub home_given: bool,
     /// The configuration file the user named, if any.
     pub config_file: Option<PathBuf>,
@@ -187,8 +188,8 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// The host; with a fixed clock where a test of the command line asks for one, with one that goes
-/// on from there when a `+` follows, or with one that a file tells when its path is given.
+/// The machine. Tests of the command line can set its clock: to a fixed time, to a time that runs on
+/// (`+` behind it), or to the time in a file (given by its path).
 fn machine() -> Machine {
     let mut machine = Machine::real();
     let set = std::env::var("SUMMARIZER_TEST_NOW").unwrap_or_default();
@@ -213,7 +214,7 @@ fn start_logging(verbose: u8, quiet: bool, json: bool) {
     let filter =
         EnvFilter::try_from_env("SUMMARIZER_LOG").unwrap_or_else(|_| EnvFilter::new(level));
     let subscriber = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter);
-    // Only a second start in one process can fail, and then the first one is in force.
+    // Fails only on a second start in one process; then the first subscriber stays in force.
     let _ = match json {
         true => subscriber.json().flatten_event(true).try_init(),
         false => {

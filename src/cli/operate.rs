@@ -7,7 +7,7 @@ use super::failure::{Exit, Failure};
 use super::session::Session;
 use crate::control::question::Question;
 
-/// Try requests again: end a backoff, or start over what ended without an output
+/// Retry requests: end a backoff, or start again a request that ended without an output
 #[derive(Debug, Args)]
 pub struct RetryArgs {
     /// Request ids
@@ -23,25 +23,24 @@ pub struct CancelArgs {
     ids: Vec<String>,
 }
 
-/// Take nothing new in and start nothing new; what is under way ends
+/// Stop taking in lines and starting attempts; attempts under way still end
 #[derive(Debug, Args)]
 pub struct PauseArgs {}
 
-/// Go on after a pause
+/// Continue after a pause
 #[derive(Debug, Args)]
 pub struct ResumeArgs {}
 
 /// Make a running service read configuration and registry again
 #[derive(Debug, Args)]
 pub struct ReloadArgs {
-    /// Let flows stand for the packs they are registered with now, although they were used with
-    /// others; each becomes an event
+    /// Accept changed packs: bind each used flow id to the pack that is registered now. Each change
+    /// becomes an event
     #[arg(long)]
     accept_mutations: bool,
 }
 
 impl RetryArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let questions = self.ids.iter().map(|id| Question::Retry { request_id: id.clone() });
         ask_all(context, questions)
@@ -49,7 +48,6 @@ impl RetryArgs {
 }
 
 impl CancelArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let questions = self.ids.iter().map(|id| Question::Cancel { request_id: id.clone() });
         ask_all(context, questions)
@@ -57,21 +55,18 @@ impl CancelArgs {
 }
 
 impl PauseArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         ask_all(context, [Question::Pause].into_iter())
     }
 }
 
 impl ResumeArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         ask_all(context, [Question::Resume].into_iter())
     }
 }
 
 impl ReloadArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let accept_mutations = self.accept_mutations;
         ask_all(context, [Question::Reload { accept_mutations }].into_iter())

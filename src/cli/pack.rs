@@ -95,7 +95,6 @@ struct CheckArgs {
 }
 
 impl PackArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         match &self.action {
             Action::Build(args) => args.run(context),

@@ -64,7 +64,7 @@ enum Action {
         /// When they were made [default: now]
         #[arg(long, value_name = "TIME")]
         created_at: Option<String>,
-        /// Who drafts [default: as configured]
+        /// Provider that writes the drafts [default: as configured]
         #[arg(long, value_name = "NAME")]
         provider: Option<String>,
         #[command(flatten)]
@@ -73,7 +73,6 @@ enum Action {
 }
 
 impl PerspectivesArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         match &self.action {
             Action::Check { run, options } => run_check(context, run, options),

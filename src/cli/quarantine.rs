@@ -1,4 +1,4 @@
-//! `quarantine`: look at lines that were set aside, and send corrected ones.
+//! `quarantine`: show invalid queue lines, and append corrected ones.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,6 @@ enum Action {
 }
 
 impl QuarantineArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         match &self.action {
             Action::List => list(context),

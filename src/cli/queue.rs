@@ -1,4 +1,4 @@
-//! `queue adopt`: go on after the queue file was deliberately rewritten or replaced.
+//! `queue adopt`: continue after the queue file was deliberately rewritten or replaced.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::sequencer::engine::CheckpointWhen;
 use crate::sequencer::mark::QueueMark;
 use crate::state::event::Event;
 
-/// Look after the queue file
+/// Adopt a rewritten queue file
 #[derive(Debug, Args)]
 pub struct QueueArgs {
     #[command(subcommand)]
@@ -26,9 +26,9 @@ pub struct QueueArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// After a deliberate rewrite or replacement: show what changed, record it, go on
+    /// After a deliberate rewrite or replacement: show what changed, record it, continue
     Adopt {
-        /// Where to go on reading
+        /// Where to continue reading
         #[arg(long, value_enum, default_value_t = From::Start)]
         from: From,
         /// Only show what changed
@@ -39,16 +39,15 @@ enum Action {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum From {
-    /// Read the whole file; what was taken in before becomes duplicates
+    /// Read the whole file; requests that were taken in before become duplicates
     Start,
-    /// Count what is in the file now as consumed
+    /// Treat the present content of the file as consumed
     End,
     /// Where reading had stopped: right for a copy of the old file
     SameOffset,
 }
 
 impl QueueArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let Action::Adopt { from, dry_run } = &self.action;
         let mut held = Held::take(context, false)?.ok_or_else(|| held_by_another(context))?;

@@ -1,6 +1,6 @@
-//! `recover`: a sound log again after `run/summarizer.redb` was lost or damaged.
+//! `recover`: rebuilds the log after `run/summarizer.redb` was lost or damaged.
 //!
-//! The old files are set aside in `run/before-recovery-…` before anything is put in their place.
+//! The old files are copied to `run/before-recovery-…` before any of them is replaced.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,13 +37,14 @@ use crate::sequencer::engine::{Engine, EngineError, EngineOptions, cursor};
 use crate::upkeep::kinship::Kinship;
 use crate::upkeep::recover::{Places, RecoverError, Rules, rebuild, salvage};
 
-/// Make the log again from its own records, the queue, the acks and the published summaries
+/// Rebuild the log from its own records, the queue, the acks and the published summaries
 ///
-/// Runs come back from their logs in the watched folder (compaction.run_logs). Snapshots whose run
-/// log is not there are set aside with the old log and named; `compact RUN_LOG` takes them again.
+/// Agent runs are read again from their run logs in the watched folder (compaction.run_logs).
+/// Snapshots whose run log is missing are moved away with the old log and named; `compact RUN_LOG`
+/// makes them again.
 #[derive(Debug, Args)]
 pub struct RecoverArgs {
-    /// Only say what would be done
+    /// Only print what would be done
     #[arg(long)]
     dry_run: bool,
 }
@@ -107,7 +108,6 @@ impl Recovered {
 }
 
 impl RecoverArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let config = load_config(context)?;
         let home = Home::new(&context.home, &config);
@@ -196,11 +196,11 @@ impl RecoverArgs {
         bar.finish_and_clear();
         let engine = engine.map_err(|error| not_rebuilt(&error))?;
         engine.close().map_err(|error| engine_failed(&error))?;
-        // From here on the home has a sound log: the old one stays under its other name.
+        // From here on the home has a sound log; the old one keeps its other name.
         disk.rename(&path, &home.store())
             .and_then(|()| disk.sync_dir(&home.run()))
             .map_err(|error| failed("put the new log in its place", &error))?;
-        // What they said is set aside; whoever opens the home writes them again from the new log.
+        // The next command that opens the home writes these files again from the new log.
         for path in [home.acks(), home.quarantine()] {
             disk.remove_file(&path).map_err(|error| failed("clear up", &error))?;
         }
@@ -216,7 +216,7 @@ fn failed(doing: &str, error: &std::io::Error) -> Failure {
 }
 
 fn not_rebuilt(error: &RecoverError) -> Failure {
-    Failure::new(Exit::Storage, "the log cannot be rebuilt")
+    Failure::new(Exit::Storage, "cannot rebuild the log")
         .because(error)
         .hint("nothing was replaced; the files are as they were")
 }
@@ -233,7 +233,7 @@ fn open(context: &Context, home: &Home) -> Result<Store, Failure> {
     .map_err(|error| log_failed(&error))
 }
 
-/// Looks at every record, body, key and table.
+/// Checks every record, body, key and table.
 fn look(context: &Context, config: &Config, home: &Home) -> Result<Found, Failure> {
     let disk = &context.machine.disk;
     let path = home.store();
@@ -256,7 +256,7 @@ fn look(context: &Context, config: &Config, home: &Home) -> Result<Found, Failur
         return Ok(Found::Damaged(error.to_string()));
     }
     match other_log(context, home, &log)? {
-        // Its own records are kept, and what came after them is in the acks.
+        // The rebuild keeps the records of the log and takes later facts from the acks.
         Some((Kinship::Older(_), what)) => return Ok(Found::Damaged(what)),
         Some((_, what)) => return Ok(Found::Stranger(what)),
         None => {}
@@ -270,7 +270,7 @@ fn look(context: &Context, config: &Config, home: &Home) -> Result<Found, Failur
     }
 }
 
-/// Records may all be what they were while what a start reads beside them is not.
+/// Checks what a start reads besides the records: it may be damaged while every record is sound.
 fn opens(context: &Context, config: &Config, store: Store) -> Result<Found, Failure> {
     let options = EngineOptions::of(config);
     let now = context.machine.clock.now();
@@ -286,7 +286,7 @@ fn opens(context: &Context, config: &Config, store: Store) -> Result<Found, Fail
         }
     }
     match engine.close() {
-        // The engine of the store reads more for its last commit than anybody else ever does.
+        // redb checks more on its next commit than any read does.
         Err(EngineError::Log(error)) if is_damage(&error) => Ok(Found::Damaged(described(&error))),
         closed => closed.map(|()| found).map_err(|error| engine_failed(&error)),
     }
@@ -303,7 +303,7 @@ fn say_only(context: &Context, found: &Found) -> Result<Exit, Failure> {
     } else {
         let what = found.what().map_or(String::new(), |what| format!(": {what}"));
         context.ui.out(format!("the log is {}{what}", found.word()));
-        context.ui.talk("`summarizer recover` makes it again; the old files are set aside");
+        context.ui.talk("`summarizer recover` rebuilds it and keeps the old files");
     }
     Ok(if sound { Exit::Done } else { Exit::Wrong })
 }
@@ -360,7 +360,7 @@ fn listed(disk: &Arc<dyn Disk>, dir: &Path) -> std::io::Result<Vec<String>> {
     }
 }
 
-/// The files of a folder in another one too. Whoever replaces one of them leaves the other.
+/// Links or copies the files of a folder into another, so that replacing one keeps the other.
 fn link_all(disk: &Arc<dyn Disk>, from: &Path, to: &Path) -> std::io::Result<()> {
     if disk.stat(from)?.is_none() {
         return Ok(());
@@ -392,7 +392,7 @@ fn copy(disk: &Arc<dyn Disk>, from: &Path, to: &Path) -> std::io::Result<()> {
     disk.sync_dir(to.parent().unwrap_or(Path::new(".")))
 }
 
-/// Opens the home as any command does, publishes, and proves that everything fits together.
+/// Opens the home as any command does, publishes, and checks that log, files and buses agree.
 fn check(
     context: &Context,
     aside: &Path,
@@ -423,7 +423,7 @@ fn check(
     Ok(if wrong.is_empty() { Exit::Done } else { Exit::Wrong })
 }
 
-/// Runs come back from their logs, as far as those are there; their snapshots are taken again.
+/// Reads the run logs that exist again, and takes their snapshots again.
 fn take_run_logs(
     context: &Context,
     held: &mut Held,
@@ -444,7 +444,7 @@ fn take_run_logs(
     Ok(())
 }
 
-/// Takes in one run log; says what is wrong with it, if anything is.
+/// Reads one run log; returns what is wrong with it, if anything.
 fn take_run_log(
     context: &Context,
     held: &mut Held,
@@ -474,8 +474,8 @@ fn take_run_log(
     }
 }
 
-/// Files of snapshots that the log holds are made what it says; the others leave the home, because
-/// nothing in it can vouch for them. All of them as they were are among what was set aside.
+/// Writes the snapshot files that the log holds, and removes all others, because no record confirms
+/// them. Copies of all of them are in the folder with the old log.
 fn keep_known_snapshots(
     disk: &Arc<dyn Disk>,
     held: &Held,
@@ -484,7 +484,7 @@ fn keep_known_snapshots(
 ) -> std::io::Result<()> {
     let dir = held.home.snapshots();
     let other = |error: &dyn std::error::Error| std::io::Error::other(described(error));
-    // A new store has no cursor, so that every file it holds a record of is written again.
+    // A new store has no cursor, so every recorded file is written again.
     held.projector.projected().wait_for(held.engine.log().head().0);
     for run_id in listed(disk, before)? {
         let known = head_of(held.engine.log(), &run_id).map_err(|error| other(&error))?.sequence;
@@ -553,7 +553,7 @@ fn show(context: &Context, aside: &Path, found: &Found, recovered: &Recovered, w
         context.ui.out(ui::yellow(change));
     }
     if !report.unknown.is_empty() {
-        context.ui.out(ui::bold("What could not be known"));
+        context.ui.out(ui::bold("What could not be recovered"));
     }
     for (kind, loss) in &report.unknown {
         let count = if loss.count > 0 { format!("{} ", loss.count) } else { String::new() };

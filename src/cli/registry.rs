@@ -82,7 +82,6 @@ enum Action {
 }
 
 impl RegistryArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let registry = load(context)?;
         match &self.action {

@@ -21,7 +21,6 @@ pub struct RetainArgs {
 }
 
 impl RetainArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let mut held = Held::take(context, false)?.ok_or_else(|| {
             held_by_another(context)

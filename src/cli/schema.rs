@@ -14,7 +14,6 @@ pub struct SchemaArgs {
 }
 
 impl SchemaArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let Some(name) = &self.name else {
             let names: Vec<&str> = schema::names().collect();

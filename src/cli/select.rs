@@ -52,7 +52,6 @@ fn parse_bus(text: &str) -> Result<Bus, String> {
 }
 
 impl SelectArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let config = load_config(context)?;
         let root = context.home.join(&config.bus_home);

@@ -1,4 +1,4 @@
-//! `serve` and `drain`: the same loop, until stopped or until nothing is left to do.
+//! `serve` and `drain`: the same loop, until stopped or until no request is left.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -34,28 +34,27 @@ use crate::upkeep::run_watch::RunWatch;
 use crate::web::{self, Shown, Tally};
 use crate::work::flow_worker::FlowWorker;
 
-/// Exit status after a second interrupt, as shells expect it.
+/// Exit code after a second interrupt: the code that shells report for an interrupted process.
 const INTERRUPTED: i32 = 130;
 
 /// Run the service until it is told to stop
 #[derive(Debug, Args)]
 pub struct ServeArgs {}
 
-/// Process everything that may run now, publish it, and exit
+/// Process all requests that may run now, publish the results, and exit
 ///
-/// Run logs in the watched folder (compaction.run_logs) are taken in as far as they are written.
+/// Run logs in the watched folder (compaction.run_logs) are read up to their present end.
 #[derive(Debug, Args)]
 pub struct DrainArgs {
-    /// Also stay for work that may run by this moment (ISO 8601)
+    /// Also wait for requests that may run by this time (ISO 8601)
     #[arg(long, value_name = "T")]
     wait_until: Option<String>,
-    /// Exit with 1 when a request failed, a line was quarantined or a run log was set aside
+    /// Exit with 1 when a request failed, a line was quarantined or a run log was rejected
     #[arg(long)]
     fail_on_error: bool,
 }
 
 impl ServeArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         super::supervise::start(context)?;
         run_service(context, "serve", Until::Stopped)?;
@@ -65,7 +64,6 @@ impl ServeArgs {
 }
 
 impl DrainArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let by = self.wait_until.as_deref().map(moment).transpose()?;
         let (report, set_aside) = run_service(context, "drain", Until::Drained(by))?;
@@ -83,8 +81,8 @@ pub fn moment(text: &str) -> Result<Timestamp, Failure> {
     })
 }
 
-/// Takes the home and runs the loop in this process. Tells how it went, and which run logs were set
-/// aside and why.
+/// Takes the home and runs the service loop in this process. Returns the counts of the session, and
+/// the rejected run logs with the reason for each.
 pub fn run_service(
     context: &Context,
     command: &str,
@@ -128,7 +126,7 @@ pub fn run_service(
         }
         _ => None,
     };
-    // Draining builds no digests: that is for the service, and for whoever asks for it.
+    // `drain` builds no digests; `serve` and `digest build` do.
     let digests = match until {
         Until::Stopped => Some(start_digests(context, &home, &config, engine.log(), &orders)?),
         Until::Drained(_) => None,
@@ -153,7 +151,7 @@ pub fn run_service(
     let watching = RunWatch::start(disk, Some(run_logs), Arc::clone(&desk)).map_err(|error| {
         Failure::new(Exit::Storage, "cannot watch the folder of run logs").because(&error)
     })?;
-    // Everything that can be wrong with it was read.
+    // Configuration, registry and log were read without an error.
     if command == "serve" {
         context.ui.talk(format!("serving {}", context.home.display()));
     }
@@ -162,7 +160,7 @@ pub fn run_service(
     if let Some(digests) = digests {
         digests.finish();
     }
-    // Whatever is committed is published, also when the service could not go on.
+    // Committed summaries are published even when the service failed.
     let published = publishing.finish();
     let (report, engine) = ran.map_err(|error| service_failed(&error))?;
     published.map_err(|error| not_published(&error))?;
@@ -178,7 +176,7 @@ fn next_session(context: &Context, config: &Config, command: &str) -> Option<Nex
     Some(Box::new(move || run_start(&context, &config, &command).ok()))
 }
 
-/// Starts the status page, and gives what counts for it.
+/// Starts the status page; returns the observer that counts events for it.
 fn status_page(
     context: &Context,
     address: SocketAddr,
@@ -200,7 +198,7 @@ fn status_page(
             .because(&error)
             .hint("set status.http to another address, or to \"off\"")
     })?;
-    // Nothing is committed before the watch begins, so the head now parts the two.
+    // No event is committed before the observer starts, so no event is counted twice or missed.
     let (reading, log, until) = (Arc::clone(&tally), log.clone(), log.head().0);
     let now = context.machine.clock.now();
     let thread = std::thread::Builder::new().name("spend".to_owned());
@@ -230,7 +228,7 @@ fn start_digests(
         .map_err(|error| Failure::new(Exit::Storage, "cannot start the digests").because(&error))
 }
 
-/// Reads configuration and registry again; a bad one changes nothing.
+/// Reads configuration and registry again. An invalid one leaves the present one in force.
 fn reloader(
     context: &Context,
     flows: crate::registry::SharedFlows,

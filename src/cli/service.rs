@@ -1,4 +1,4 @@
-//! `service`: a unit for the user's systemd, written or only shown.
+//! `service`: writes, prints or removes a unit for the user's systemd.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub struct ServiceArgs {
 enum Action {
     /// Write a hardened unit that serves the home; nothing is started
     Install {
-        /// For the user's own service manager, the only one there is a unit for
+        /// For the user's own service manager; there is no system-wide unit
         #[arg(long, required = true)]
         user: bool,
         /// Only print the unit
@@ -33,7 +33,7 @@ enum Action {
         #[arg(long, default_value = "summarizer")]
         name: String,
     },
-    /// Take the unit of this home away again; a running service goes on until it is stopped
+    /// Remove the unit of this home; a running service keeps running until it is stopped
     Uninstall {
         /// For the user's own service manager
         #[arg(long, required = true)]
@@ -45,7 +45,6 @@ enum Action {
 }
 
 impl ServiceArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let (print, name) = match &self.action {
             Action::Install { print, name, .. } => (print, name),

@@ -1,4 +1,4 @@
-//! How a command reaches a home: beside a running service through its socket, otherwise in
+//! How a command reaches a home: through the socket of the process that holds it, otherwise in this
 //! process. The command need not know which.
 
 use std::path::Path;
@@ -20,13 +20,13 @@ use crate::state::flows::Flows;
 /// How long a command waits for a service that is starting.
 const STARTING_PATIENCE: Duration = Duration::from_secs(120);
 
-/// Reaches a home for a command that writes: a missing one is made.
+/// Reaches a home for a command that writes, and makes a missing one.
 pub fn open_or_make(context: &Context) -> Result<Session, Failure> {
     let config = load_config(context)?;
     reach(context, &Home::new(&context.home, &config).socket())
 }
 
-/// The packs that used flows stand for; none where nothing was ever logged.
+/// The pack that each used flow id is bound to. Empty where there is no log yet.
 pub fn flows_used(context: &Context) -> Result<Flows, Failure> {
     let home = Home::new(&context.home, &load_config(context)?);
     let exists = home.exists(context.machine.disk.as_ref());
@@ -47,11 +47,11 @@ pub fn flows_used(context: &Context) -> Result<Flows, Failure> {
     Ok(flows)
 }
 
-/// Asks whoever holds the home, or answers in process.
+/// Answers questions about a home.
 pub enum Session {
-    /// A running service.
+    /// The process that holds the home answers.
     Beside(ControlClient),
-    /// This process.
+    /// This process holds the home.
     Within(Box<Held>),
 }
 
@@ -106,7 +106,7 @@ impl Session {
         }
     }
 
-    /// Leaves in order.
+    /// Closes a home that this process holds.
     pub fn close(self) -> Result<(), Failure> {
         match self {
             Session::Within(held) => held.close(),
@@ -115,9 +115,9 @@ impl Session {
     }
 }
 
-/// Takes the home, or asks whoever holds it.
+/// Takes the home, or connects to the process that holds it.
 fn reach(context: &Context, socket: &Path) -> Result<Session, Failure> {
-    // The holder may be between taking the lock and opening the socket, or about to go.
+    // The holder may be about to open its socket, or about to end.
     let deadline = Instant::now() + BRIEF_HOLDER;
     loop {
         if let Some(held) = Held::take(context, false)? {
@@ -131,7 +131,7 @@ fn reach(context: &Context, socket: &Path) -> Result<Session, Failure> {
     }
 }
 
-/// Where the names are that a question could have meant.
+/// The command that lists the names that a question accepts.
 fn where_names_are(question: &Question) -> Option<&'static str> {
     match question {
         Question::Show { .. }
@@ -139,7 +139,7 @@ fn where_names_are(question: &Question) -> Option<&'static str> {
         | Question::Retry { .. }
         | Question::Cancel { .. } => Some("`summarizer requests` lists requests, newest first"),
         Question::QuarantineShow { .. } | Question::QuarantineReleased { .. } => {
-            Some("`summarizer quarantine list` lists the lines that were set aside")
+            Some("`summarizer quarantine list` lists the quarantined lines")
         }
         _ => None,
     }

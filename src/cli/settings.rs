@@ -42,7 +42,7 @@ pub fn load_config(context: &Context) -> Result<Config, Failure> {
     })
 }
 
-/// The settings of a home that says nothing.
+/// The settings of a home without a configuration file.
 pub fn default_config() -> Result<Config, Failure> {
     Config::load(None, &BTreeMap::new(), cores())
         .map_err(|error| Failure::new(Exit::Bug, "the defaults are invalid").because(&error))

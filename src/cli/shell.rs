@@ -24,7 +24,6 @@ pub struct ManArgs {
 }
 
 impl CompletionsArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Cli::command(), "summarizer", &mut script);
@@ -34,7 +33,6 @@ impl CompletionsArgs {
 }
 
 impl ManArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         // Built, so that every command has the options that hold for all of them.
         let mut command = Cli::command();

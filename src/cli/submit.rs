@@ -79,7 +79,6 @@ pub struct SubmitArgs {
 }
 
 impl SubmitArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let records = self.records(context)?;
         if records.is_empty() {
@@ -113,7 +112,7 @@ impl SubmitArgs {
         Ok(Exit::Done)
     }
 
-    /// Whoever takes the line in decides; here it is only said, so that a slip is seen at once.
+    /// The service decides when it reads the line. The warning here shows a typing error immediately.
     fn warn_of_unknown_flow(&self, context: &Context) {
         let (Some(flow), Ok(registry)) = (&self.flow, load_registry(context)) else { return };
         let known = || registry.records().iter().map(|record| record.flow_id.as_str());

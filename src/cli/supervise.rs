@@ -1,8 +1,7 @@
-//! What stands beside a running service: a service manager that wants to hear that it is well, and
-//! SIGHUP, which asks for the settings to be read again.
+//! Reports to the service manager, and SIGHUP, which makes the service read its settings again.
 //!
-//! Both go through the control socket like any other question, so that "well" means that the
-//! sequencer answers. A service that does not answer is not reported alive, and the manager ends it.
+//! Both use the control socket like every other question, so a report means that the sequencer
+//! answers. A service that does not answer is not reported alive, and the manager ends it.
 
 use std::time::Duration;
 
@@ -15,11 +14,11 @@ use crate::home::Home;
 use crate::os::notify::Notifier;
 use crate::os::signals::HangUps;
 
-/// How often a start is looked at.
+/// How often the progress of a start is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How much longer a start may take each time it says that it goes on.
+/// Time that each progress report adds to the limit of a start.
 const MORE_TIME: Duration = Duration::from_secs(60);
-/// How often a manager without a watchdog hears of the service.
+/// How often a manager without a watchdog gets a report.
 const STATUS_EVERY: Duration = Duration::from_secs(30);
 
 /// Starts both. Called before the process has any other thread.

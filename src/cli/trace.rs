@@ -32,7 +32,6 @@ struct Found {
 }
 
 impl TraceArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let root = context.home.join(&load_config(context)?.bus_home);
         let found = self.summaries(context, &root).map_err(|error| unread("Summary", &error))?;

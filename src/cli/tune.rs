@@ -67,7 +67,6 @@ pub struct TuneArgs {
 }
 
 impl TuneArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let (runs, what) = self.runs_to_replay(context)?;
         let settings = grid(&self.event_thresholds, &self.step_fallbacks);
@@ -99,7 +98,7 @@ impl TuneArgs {
         let rows = log_sweep::sweep(&mut meter, &settings, &mut || bar.inc(1));
         bar.finish_and_clear();
         rows.map_err(|error| {
-            // What was being measured is of no use to anybody.
+            // Partial measurements are not kept.
             let _ = context.machine.disk.remove_dir_all(&dir);
             Failure::new(Exit::Storage, format!("cannot measure the log in {}", dir.display()))
                 .because(&error)

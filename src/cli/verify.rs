@@ -26,7 +26,6 @@ pub struct VerifyArgs {
 }
 
 impl VerifyArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         if self.rules {
             show_rules(context);

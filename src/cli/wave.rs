@@ -29,7 +29,6 @@ enum Action {
 }
 
 impl WaveArgs {
-    /// Runs the command.
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let Action::Check { run, options } = &self.action;
         let dir = options.open(context, run)?;

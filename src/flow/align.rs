@@ -61,7 +61,6 @@ pub struct Aligned {
     pub start: usize,
     /// One past its last byte.
     pub end: usize,
-    /// Why these spans.
     pub basis: Basis,
     /// How much of the sentence they account for, from 0 to 1.
     pub score: f64,
@@ -315,7 +314,7 @@ mod tests {
         assert_eq!(found[0].basis, Basis::Exact);
         assert_eq!(spans(&found[0]), ["The import failed", "Ana moved the archive"]);
         let found = align(text, &sources(), false, &quotes);
-        assert_eq!(found[0].basis, Basis::Lexical, "who writes freely is only likened");
+        assert_eq!(found[0].basis, Basis::Lexical, "free text is only compared by similarity");
     }
 
     #[test]

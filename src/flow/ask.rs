@@ -1,12 +1,13 @@
-//! Asking a model: one question, its repair turns, and the books kept about every try.
+//! Asks a model: one question, its repair turns, and a record of every call.
 //!
 //! Contract:
-//! - Why the model stopped is looked at before what it said. An answer cut off at the limit is never
-//!   patched: the limit is raised once, and if that does not help it is a problem of its own, which the
-//!   flow meets by splitting its input. Free text that is still cut off is kept and marked.
-//! - A violation of the schema is shown to the model a bounded number of times. Each repair turn is
-//!   the original conversation, the last answer (shortened) and its errors; turns do not pile up.
-//! - Every received reply is in the reply cache before it is judged, and is counted once.
+//! - The stop reason is checked before the text. An answer that was cut off at the token limit is never
+//!   patched: the limit is raised once. If the answer is cut off again, the flow repeats with a smaller
+//!   input. Free text that is still cut off is kept and marked.
+//! - The model may correct an answer that violates the schema a bounded number of times. Each repair
+//!   turn is the original conversation, the last answer (shortened) and its errors, without the
+//!   repair turns before it.
+//! - Every received reply is stored in the reply cache before it is checked, and is counted once.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -30,12 +31,12 @@ use crate::model::{
 const ERRORS_SHOWN: usize = 20;
 /// Errors of an answer that are kept at all.
 const ERRORS_KEPT: usize = 100;
-/// Most bytes of a bad answer that are shown again.
+/// Most bytes of an invalid answer that a repair turn repeats.
 const ANSWER_SHOWN_BYTES: usize = 20_000;
 /// What a limit is raised to when none was set.
 const RAISED_TOKENS_MIN: u32 = 4_096;
 
-/// The books of one run.
+/// The record of all calls of one run of a flow.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     pub usage: Usage,
@@ -48,7 +49,7 @@ pub(super) struct Ledger {
     pub undeclared: Vec<String>,
 }
 
-/// What every question of a run shares.
+/// What all questions of one run of a flow share.
 pub(super) struct Asker<'a> {
     pub flow_id: &'a str,
     pub variant: Option<&'a str>,
@@ -83,7 +84,7 @@ pub(super) struct Answer {
 }
 
 impl Asker<'_> {
-    /// Asks until the answer is good, or says why it never was.
+    /// Asks until an answer is valid or the repair turns are used.
     pub fn ask(&self, question: &Question<'_>) -> Result<Answer, FlowProblem> {
         self.ledger.lock().rendered.push((question.node.to_owned(), question.rendered));
         let mut settings = question.settings.clone();
@@ -141,7 +142,7 @@ impl Asker<'_> {
         FlowProblem::Model { node: question.node.to_owned(), source }
     }
 
-    /// Doubles the limit, within what the model can hold; false when that is no more than before.
+    /// Doubles the limit, up to half of the model's context; false when it cannot grow.
     fn raise_limit(&self, settings: &mut CallSettings) -> bool {
         let before = settings.max_tokens.or(self.provider.identity().max_tokens).unwrap_or(0);
         let most = u32::try_from(self.provider.context_tokens() / 2).unwrap_or(u32::MAX);
@@ -242,7 +243,7 @@ fn with_errors(original: &[Message], answer: &str, errors: &[Violation]) -> Vec<
     messages
 }
 
-/// The settings of a model node from its inputs; what is not a setting is left for the template.
+/// The settings of a model node from its inputs. Inputs that are no settings belong to the template.
 pub(super) fn settings<'v>(
     inputs: impl Fn(&str) -> Option<&'v Value>,
 ) -> Result<CallSettings, String> {
@@ -274,7 +275,7 @@ pub(super) fn settings<'v>(
         Some(other) => vec![super::pyvalue::to_str(&other)],
         None => Vec::new(),
     };
-    // An OpenAI-compatible endpoint goes by the model; the deployment is what Azure calls it.
+    // OpenAI-compatible endpoints name the model; Azure names a deployment instead.
     let model = given("model").or_else(|| given("deployment_name"));
     settings.model = model.map(super::pyvalue::to_str);
     if let Some(format) = given("response_format").map(structured) {
@@ -300,7 +301,7 @@ pub(super) fn settings<'v>(
     Ok(settings)
 }
 
-/// The settings of a prompty file: what we have no name for is sent on as it stands.
+/// The settings of a prompty file. Unknown parameters are passed on unchanged.
 pub(super) fn settings_of_prompty(parameters: &Map<String, Value>) -> Result<CallSettings, String> {
     const NAMED: [&str; 6] =
         ["temperature", "max_tokens", "seed", "stop", "model", "response_format"];
@@ -311,7 +312,7 @@ pub(super) fn settings_of_prompty(parameters: &Map<String, Value>) -> Result<Cal
     Ok(settings)
 }
 
-/// A value that the file may have written as JSON in a string.
+/// A value, parsed where the file wrote it as JSON in a string.
 fn structured(value: &Value) -> Value {
     match value.as_str() {
         Some(text) if text.trim_start().starts_with(['[', '{']) => {

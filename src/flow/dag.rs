@@ -22,7 +22,6 @@ pub const NODES_MAX: usize = 500;
 pub struct BadFlow {
     /// Where, such as `nodes.chat.activate`.
     pub place: String,
-    /// What is wrong.
     pub what: String,
 }
 
@@ -47,7 +46,7 @@ pub enum ValueType {
     List,
     /// Object, or a string that is no JSON.
     Object,
-    /// `secret`, `prompt_template`, `file_path`, `assistant_definition`: taken as they come.
+    /// `secret`, `prompt_template`, `file_path`, `assistant_definition`: not converted.
     Other,
     /// Pictures, which no provider here reads.
     Image,
@@ -57,7 +56,6 @@ pub enum ValueType {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the value is not of type {wanted}")]
 pub struct WrongType {
-    /// The declared type.
     pub wanted: &'static str,
 }
 
@@ -132,7 +130,6 @@ pub enum Binding {
     Input(String),
     /// The output of a node, or something inside it.
     Node {
-        /// The node.
         node: String,
         /// Only `output` means anything.
         section: String,
@@ -179,9 +176,7 @@ impl Binding {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{property}` leads nowhere in the output of {node}")]
 pub struct NoSuchProperty {
-    /// The node.
     pub node: String,
-    /// The path.
     pub property: String,
 }
 
@@ -245,20 +240,18 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// A declared input.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InputDef {
     /// Name.
     pub name: String,
     /// Type.
     pub kind: ValueType,
-    /// Value when none is given.
+    /// Value when the caller gives no value.
     pub default: Option<Value>,
     /// Whether it carries the earlier turns of a chat.
     pub is_chat_history: bool,
 }
 
-/// A declared output.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutputDef {
     /// Name.
@@ -293,7 +286,6 @@ pub struct Node {
     pub inputs: Vec<(String, Binding)>,
     /// `chat` or `completion`.
     pub api: Option<String>,
-    /// When it runs.
     pub activate: Option<Activate>,
     /// Whether it runs once over all lines.
     pub aggregation: bool,
@@ -324,13 +316,12 @@ impl Node {
 /// The variants of one node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Variants {
-    /// The one that runs when nobody chooses.
+    /// The variant that runs by default.
     pub default_id: String,
     /// Node bodies by id.
     pub bodies: BTreeMap<String, Node>,
 }
 
-/// A flow file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlowFile {
     /// Inputs in order.

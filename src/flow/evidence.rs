@@ -1,7 +1,7 @@
-//! Quotes looked up in the sources: verbatim, with any run of white space counting as one space; what
-//! does not stand there so is looked up in what a reader sees of a source with markup.
+//! Locates quotes in the sources: verbatim, where any white space equals one space. A quote that is
+//! not found is searched in the visible text of sources with markup.
 //!
-//! "Located" says that the words stand there, not that they prove anything.
+//! "Located" means that a source holds the words, not that the words prove a statement.
 
 use super::outcome::EvidenceRef;
 use crate::markup::html::View;
@@ -17,7 +17,7 @@ pub(super) fn locate(quotes: Vec<(String, String)>, sources: &[SourceText]) -> V
     let mut places = vec![None; quotes.len()];
     let long = |at: &usize| wanted[*at].len() >= QUOTE_BYTES_MIN;
     let mut left: Vec<usize> = (0..quotes.len()).filter(long).collect();
-    // Source by source: a folded text takes ten times its length, and there may be very many.
+    // One source at a time: a folded text takes ten times its length, and there may be many sources.
     for (index, source) in sources.iter().enumerate() {
         if left.is_empty() {
             break;
@@ -52,7 +52,7 @@ pub(super) fn locate(quotes: Vec<(String, String)>, sources: &[SourceText]) -> V
         .collect()
 }
 
-/// What the provider itself knows.
+/// The evidence that the provider itself reported.
 pub(super) fn exact(evidence: &[Evidence], sources: &[SourceText]) -> Vec<EvidenceRef> {
     let place = |item: &Evidence| {
         let source = sources.get(item.span.source)?;
@@ -69,7 +69,7 @@ pub(super) fn exact(evidence: &[Evidence], sources: &[SourceText]) -> Vec<Eviden
     evidence.iter().filter_map(place).collect()
 }
 
-/// Models put quotation marks around quotes, and dots where they shorten at the end.
+/// The quote without the quotation marks and the final ellipsis that models add.
 fn unquoted(quote: &str) -> &str {
     quote.trim().trim_matches(['"', '“', '”', '«', '»', '…'])
 }
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quotes_are_found_across_line_breaks_and_lies_are_not() {
+    fn quotes_are_found_across_line_breaks_and_inventions_are_not() {
         let text = "Intro.\nWe meet  on\nMonday — at café Sol.";
         let sources = [
             SourceText { id: "a".into(), text: "nothing".into() },

@@ -24,7 +24,7 @@ use crate::model::{
     Api, CallSettings, Message, ModelReply, ResponseFormat, Role, SourceText, StopReason,
 };
 
-/// Why a Python node does not run.
+/// The error of a Python node where Python is not allowed.
 const PYTHON_FORBIDDEN: &str = "it is a Python program, and those run only with python.allow = true \
                                 (`flow run` has --allow-python)";
 
@@ -38,11 +38,10 @@ fn members<'v>(values: &'v Values<'_>) -> impl Iterator<Item = (&'v str, &'v Val
 /// What a node gave.
 #[derive(Debug, Clone)]
 pub(super) enum Output {
-    /// A value.
     Value(Value),
-    /// A rendered prompt, its role lines still marked.
+    /// A rendered prompt whose role lines are still marked.
     Prompt(String),
-    /// Nothing: it was switched off.
+    /// The node was switched off.
     Bypassed,
 }
 
@@ -96,7 +95,7 @@ impl Executor<'_> {
                     pending.into_iter().partition(|node| is_ready(node, &finished));
                 pending = rest;
                 if running == 0 && ready.len() == 1 {
-                    // Nothing to wait for meanwhile: no thread needed.
+                    // A single ready node needs no thread: no other node can end meanwhile.
                     let node = ready.remove(0);
                     let done = self.node(node, &finished.outputs)?;
                     self.record(node, done, &mut finished);
@@ -165,7 +164,7 @@ impl Executor<'_> {
         Ok(reads.peek().is_some() && reads.all(|binding| is_bypassed(binding, outputs)))
     }
 
-    /// The value of a binding, given what nodes gave so far.
+    /// The value of a binding, from the outputs so far.
     pub fn value(
         &self,
         binding: &Binding,
@@ -185,8 +184,7 @@ impl Executor<'_> {
         }
     }
 
-    /// The same without a copy, where the value stands somewhere: an input may be all the text
-    /// of a request.
+    /// The same without a copy of literals and inputs: an input may hold all the text of a request.
     fn look<'v>(
         &'v self,
         binding: &'v Binding,
@@ -240,8 +238,8 @@ impl Executor<'_> {
                 Ok(Done { output: Output::Prompt(text), reply: None, metrics: Map::new() })
             }
             Some(Step::Llm { template, chat }) => {
-                // A value given for `prompt` takes the place of the template; in a prompty file it is a
-                // name like any other.
+                // An input named `prompt` replaces the template, except in a prompty file, where the
+                // name has no special meaning.
                 let given = values.get("prompt").filter(|_| node.prompty.is_none());
                 let rendered = match given.and_then(|given| given.as_str()) {
                     Some(prompt) if marked.contains("prompt") => prompt.to_owned(),
@@ -338,13 +336,13 @@ impl Executor<'_> {
             && prompty.is_none()
             && matches!(self.pack.steps.get(&node.name), Some(Step::Llm { .. }))
         {
-            // What PromptFlow sends when a node says nothing: servers have other defaults.
+            // PromptFlow sends these values by default; servers have other defaults.
             if self.asker.provider.identity().temperature.is_none() {
                 settings.temperature.get_or_insert(1.0);
             }
             settings.extra.entry("top_p").or_insert_with(|| 1.0.into());
         }
-        // Our own packs take the strongest form the server knows; an imported flow what it names.
+        // Our own packs request JSON in the strongest form; an imported flow in the form it names.
         let asks_weaker = match settings.response_format {
             ResponseFormat::Text => true,
             ResponseFormat::JsonObject => !self.pack.is_imported(),
@@ -372,7 +370,7 @@ impl Executor<'_> {
             _ if prompty.is_some_and(|call| call.json) => {
                 json_answer(node, &answer.reply.text, &self.pack.plan.outputs)?
             }
-            // A program that wraps a model gives its text without the space around it.
+            // A program that wraps a model trims the text of the answer.
             _ if schema.is_none()
                 && matches!(self.pack.steps.get(&node.name), Some(Step::Wrapper { .. })) =>
             {

@@ -86,7 +86,7 @@ fn balanced_end(text: &str) -> Option<usize> {
     None
 }
 
-/// The text without commas that only a closing bracket follows; `None` when there are none.
+/// The text without trailing commas; `None` when it has no trailing comma.
 fn without_trailing_commas(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     let mut scan = Scan::default();

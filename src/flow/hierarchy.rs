@@ -26,7 +26,6 @@ pub struct TreeNode {
     pub rendered_short: String,
 }
 
-/// A synthesis tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hierarchy {
     /// `node_id` of the root.

@@ -1,10 +1,10 @@
-//! From sources and parameters to the inputs of a flow.
+//! Makes the inputs of a flow from sources and parameters.
 //!
-//! Contract (also in `docs/flow-packs.md`): the main input gets the texts of the sources unless the
-//! caller gives it a value; then its own text is the one source. Every other input comes from the caller, from
-//! the request's parameters, or from its default. Values are converted to the declared type the way
-//! PromptFlow converts them; what cannot be converted, and a required input without a value, is
-//! refused. Parameters nobody declares are accepted and warned about.
+//! Contract (also in `docs/flow-packs.md`): the main input gets the texts of the sources, unless the
+//! caller gives it a value; then the text of that value is the only source. Every other input comes
+//! from the caller, from the request's parameters, or from its default. Values are converted to the
+//! declared type as PromptFlow converts them. A value that cannot be converted and a required input
+//! without a value are refused. Undeclared parameters are accepted with a warning.
 
 use std::borrow::Cow;
 
@@ -26,10 +26,10 @@ pub const COMMON_PARAMS: [&str; 5] = ["max_tokens", "temperature", "seed", "day"
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Bound<'a> {
     pub inputs: Map<String, Value>,
-    /// The caller's, which may be many: they are not copied.
+    /// The sources of the caller, borrowed because they may be large.
     pub sources: Cow<'a, [SourceText]>,
     pub warnings: Vec<String>,
-    /// The main input as it was, when a condensed text stands in for it.
+    /// The original main input, when a condensed text has replaced it.
     pub uncondensed: Option<Value>,
 }
 
@@ -82,7 +82,7 @@ pub(super) fn bind<'a>(
             return Err(FlowProblem::Input(format!("the flow needs the input {}", input.name)));
         };
         if input.kind == ValueType::Image {
-            let reason = format!("input {} is a picture, which no model here reads", input.name);
+            let reason = format!("input {} is a picture; pictures are not supported", input.name);
             return Err(FlowProblem::Input(reason));
         }
         let value = match value {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_given_value_is_its_own_source() {
+    fn the_text_of_a_given_value_becomes_the_source() {
         let value = json!([{"n": 1, "text": "a"}, null, true, "b"]);
         assert_eq!(own_sources("items", &value), [source("items", "1\na\nb")]);
     }

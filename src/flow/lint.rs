@@ -55,9 +55,7 @@ pub enum Severity {
 pub struct Finding {
     /// How bad it is.
     pub severity: Severity,
-    /// Where.
     pub place: String,
-    /// What.
     pub message: String,
 }
 

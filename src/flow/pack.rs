@@ -40,28 +40,16 @@ pub enum LoadError {
     Projection(#[from] BadProjection),
     /// A file the flow names is not in the pack.
     #[error("find {path}, which {by} names: it is not in the pack")]
-    Missing {
-        /// The file.
-        path: String,
-        /// Who names it.
-        by: String,
-    },
+    Missing { path: String, by: String },
     /// A JSON file or a schema cannot be used.
     #[error("read {path}: {reason}")]
-    Json {
-        /// The file.
-        path: String,
-        /// What is wrong.
-        reason: String,
-    },
+    Json { path: String, reason: String },
 }
 
 /// A compiled output schema.
 #[derive(Debug)]
 pub struct OutputSchema {
-    /// The schema itself.
     pub value: Value,
-    /// Its validator.
     pub validator: Validator,
     /// Its canonical form, part of the hash of every call.
     pub canonical: String,
@@ -86,13 +74,9 @@ impl OutputSchema {
 #[derive(Debug)]
 pub enum Step {
     /// Renders a template.
-    Prompt {
-        /// The template.
-        template: String,
-    },
+    Prompt { template: String },
     /// Asks the model.
     Llm {
-        /// The template.
         template: String,
         /// Whether it is a conversation.
         chat: bool,
@@ -103,15 +87,9 @@ pub enum Step {
         schema: Option<OutputSchema>,
     },
     /// Any other Python program.
-    Python {
-        /// The program.
-        path: String,
-    },
+    Python { path: String },
     /// Something that cannot run here.
-    Unsupported {
-        /// Why.
-        reason: String,
-    },
+    Unsupported { reason: String },
 }
 
 /// A pack that can run.
@@ -142,7 +120,6 @@ impl LoadedPack {
         Loader { record, files, aliases: BTreeMap::new(), used: BTreeSet::new() }.load()
     }
 
-    /// The registry record.
     pub fn record(&self) -> &FlowPackRecord {
         &self.record
     }
@@ -432,7 +409,7 @@ fn is_wrapper(plan: &Plan, node: &Node) -> bool {
     from_prompt && (names_model || file == "llm_wrapper.py")
 }
 
-/// The model node whose answer is, as it stands, the first output of the flow.
+/// The model node whose unchanged answer is the first output of the flow.
 fn structured_node(plan: &Plan, steps: &BTreeMap<String, Step>) -> Option<String> {
     let Binding::Node { node, property, .. } = &plan.outputs.first()?.reference else {
         return None;

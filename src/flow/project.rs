@@ -90,7 +90,6 @@ pub struct Projection {
 /// The fields of a summary.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct SummaryOutputs {
-    /// The summary.
     pub summary_text: String,
     /// Title.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -122,7 +121,6 @@ pub struct SummaryOutputs {
     /// One sentence.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rendered_short: Option<String>,
-    /// A paragraph.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rendered_medium: Option<String>,
     /// Everything.
@@ -139,7 +137,7 @@ pub struct SummaryOutputs {
 pub struct BadProjection(pub String);
 
 impl Projection {
-    /// Compiles a `projection.json`, or the one that fits any flow when there is none.
+    /// Compiles a `projection.json`, or a general projection when the pack has none.
     pub fn compile(json: Option<&[u8]>) -> Result<Projection, BadProjection> {
         let bad = |error: &dyn std::fmt::Display| BadProjection(error.to_string());
         let rules = match json {

@@ -26,9 +26,7 @@ pub fn beside(files: &PackFiles, entry: &str, name: &str) -> Option<String> {
 /// A prompty file taken apart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prompty {
-    /// The template.
     pub template: String,
-    /// The front matter.
     pub config: Map<String, Value>,
 }
 

@@ -22,7 +22,6 @@ const OUTPUT_BYTES_MAX: usize = 8 << 20;
 /// How Python nodes run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PythonSettings {
-    /// The interpreter.
     pub interpreter: OsString,
     /// Most time for one node.
     pub timeout: Duration,

@@ -17,7 +17,6 @@ use serde_json::{Map, Value};
 
 use super::{adapt, filters, pyvalue, roles};
 
-/// The template engine.
 pub const ENGINE: &str = "minijinja";
 /// Its version; raised together with the dependency.
 pub const ENGINE_VERSION: &str = "3.0.5";
@@ -31,7 +30,6 @@ const RECURSION_MAX: usize = 50;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("render {template}: {reason}")]
 pub struct TemplateError {
-    /// The template.
     pub template: String,
     /// What the engine said; quotes the template, never the values.
     pub reason: String,

@@ -19,7 +19,6 @@ const CONTEXT_TOKENS: usize = 180_000;
 /// The tool whose input is the structured answer.
 const ANSWER_TOOL: &str = "answer";
 
-/// The messages API.
 #[derive(Debug)]
 pub struct Anthropic {
     endpoint: Endpoint,

@@ -124,7 +124,6 @@ pub struct ModelCall<'a> {
     pub variant: Option<&'a str>,
     /// The node of the flow (`<node>#leaf` and the like inside a hierarchical synthesis).
     pub node: &'a str,
-    /// The rendered conversation.
     pub messages: &'a [Message],
     /// The inputs of the flow.
     pub inputs: &'a Map<String, Value>,

@@ -57,29 +57,19 @@ pub enum PackError {
     },
     /// There is no such pack.
     #[error("find the pack {path}: no files there")]
-    Empty {
-        /// The folder.
-        path: String,
-    },
+    Empty { path: String },
     /// A path leads out of the pack.
     #[error("stay inside the pack: {path} leads out of it")]
-    Outside {
-        /// The path.
-        path: String,
-    },
+    Outside { path: String },
     /// The pack is larger than a pack may be.
     #[error("read the pack: {what}")]
-    TooLarge {
-        /// Which limit.
-        what: String,
-    },
+    TooLarge { what: String },
     /// The files are not the ones the record speaks of.
     #[error(
         "verify {flow}: its pack has hash {actual}, the registry says {recorded}{}",
         list(differences)
     )]
     Changed {
-        /// The flow.
         flow: String,
         /// The hash in the record.
         recorded: String,

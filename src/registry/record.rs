@@ -126,7 +126,6 @@ pub struct FlowPackRecord {
     pub pack_dir: String,
     /// The flow file inside the pack.
     pub entry_dag: String,
-    /// Its structured output.
     #[serde(default)]
     pub declared_outputs: DeclaredOutputs,
     /// Its inputs and outputs.

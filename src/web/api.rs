@@ -21,9 +21,9 @@ const DAYS_MAX: usize = 200;
 const ROWS: u64 = 50;
 /// Rows of the longest page that may be asked for.
 const ROWS_MAX: u64 = 200;
-/// Requests asked for at once by a search.
+/// Requests that one step of a search reads.
 const SEARCH_ROWS: usize = 1000;
-/// How long one answer goes on searching; whoever wants more asks again from where it ended.
+/// How long one answer searches. The next question continues where it ended.
 const SEARCH_FOR: Duration = Duration::from_millis(300);
 /// Characters of a summary in a list.
 const HEAD_CHARS: usize = 280;

@@ -122,7 +122,6 @@ impl Request {
         self.query.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// A number.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.parameter(name)?.parse().ok()
     }
@@ -147,7 +146,7 @@ fn is_this_machine(host: &str) -> bool {
     port_is_one && (name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok())
 }
 
-/// Undoes percent encoding; `None` for what is none, or is not UTF-8, or holds control characters.
+/// Decodes percent encoding; `None` for invalid encoding, invalid UTF-8 or control characters.
 fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -167,7 +166,6 @@ fn decode(text: &str) -> Option<String> {
 /// The status and the message of a request that failed.
 pub(super) type HttpFailure = (u16, String);
 
-/// An answer.
 #[derive(Debug)]
 pub(super) struct Response {
     status: u16,
@@ -182,7 +180,6 @@ impl Response {
         Response { status: 200, kind: "text/html; charset=utf-8", policy, body }
     }
 
-    /// A JSON value.
     pub fn json(status: u16, value: &serde_json::Value) -> Response {
         let body = value.to_string().into_bytes();
         Response { status, kind: "application/json", policy: NOTHING.to_owned(), body }

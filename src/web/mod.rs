@@ -30,23 +30,20 @@ use http::{Method, Refused, Request, Response};
 
 pub use tally::Tally;
 
-/// Connections served at once; one more is told to come back.
+/// Connections served at the same time. A further one gets status 503.
 const CONNECTIONS_MAX: usize = 16;
 /// How long a whole request may take to arrive, and an answer to be taken.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often the charts get a point.
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 
-/// What is shown.
 #[derive(Clone)]
 pub struct Shown {
-    /// Who answers.
     pub asker: Asker,
     /// What was counted since the start.
     pub tally: Arc<Tally>,
     /// The home, for its name.
     pub home: PathBuf,
-    /// The bus home.
     pub buses: PathBuf,
     /// Snapshots of runs.
     pub snapshots: PathBuf,

@@ -1,5 +1,5 @@
-//! What there is to read: digests with their memos, snapshots of runs with their narratives. A file
-//! is only ever read by names that cannot lead anywhere else, and only so much of it.
+//! Digests with their memos, and snapshots of agent runs with their narratives, for the page. A file
+//! is read only by checked names that cannot leave its folder, and only up to a limit.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +21,7 @@ const REGISTRY_BYTES_MAX: u64 = 64 << 20;
 /// Runs that are looked at.
 const RUNS_MAX: usize = 20_000;
 
-/// A name that names itself: not hidden, no separator, nothing that climbs.
+/// Whether a name is one plain path component: not hidden, no separator, no `..`.
 fn is_plain(name: &str) -> bool {
     let known = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '=' | '+' | '@');
     !name.is_empty() && !name.starts_with('.') && name.chars().all(known)
@@ -177,7 +177,7 @@ pub(super) fn bag(request: &Request, shown: &Shown) -> Result<Value, HttpFailure
     }))
 }
 
-/// A page of runs with snapshots, the one that was written to last first.
+/// A page of agent runs with snapshots, the most recently written first.
 pub(super) fn runs(request: &Request, shown: &Shown) -> Result<Value, HttpFailure> {
     let (offset, limit) = page(request);
     let mut found: Vec<(u64, String)> = Vec::new();

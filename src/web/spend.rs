@@ -1,5 +1,5 @@
 //! What models cost on the latest days, from committed events: those before the start are read from
-//! the log once, in a thread of its own; those since are counted as they come.
+//! the log once, in a thread of its own; later events are counted when they are committed.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -27,7 +27,7 @@ const STARTED_MAX: usize = 100_000;
 /// Longest remembered message of a failure, in characters.
 const MESSAGE_CHARS: usize = 300;
 
-/// The counts, shared between the sequencer, who feeds them, and whoever looks.
+/// The counts. The sequencer updates them and the page reads them.
 #[derive(Default)]
 pub struct Tally {
     counts: Mutex<Counts>,

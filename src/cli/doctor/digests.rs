@@ -6,7 +6,7 @@ use super::{Findings, Held, Verdict, edit};
 use crate::cli::{Context, ui};
 use crate::digest::selector::Selectors;
 
-/// What the log tells of builds.
+/// What the log records about builds.
 pub(super) fn look_at_digests(context: &Context, held: &Held, findings: &mut Findings) {
     let disk = context.machine.disk.as_ref();
     if let Err(error) = Selectors::of_home(disk, &held.home.root) {

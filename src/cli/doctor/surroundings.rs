@@ -1,5 +1,5 @@
-//! What goes wrong around a home rather than in it: clocks and zones, upstream that is missing or
-//! has stopped, providers nobody can reach, units that never ran.
+//! Checks of a home's surroundings: clock and time zone, upstream that is missing or has stopped,
+//! providers that cannot be reached, units that never ran.
 
 use std::collections::BTreeSet;
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -19,18 +19,18 @@ use crate::log::Reader;
 use crate::model::{ModelError, listed_models};
 use crate::upstream::Family;
 
-/// A bus whose newest day is older than this is worth a word.
+/// A bus whose newest day is older than this is reported.
 const STALE_DAYS: i64 = 7;
 /// How long a provider may take to accept a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 /// How long it may take to list its models.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// A step back of the clock that is worth a word, in milliseconds.
+/// A step back of the clock of at least this many milliseconds is reported.
 const STEP_MS: i64 = 1_000;
 /// Partitions named in one finding.
 const NAMED_MAX: usize = 3;
 
-/// Days begin in the configured zone; a machine that lives in another one surprises its user.
+/// Days begin in the configured zone. A machine in another zone would surprise its user.
 pub(super) fn look_at_zone(context: &Context, config: &Config, findings: &mut Findings) {
     // Where `TZ` is set, it is what this user's programs go by.
     let of_user = std::env::var("TZ").ok().map(|zone| zone.trim_start_matches(':').to_owned());
@@ -45,7 +45,7 @@ pub(super) fn look_at_zone(context: &Context, config: &Config, findings: &mut Fi
     let utc = |zone: &str| matches!(zone, "UTC" | "Etc/UTC" | "Etc/UCT" | "UCT" | "Zulu" | "GMT");
     match here {
         Some(here) if !chosen && !utc(&here) => {
-            let what = format!("days begin in UTC, but this machine lives in {here}");
+            let what = format!("days begin in UTC, but the time zone of this machine is {here}");
             let path = config_file(context);
             // It stands above the sections; a file that is not there has no first line to precede.
             let size = context.machine.disk.stat(&path).ok().flatten().map_or(0, |stat| stat.len);
@@ -165,7 +165,7 @@ fn named(partitions: &[&str]) -> String {
     text
 }
 
-/// Whether somebody is there to be asked. No text is sent.
+/// Whether each provider can be reached. Sends no text.
 pub(super) fn look_at_providers(context: &Context, config: &Config, findings: &mut Findings) {
     let settings = edit(&config_file(context));
     for (name, section) in &config.providers {
@@ -239,7 +239,7 @@ fn look_at_address(
 
 fn connect(host: &str, port: u16) -> std::io::Result<TcpStream> {
     let mut addresses = (host, port).to_socket_addrs()?;
-    let refused = || std::io::Error::other("its name leads nowhere");
+    let refused = || std::io::Error::other("the host name does not resolve");
     TcpStream::connect_timeout(&addresses.next().ok_or_else(refused)?, CONNECT_WITHIN)
 }
 
@@ -256,7 +256,7 @@ fn look_at_model(
     let (Some(models), Some(model)) = (models, &section.model) else {
         return findings.fine("provider", answers);
     };
-    // Ollama lists the tag that is meant where none is named.
+    // Ollama lists a model that was named without a tag under the tag `latest`.
     let latest = format!("{model}:latest");
     if models.iter().any(|known| known == model || *known == latest) {
         return findings.fine("provider", format!("{answers} and has {model}"));
