@@ -98,7 +98,7 @@ fn an_unknown_home_and_a_bad_configuration() {
 }
 
 #[test]
-fn submit_refuses_what_is_no_request_and_appends_what_is() {
+fn submit_refuses_invalid_requests_and_appends_valid_ones() {
     let home = ProcessHome::new();
     let mut bad = request("x", ACTIVE, json!({}));
     bad["urgency"] = "soon".into();
@@ -175,7 +175,7 @@ fn requests_are_listed_in_pages() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     let home = ProcessHome::new();
     let many: Vec<Value> =
         (0..3000).map(|n| request(&format!("r{n}"), DISABLED, json!({}))).collect();
@@ -334,7 +334,7 @@ fn a_damaged_log_is_named_and_never_a_panic() {
 }
 
 #[test]
-fn every_command_has_a_page_and_every_shell_its_words() {
+fn every_command_has_a_man_page_and_every_shell_has_completions() {
     let home = ProcessHome::new();
     let folder = home.path("man1");
     home.expect(0, &["man", "--out", folder.to_str().unwrap()]).says(&["pages to"]);
@@ -349,7 +349,7 @@ fn every_command_has_a_page_and_every_shell_its_words() {
 }
 
 #[test]
-fn a_log_of_a_newer_format_is_refused_and_left_alone() {
+fn a_log_of_a_newer_format_is_refused_and_not_changed() {
     let home = lived_in();
     let store = home.path("run/summarizer.redb");
     {
@@ -377,7 +377,7 @@ fn limited(home: &ProcessHome, blocks: u64, args: &str) -> Ran {
 }
 
 #[test]
-fn files_that_may_not_grow_stop_it_cleanly_and_nothing_is_lost() {
+fn a_file_size_limit_stops_the_service_cleanly_and_loses_no_request() {
     let home = lived_in();
     let many: Vec<Value> =
         (0..4000).map(|n| request(&format!("r{n}"), DISABLED, json!({}))).collect();
@@ -420,7 +420,7 @@ fn fill(ballast: &std::path::Path, leave: u64) {
 }
 
 #[test]
-fn a_full_disk_stops_it_cleanly_and_room_lets_it_go_on() {
+fn a_full_disk_stops_the_service_cleanly_and_it_continues_when_space_is_free() {
     let mut disk = None;
     let home = ProcessHome::prepared(|root| disk = SmallDisk::mount(root, "16m"));
     if disk.is_none() {

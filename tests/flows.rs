@@ -204,7 +204,7 @@ fn a_variant_of_a_model_node_is_cleaned_up_by_a_program() {
 }
 
 #[test]
-fn entities_a_model_lists_are_parted_by_a_program() {
+fn a_program_splits_the_entities_that_a_model_lists() {
     if !has_python() {
         return;
     }
@@ -258,7 +258,7 @@ fn if_and_else_meet_again_after_the_bypass() {
 }
 
 #[test]
-fn a_switch_follows_the_word_the_model_says_and_properties_are_read() {
+fn a_switch_follows_the_models_word_and_reads_properties() {
     if !has_python() {
         return;
     }
@@ -344,7 +344,7 @@ fn structured_pack() -> LoadedPack {
 const GOOD: &str = r#"{"title": "T", "summary": "Ana pays.", "key_points": ["pays"], "quote": "Ana will  pay on Monday"}"#;
 
 #[test]
-fn a_bad_answer_is_shown_its_errors_and_every_try_is_counted() {
+fn a_repair_turn_shows_the_errors_and_every_call_is_counted() {
     let server = Server::start(vec![chat("no json at all"), chat(r#"{"title": 7}"#), chat(GOOD)]);
     let sources =
         [SourceText { id: "m1".into(), text: "Hello.\nAna will pay\non Monday. Bye.".into() }];
@@ -445,7 +445,7 @@ fn an_input_whose_answer_stays_cut_off_is_split() {
 }
 
 #[test]
-fn a_page_of_our_own_that_is_cut_off_is_asked_for_once_more_and_marked() {
+fn a_cut_off_page_is_requested_once_more_and_then_marked() {
     let dag = "inputs:\n  text: {type: string}\noutputs:\n  s: {type: string, reference: '${n.output}'}\nnodes:\n- {name: n, type: llm, source: {type: code, path: n.jinja2}, inputs: {max_tokens: 100, text: '${inputs.text}'}, api: chat}\n";
     let cut = || Act::Chat("Half a pa".to_owned(), "length");
     let own =
@@ -466,7 +466,7 @@ fn a_page_of_our_own_that_is_cut_off_is_asked_for_once_more_and_marked() {
 }
 
 #[test]
-fn members_the_schema_does_not_know_are_left_out() {
+fn members_unknown_to_the_schema_are_dropped() {
     let files = scaffold::new_pack();
     let schema = files.iter().find(|(name, _)| *name == "output.schema.json").unwrap();
     assert!(schema.1.contains("\"additionalProperties\": false"), "new packs are closed");
@@ -491,7 +491,7 @@ impl ReplyCache for Kept {
 }
 
 #[test]
-fn a_long_input_is_read_to_its_end_and_a_second_run_pays_nothing() {
+fn a_long_input_is_read_to_its_end_and_a_second_run_costs_nothing() {
     let dag = "inputs:\n  text: {type: string}\noutputs:\n  s: {type: string, reference: '${n.output}'}\nnodes:\n- {name: n, type: llm, source: {type: code, path: n.jinja2}, inputs: {text: '${inputs.text}'}, api: chat}\n";
     let pack = load(&[("flow.dag.yaml", dag), ("n.jinja2", "# user:\nFinal: {{ text }}")]);
     let sources: Vec<SourceText> = (0..40)
@@ -599,7 +599,7 @@ fn an_input_that_no_prompt_may_hold_is_condensed_by_one_tree() {
 }
 
 #[test]
-fn independent_nodes_run_together_and_the_outcome_does_not_show_it() {
+fn independent_nodes_run_together_without_changing_the_outcome() {
     let mut dag = String::from(
         "inputs:\n  x: {type: string}\noutputs:\n  o: {type: string, reference: '${last.output}'}\nnodes:\n",
     );
@@ -727,7 +727,7 @@ fn inputs_are_bound_checked_and_joined() {
 }
 
 #[test]
-fn the_prompt_hash_moves_with_prompts_and_params_alone() {
+fn the_prompt_hash_depends_only_on_prompts_and_params() {
     let hash = |files: &[(&str, &str)], params: Value| {
         load(files).prompt_hash(params.as_object().unwrap())
     };

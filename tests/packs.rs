@@ -608,7 +608,7 @@ Write `<br>` to break a line; R&D pays for it.";
 }
 
 #[test]
-fn hidden_parts_and_addresses_of_a_page_are_told_apart() {
+fn hidden_parts_and_link_addresses_of_a_page_are_not_text() {
     let page = "<html><head><style>body{color:red}</style></head><body><p>The ministry opens 40 new schools in March 2026 &mdash; see \
 <a href=\"https://schools.example/plan?a=1&amp;b=2\">the plan</a>.</p><script>var stolen = 'The secret plan is here.';</script></body></html>";
     let packs = packs();

@@ -124,7 +124,7 @@ fn a_text_goes_to_the_endpoint_for_texts() {
 }
 
 #[test]
-fn every_misbehaviour_has_its_class_and_none_shows_the_key() {
+fn every_failure_of_a_server_has_a_class_and_hides_the_key() {
     let leak = format!("{{\"error\": {{\"message\": \"bad key {KEY}\"}}}}");
     let cases: Vec<(Act, ErrorClass)> = vec![
         (Act::Silence, ErrorClass::Transient),
@@ -172,7 +172,7 @@ fn over(text: &str, again: &str, ms: u64) -> Act {
 }
 
 #[test]
-fn whatever_comes_over_the_wire_ends_in_an_error_that_has_a_class() {
+fn every_invalid_response_becomes_an_error_with_a_class() {
     let ok = "HTTP/1.1 200 OK\r\n";
     let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
     let body = |length: &str, body: &str| format!("{ok}content-length: {length}\r\n\r\n{body}");
@@ -223,7 +223,7 @@ fn whatever_comes_over_the_wire_ends_in_an_error_that_has_a_class() {
 }
 
 #[test]
-fn an_answer_that_is_odd_but_whole_is_taken() {
+fn an_unusual_but_complete_answer_is_accepted() {
     let with = |message: Value, usage: Value| {
         let value = json!({"choices": [{"message": message}], "usage": usage});
         status(200, &[("content-type", "text/plain; charset=latin-1")], &value.to_string())
@@ -241,7 +241,7 @@ fn an_answer_that_is_odd_but_whole_is_taken() {
 }
 
 #[test]
-fn the_key_stays_where_a_redirect_leads_away_from() {
+fn a_redirect_never_receives_the_key() {
     let elsewhere = Server::start(vec![chat("I should never have been asked.")]);
     for code in [301, 302, 303, 307, 308] {
         let to = format!("{}/v1/chat/completions?key={KEY}", elsewhere.base);
@@ -298,7 +298,7 @@ fn a_storm_of_429_tells_how_long_to_wait() {
 }
 
 #[test]
-fn json_is_asked_for_in_the_strongest_form_the_server_takes() {
+fn json_is_requested_in_the_strongest_form_the_server_accepts() {
     let no = |what: &str| {
         status(400, &[], &format!("{{\"error\": {{\"message\": \"unknown {what}\"}}}}"))
     };

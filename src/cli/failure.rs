@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_beneath_is_told_whatever_was_tried() {
+    fn damage_permission_and_a_full_disk_have_their_own_advice() {
         let denied = || Outer(std::io::ErrorKind::PermissionDenied.into());
         let failure = Failure::new(Exit::Storage, "cannot start").because(&denied());
         assert_eq!(failure.trouble(), Some(Trouble::Permission));

@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_of_a_thing_is_no_plural() {
+    fn a_count_of_one_is_singular() {
         assert_eq!(count(1_u64, "event"), "1 event");
         assert_eq!(count(0_usize, "event"), "0 events");
         assert_eq!(count(2_u32, "batch"), "2 batches");

@@ -1,11 +1,11 @@
-//! Templates rewritten where the engine's language is smaller than Jinja2's: `%` on strings, and lists
+//! Rewrites templates where the engine's language is smaller than Jinja2's: `%` on strings, and lists
 //! and dicts that change in place.
 //!
-//! Contract: only what stands inside `{{ }}` and `{% %}` is touched, and no line moves. `a % b` becomes a
-//! call of [`PERCENT`], whatever its operands are: numbers give what the engine gives. In a template
-//! that calls one of [`CHANGES`], `[…]` and `{…}` become values that can be changed: those that a
-//! template makes itself, never its inputs, which other nodes see too.
-//! What is no well-formed tag is left for the engine to refuse.
+//! Contract: only the text inside `{{ }}` and `{% %}` changes, and every line keeps its number. `a % b`
+//! becomes a call of [`PERCENT`]; on numbers that gives the same result as the engine's operator. In a
+//! template that calls one of [`CHANGES`], `[…]` and `{…}` become values that can change in place.
+//! Inputs of the template never change, because other nodes read them too. A malformed tag is left
+//! unchanged: the engine refuses it.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::roles::{self, Piece};
 const PERCENT: &str = "__percent";
 const LIST: &str = "__list";
 const DICT: &str = "__dict";
-/// Methods that change what they are called on.
+/// Methods that change their object in place.
 const CHANGES: [&str; 10] = [
     ".append(",
     ".extend(",
@@ -32,7 +32,7 @@ const CHANGES: [&str; 10] = [
     ".setdefault(",
     ".popitem(",
 ];
-/// Values that are looked through for the list or dict they are put into.
+/// Most values that are searched to keep a list or dict from being put into itself.
 const NESTED_MAX: usize = 100_000;
 
 pub(super) fn add_to(environment: &mut Environment<'_>) {
@@ -74,11 +74,11 @@ struct Token<'a> {
     kind: Kind,
     text: &'a str,
     start: usize,
-    /// Of a bracket, the place of its partner among the tokens.
+    /// For a bracket, the index of the token that closes or opens it.
     partner: usize,
 }
 
-/// What is put where, and before which other things at the same place.
+/// One insertion: the place, the order among insertions at the same place, and the text.
 type Edits = Vec<(usize, u8, &'static str)>;
 
 fn adapt_tag(out: &mut String, tag: &str, changes: bool) {
@@ -225,7 +225,7 @@ fn follows_is(tokens: &[Token<'_>], at: usize) -> bool {
     tokens[at].text == "not" && at > 0 && tokens[at - 1].text == "is"
 }
 
-/// The first token of what stands to the left of the sign at `at`.
+/// The first token of the left operand of the operator at `at`.
 fn left(tokens: &[Token<'_>], at: usize, is_block: bool) -> usize {
     let mut first = at;
     while first > 0 {
@@ -240,7 +240,7 @@ fn left(tokens: &[Token<'_>], at: usize, is_block: bool) -> usize {
     first
 }
 
-/// The last token of what stands to the right of the sign at `at`: one factor.
+/// The last token of the right operand of the operator at `at`, which is one factor.
 fn right(tokens: &[Token<'_>], at: usize) -> usize {
     let mut last = at;
     let mut next = at + 1;
@@ -303,8 +303,8 @@ fn percent(state: &mut State<'_, '_>, left: &Jinja, right: &Jinja) -> Result<Jin
     }
 }
 
-/// `%r`, which the engine has not, as `%s` of what Python would show. The first of `given` is the
-/// format, the others its values; returned is how many it has a place for.
+/// Replaces `%r`, which the engine lacks, by `%s` of Python's representation. `given` is the format
+/// and then its values. Returns how many values the format has places for.
 fn with_reprs(given: &mut [Jinja]) -> usize {
     let Some((format, values)) = given.split_first_mut() else { return 0 };
     let mut text = format.as_str().unwrap_or_default().to_owned().into_bytes();
@@ -338,7 +338,7 @@ fn with_reprs(given: &mut [Jinja]) -> usize {
 #[derive(Debug)]
 struct List(Mutex<Vec<Jinja>>);
 
-/// A dict that can be changed, in the order its keys came.
+/// A dict that can be changed; it keeps the order in which keys were added.
 #[derive(Debug)]
 struct Dict(Mutex<Vec<(Jinja, Jinja)>>);
 
@@ -349,15 +349,14 @@ fn pairs(value: &Jinja) -> Result<Vec<(Jinja, Jinja)>, Error> {
     value.try_iter()?.map(|key| Ok((key.clone(), value.get_item(&key)?))).collect()
 }
 
-/// Whether a value is fit to be put into a list or dict: it must not hold that itself, and so print
-/// without an end.
+/// Refuses to put a value into a list or dict that the value holds: printing it would never end.
 fn check(value: &Jinja, is_target: &dyn Fn(&Jinja) -> bool) -> Result<(), Error> {
     let mut left = vec![value.clone()];
     let mut seen = 0;
     while let Some(value) = left.pop() {
         seen += 1;
         if seen > NESTED_MAX || is_target(&value) {
-            let what = "a list or dict cannot be put into itself, nor one of very many values into another";
+            let what = "a list or dict cannot be put into itself, and one with too many values cannot be put into another";
             return Err(Error::new(ErrorKind::InvalidOperation, what));
         }
         match value.kind() {
@@ -545,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_template_makes_itself_can_be_changed() {
+    fn a_template_changes_its_own_lists_and_not_its_inputs() {
         let change = "{% set _ = l.append(1) %}";
         for (template, expected) in [
             ("{% set l = [] %}", "{% set l = __list([]) %}"),

@@ -1,9 +1,9 @@
-//! Which words of the sources stand behind each sentence of a text.
+//! Finds the source passages that support each sentence of a text.
 //!
-//! Contract: pure and bounded. A sentence that stands in a source is found there, with any run of
-//! white space counting as one space; one that was put together from quotes is found by its quotes;
-//! for anything else the source sentences that share most of its rarer words are named, and called
-//! what they are: a likeness, no proof.
+//! Contract: pure and bounded. A sentence that a source holds is found there; any white space equals
+//! one space. A sentence made of quotes is found by its quotes. For every other sentence the source
+//! sentences that share most of its rare words are named, with the basis `Lexical`: a similarity, not
+//! a proof.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -16,30 +16,30 @@ use crate::model::builtin::text::sentences;
 use crate::model::builtin::text::stopwords::is_stop_word;
 use crate::model::builtin::text::words::{fold, for_each_token};
 
-/// Text of the sources that is looked through; what lies beyond is not.
+/// Most bytes of the sources that are searched.
 const SOURCE_BYTES_MAX: usize = 8 << 20;
 /// Sentences of the text that are aligned.
 const SENTENCES_MAX: usize = 500;
-/// Source sentences named for one sentence by likeness.
+/// Most source sentences that are named for one sentence by similarity.
 const LIKE_MAX: usize = 3;
-/// Least share of a sentence's words that a likeness must cover.
+/// Least share of a sentence's words that similar source sentences must cover.
 const LIKENESS_MIN: f64 = 0.25;
-/// Least share of a sentence that quotes must cover to stand for it.
+/// Least share of a sentence that its quotes must cover.
 const QUOTED_MIN: f64 = 0.6;
-/// Shortest piece worth looking up.
+/// Shortest text that is searched, in bytes.
 const PIECE_BYTES_MIN: usize = 3;
 
 /// Why spans are named for a sentence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
-    /// The words were taken from there: the writer only copies.
+    /// The words were copied from there: the provider only copies.
     Exact,
-    /// The very words stand there; whether they were taken from there nobody can say.
+    /// The source holds the same words. Whether the model took them from there is unknown.
     Verbatim,
-    /// The words are most like those: a lexical alignment, no proof.
+    /// The source has the most similar words. This is not a proof.
     Lexical,
-    /// Nothing in the sources is like it.
+    /// No source sentence is similar.
     None,
 }
 
@@ -54,7 +54,7 @@ pub struct SourceSpan {
     pub end: usize,
 }
 
-/// One sentence and what stands behind it.
+/// One sentence and the source spans that support it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Aligned {
     /// First byte of the sentence in the text.
@@ -62,14 +62,14 @@ pub struct Aligned {
     /// One past its last byte.
     pub end: usize,
     pub basis: Basis,
-    /// How much of the sentence they account for, from 0 to 1.
+    /// The share of the sentence that the spans cover, from 0 to 1.
     pub score: f64,
     /// The spans, in order of the sources.
     pub spans: Vec<SourceSpan>,
 }
 
-/// Aligns the sentences of a text. `copied` says that the writer only copies, and `quotes` are the
-/// stretches it is known to have copied.
+/// Aligns the sentences of a text. `copied` is true for a provider that only copies; `quotes` are the
+/// spans that it reported.
 pub fn align(
     text: &str,
     sources: &[SourceText],
@@ -100,7 +100,7 @@ pub fn align(
         .collect()
 }
 
-/// Where words stand in a text, with any run of white space counting as one space.
+/// A text for searches in which any white space equals one space.
 pub fn find(text: &str, words: &str) -> Option<usize> {
     let (start, _) = Folded::of(text).find(&Folded::of(words).text)?;
     Some(start)
@@ -108,7 +108,7 @@ pub fn find(text: &str, words: &str) -> Option<usize> {
 
 type Found = (Basis, f64, Vec<SourceSpan>);
 
-/// As much of the sources as is looked through.
+/// The part of the sources that is searched.
 fn within(sources: &[SourceText]) -> Vec<&str> {
     let mut left = SOURCE_BYTES_MAX;
     sources
@@ -135,7 +135,7 @@ fn split(text: &str) -> impl Iterator<Item = Range<usize>> {
     ranges.into_iter().filter(|range| !range.is_empty()).take(SENTENCES_MAX)
 }
 
-/// A sentence without what a list or a quotation puts around it.
+/// A sentence without list markers and quotation marks around it.
 fn bare(sentence: &str) -> &str {
     let sentence = sentence.trim().trim_start_matches(['-', '*', '•', '#', '>']);
     sentence.trim().trim_matches(['"', '“', '”', '«', '»', '…'])
@@ -152,7 +152,7 @@ fn stands(wanted: &str, folded: &[Folded], copied: bool) -> Option<Found> {
     })
 }
 
-/// A sentence made of quotes, such as a title before a sentence or two halves joined.
+/// Aligns a sentence made of quotes, such as a title before a sentence, or two joined halves.
 fn composed(wanted: &str, quotes: &[(SourceSpan, String)], copied: bool) -> Option<Found> {
     if !copied {
         return None;
@@ -215,7 +215,7 @@ impl Likeness {
         all
     }
 
-    /// Rare words weigh more; a word of no source weighs as the rarest.
+    /// The weight of a word. Rare words weigh more; a word that no source holds weighs most.
     fn weight(&self, word: Option<u32>) -> f64 {
         let spread = word.map_or(1, |word| self.spread[word as usize]);
         (1.0 + self.sentences.len() as f64 / f64::from(spread.max(1))).ln()
@@ -239,13 +239,13 @@ impl Likeness {
                     *gains.entry(*holder).or_default() += self.weight(Some(*word));
                 }
             }
-            // The first of the best: the map is in order of the sources.
+            // Among equals the first source wins, because the map is in order of the sources.
             let best = gains.into_iter().reduce(|best, next| match next.1 > best.1 {
                 true => next,
                 false => best,
             });
             let Some((number, gain)) = best else { break };
-            // The first must say something alone; others must add to it.
+            // The first sentence must share words; each further one must add words.
             if gain / total < if spans.is_empty() { LIKENESS_MIN / 2.0 } else { LIKENESS_MIN } {
                 break;
             }
@@ -260,7 +260,7 @@ impl Likeness {
     }
 }
 
-/// The same two digits on every machine.
+/// Rounds to two digits, so that the result is the same on every machine.
 fn rounded(share: f64) -> f64 {
     (share.min(1.0) * 100.0).round() / 100.0
 }
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_wrote_is_likened_and_labelled() {
+    fn free_text_is_aligned_by_similarity_and_labelled_so() {
         let text = "Because an import had collapsed, Ana has moved an archive. Penguins fly.\nLunch was late.";
         let found = align(text, &sources(), false, &[]);
         assert_eq!(
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_aligned_with_nothing() {
+    fn texts_without_words_have_no_alignment() {
         assert_eq!(align("", &sources(), true, &[]), []);
         let found = align("Words.", &[], false, &[]);
         assert_eq!((found.len(), found[0].basis), (1, Basis::None));

@@ -1,11 +1,11 @@
 //! The flow file as data: inputs, outputs, nodes, variants, and what their references mean.
 //!
-//! Contract: PromptFlow's own reading. A reference is a whole string (`${inputs.x}`, its old form
+//! Contract: the file means what it means in PromptFlow. A reference is a whole string (`${inputs.x}`, its old form
 //! `${flow.x}`, `${node}`, `${node.output}`, `${node.output.prop['k'][0]}`); anything else is a
 //! literal, and nothing is interpolated inside longer strings. Unknown keys, of nodes too, are
-//! tolerated. Structure that cannot be read is refused with the place it was found at.
+//! tolerated. Structure that cannot be read is refused, with its place in the file.
 //!
-//! Deliberately not here: the order of nodes and whether references lead anywhere (`plan`).
+//! Deliberately not here: the order of nodes, and whether the target of a reference exists (`plan`).
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::pyvalue;
 /// Most nodes in a flow.
 pub const NODES_MAX: usize = 500;
 
-/// The flow file says something that cannot be read.
+/// A part of the flow file cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("read the flow: {place}: {what}")]
 pub struct BadFlow {
@@ -44,11 +44,11 @@ pub enum ValueType {
     String,
     /// Array.
     List,
-    /// Object, or a string that is no JSON.
+    /// Object, or a string that is not JSON.
     Object,
     /// `secret`, `prompt_template`, `file_path`, `assistant_definition`: not converted.
     Other,
-    /// Pictures, which no provider here reads.
+    /// Pictures; not supported.
     Image,
 }
 
@@ -131,9 +131,9 @@ pub enum Binding {
     /// The output of a node, or something inside it.
     Node {
         node: String,
-        /// Only `output` means anything.
+        /// The section of the node; only `output` exists.
         section: String,
-        /// What inside it; empty for all.
+        /// The property path inside the output; empty for the whole output.
         property: String,
     },
 }
@@ -172,9 +172,9 @@ impl Binding {
     }
 }
 
-/// A property path led nowhere.
+/// A property path names no value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{property}` leads nowhere in the output of {node}")]
+#[error("read `{property}` of the output of {node}: it does not exist")]
 pub struct NoSuchProperty {
     pub node: String,
     pub property: String,
@@ -291,18 +291,18 @@ pub struct Node {
     pub aggregation: bool,
     /// Whether its body is chosen among variants.
     pub use_variants: bool,
-    /// What a prompty file says about its question; `None` for a node of a flow file.
+    /// How a prompty file asks; `None` for a node of a flow file.
     pub prompty: Option<PromptyCall>,
 }
 
-/// How a prompty file asks, beside its template.
+/// The settings of a prompty file besides its template.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PromptyCall {
-    /// Parameters of the call. An input of the same name is a value of the template and nothing else.
+    /// Parameters of the call. An input of the same name is only a value of the template.
     pub parameters: Map<String, Value>,
     /// Whether the answer is read as JSON, whose members are the outputs.
     pub json: bool,
-    /// Whether the reply of the server is the output, as it is.
+    /// Whether the unchanged reply of the server is the output.
     pub all: bool,
 }
 

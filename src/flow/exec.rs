@@ -1,10 +1,10 @@
-//! Running the nodes of a plan: what is ready runs, independent nodes at the same time; what is switched off is
-//! bypassed.
+//! Runs the nodes of a plan: a node runs when its inputs are ready, and independent nodes run at the
+//! same time. A node that is switched off is bypassed.
 //!
-//! Contract, as in PromptFlow: a node with `activate` runs when the value it looks at equals the one
-//! given, and is bypassed when not, or when the node it looks at was bypassed. A node without is bypassed
-//! only if all nodes it reads were. An input whose node was bypassed reads as Python's default of the
-//! parameter, else as None; so does an output.
+//! Contract, as in PromptFlow: a node with `activate` runs when the value of `when` equals `is`. It is
+//! bypassed when the values differ or when the node that it tests was bypassed. A node without
+//! `activate` is bypassed only if all nodes it reads were bypassed. An input or output that reads a
+//! bypassed node has the default of the Python parameter, else None.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +25,7 @@ use crate::model::{
 };
 
 /// The error of a Python node where Python is not allowed.
-const PYTHON_FORBIDDEN: &str = "it is a Python program, and those run only with python.allow = true \
+const PYTHON_FORBIDDEN: &str = "it is a Python program; Python runs only with python.allow = true \
                                 (`flow run` has --allow-python)";
 
 /// The inputs of one node, by name.
@@ -384,7 +384,7 @@ impl Executor<'_> {
         Ok(Done { output: Output::Value(output), reply: Some(answer.reply), metrics: Map::new() })
     }
 
-    /// Runs the nodes that look at all lines. `lines` holds, by reference, one value a line.
+    /// Runs the aggregation nodes. `lines` holds for each reference one value for each line.
     pub fn aggregate(&self, lines: &BTreeMap<String, Vec<Value>>) -> Result<Finished, FlowProblem> {
         let settings = self.python;
         let mut finished = Finished::default();
@@ -419,7 +419,7 @@ impl Executor<'_> {
     }
 }
 
-/// The values aggregation nodes want from one line, by reference.
+/// The values of one line that aggregation nodes read, by reference.
 pub(super) fn for_aggregation(
     executor: &Executor<'_>,
     outputs: &BTreeMap<String, Output>,
@@ -457,7 +457,7 @@ fn is_bypassed(binding: &Binding, outputs: &BTreeMap<String, Output>) -> bool {
     binding.node().is_some_and(of)
 }
 
-/// The reply as the server sent it; of a provider that speaks another protocol, in the form of this one.
+/// The reply as the server sent it, or in the same form where the provider uses another protocol.
 fn whole_reply(reply: &ModelReply) -> Value {
     let raw = reply.raw.as_deref().and_then(|raw| serde_json::from_str(raw).ok());
     raw.unwrap_or_else(|| {
@@ -483,13 +483,13 @@ fn whole_reply(reply: &ModelReply) -> Value {
     })
 }
 
-/// PromptFlow hands on the message of a prompty file's answer only when it is a call.
+/// PromptFlow passes on the message of a prompty file's answer only when the message calls a tool.
 fn calls_tools(message: &Value) -> bool {
     let is_call = |key: &str| message.get(key).is_some_and(|call| !call.is_null());
     is_call("tool_calls")
 }
 
-/// The answer as JSON, with the members that the outputs ask for.
+/// The answer as JSON, with the members that the outputs name.
 fn json_answer(node: &Node, text: &str, outputs: &[OutputDef]) -> Result<Value, FlowProblem> {
     let wrong = |pointer: String, message: String| FlowProblem::Schema {
         node: node.name.clone(),
@@ -510,7 +510,7 @@ fn json_answer(node: &Node, text: &str, outputs: &[OutputDef]) -> Result<Value, 
     Ok(value)
 }
 
-/// What the request asks for wins over what the flow says.
+/// Parameters of the request override settings of the flow.
 fn override_settings(settings: &mut CallSettings, overrides: &CallSettings) {
     settings.temperature = overrides.temperature.or(settings.temperature);
     settings.max_tokens = overrides.max_tokens.or(settings.max_tokens);

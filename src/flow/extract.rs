@@ -1,15 +1,13 @@
-//! JSON out of what a model wrote: as it is, inside a code fence, or after some prose.
+//! Extracts JSON from a model's answer: the whole answer, a code fence, or an object in prose.
 //!
-//! Contract: only what surrounds the JSON is forgiven (byte-order mark, thinking aloud, fences, prose before
-//! and after) and
-//! trailing commas. Nothing is completed: an object that does not end is not JSON, and whoever
-//! calls this has first looked at why the model stopped.
+//! Contract: text around the JSON (byte-order mark, thoughts, fences, prose) and trailing commas are
+//! tolerated. An incomplete object is not completed; callers check first whether the model was cut off.
 
 use serde_json::Value;
 
 /// Longest answer that is searched.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
-/// Places where an object may begin that are tried before giving up.
+/// Most places in an answer that are tried as the begin of an object.
 const STARTS_MAX: usize = 64;
 
 /// The answer holds no JSON.
@@ -43,7 +41,7 @@ pub fn json(answer: &str) -> Result<Value, NoJson> {
     Err(NoJson(format!("the answer is not JSON: {whole}")))
 }
 
-/// An answer without the thinking aloud that some local models begin with.
+/// An answer without the thoughts that some local models write first.
 pub fn without_thoughts(answer: &str) -> &str {
     let thoughts = answer.trim_start().strip_prefix("<think>");
     let said = thoughts.and_then(|thoughts| thoughts.split_once("</think>"));

@@ -1,8 +1,8 @@
-//! Filters and methods of templates that Jinja2 has and the engine lacks or does otherwise.
+//! Filters and methods of templates that Jinja2 has, and that the engine lacks or does differently.
 //!
-//! Contract: for what a prompt needs, the bytes Jinja2 gives. What is not here fails when it is used, by
-//! name: `wordwrap`, `xmlattr`, `random`, `pprint`, `attr`, `lipsum`, and changing in place what a
-//! template did not make itself (`adapt`).
+//! Contract: the output has the same bytes as Jinja2's. These fail with their name when a template uses
+//! them: `wordwrap`, `xmlattr`, `random`, `pprint`, `attr`, `lipsum`, and changes in place of a value
+//! that the template did not make itself (`adapt`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ pub(super) fn add_to(environment: &mut Environment<'_>) {
     for name in ["e", "escape", "forceescape"] {
         environment.add_filter(name, escape);
     }
-    // What the engine has under these names is something else.
+    // The engine has other filters under these names.
     for name in ["attr", "pprint", "random"] {
         environment.remove_filter(name);
     }
@@ -43,7 +43,7 @@ pub(super) fn add_to(environment: &mut Environment<'_>) {
     environment.add_filter("urlencode", urlencode);
 }
 
-/// `value|default(other, boolean)`: for what is undefined and, on wish, for all that is false.
+/// `value|default(other, boolean)`: replaces an undefined value, and with `boolean` every false value.
 fn default(value: &Jinja, args: Rest<Jinja>, named: Kwargs) -> Result<Jinja, Error> {
     let named_other: Option<Jinja> = named.get("default_value")?;
     let named_flag: Option<Jinja> = named.get("boolean")?;
@@ -57,7 +57,7 @@ fn default(value: &Jinja, args: Rest<Jinja>, named: Kwargs) -> Result<Jinja, Err
     Ok(if missing { other } else { value.clone() })
 }
 
-/// What is undefined has no members, where a name without a value prints as nothing.
+/// An undefined value has no members, although it prints as an empty text.
 fn length(state: &State<'_, '_>, value: &Jinja) -> Result<usize, Error> {
     let lenient = state.undefined_behavior() == UndefinedBehavior::Lenient;
     match value.len() {
@@ -151,14 +151,14 @@ fn urlencode(value: &Jinja) -> String {
     }
 }
 
-/// Widest text that filling up makes.
+/// Widest text that padding makes.
 const WIDTH_MAX: usize = 10_000;
 
 fn padding(text: &str, width: usize, with: &str) -> String {
     with.repeat(width.min(WIDTH_MAX).saturating_sub(text.chars().count()))
 }
 
-/// Python gives the odd space to the left where both numbers are odd.
+/// Centres like Python: the extra space goes to the left where both numbers are odd.
 fn centered(text: &str, width: usize) -> String {
     let spaces = padding(text, width, " ");
     let left = spaces.len() / 2 + (spaces.len() & width & 1);
@@ -171,7 +171,7 @@ fn zero_filled(text: &str, width: usize) -> String {
     format!("{sign}{}{digits}", padding(text, width, "0"))
 }
 
-/// `cycler('odd', 'even')`: its values in turn, over as many loops as one likes.
+/// `cycler('odd', 'even')`: returns its values in rotation.
 #[derive(Debug)]
 struct Cycler {
     items: Vec<Jinja>,

@@ -1,7 +1,7 @@
-//! What is wrong with a pack, told before anybody runs it.
+//! Finds mistakes in a pack before it runs.
 //!
-//! An *error* is something that will fail or give something else than the record promises; a
-//! *warning* is something that is probably not meant.
+//! An *error* makes the pack fail or give another result than its record promises. A *warning* is
+//! probably a mistake.
 
 use std::collections::BTreeSet;
 
@@ -44,13 +44,13 @@ const NOT_FOR_TEMPLATES: [&str; 21] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// It will fail or mislead.
+    /// The pack will fail, or give another result than its record promises.
     Error,
-    /// Probably not meant.
+    /// Probably a mistake.
     Warning,
 }
 
-/// One thing that is wrong.
+/// One mistake in a pack.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Finding {
     /// How bad it is.
@@ -76,7 +76,7 @@ impl Findings {
     }
 }
 
-/// Everything that is wrong with a pack, the worst first.
+/// All mistakes in a pack, errors first.
 pub fn lint(record: &FlowPackRecord, files: &PackFiles) -> Vec<Finding> {
     let mut findings = Findings::default();
     if let Err(error) = record.verify(files) {
@@ -252,7 +252,7 @@ fn check_schema(pack: &LoadedPack, findings: &mut Findings) {
     if pack.structured_node.is_none() {
         findings.warn(
             &place,
-            "the first output is no model's answer as it stands, so a violation cannot be repaired",
+            "the first output is not the unchanged answer of a model, so a violation cannot be repaired",
         );
     }
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };

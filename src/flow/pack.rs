@@ -1,6 +1,6 @@
 //! A flow pack ready to run: planned, its templates compiled, its schema compiled.
 //!
-//! Contract: made once from verified bytes and used by many threads; nothing is read afterwards.
+//! Contract: made once from verified bytes and used by many threads. No file is read afterwards.
 //! `prompt_hash` covers the flow file and every template, prompty file and schema the planned nodes
 //! reach by path, with the request's parameters, as the service's contract says.
 
@@ -26,20 +26,20 @@ use crate::registry::{FlowPackRecord, PackError, PackFiles};
 /// Why a pack cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// A path leads out of the pack, or the pack is not what its record says.
+    /// A path leaves the pack, or the pack differs from its record.
     #[error(transparent)]
     Pack(#[from] PackError),
-    /// The flow file is not one.
+    /// The flow file is invalid.
     #[error(transparent)]
     Flow(#[from] BadFlow),
     /// A template does not compile.
     #[error(transparent)]
     Template(#[from] TemplateError),
-    /// The projection is not one.
+    /// The projection is invalid.
     #[error(transparent)]
     Projection(#[from] BadProjection),
     /// A file the flow names is not in the pack.
-    #[error("find {path}, which {by} names: it is not in the pack")]
+    #[error("find {path}, which {by} names: the pack has no such file")]
     Missing { path: String, by: String },
     /// A JSON file or a schema cannot be used.
     #[error("read {path}: {reason}")]
@@ -81,7 +81,7 @@ pub enum Step {
         /// Whether it is a conversation.
         chat: bool,
     },
-    /// A Python program that only forwards a prompt to a model: asked directly.
+    /// A Python program that only forwards a prompt to a model. The model is asked directly.
     Wrapper {
         /// The schema of its answer.
         schema: Option<OutputSchema>,
@@ -144,7 +144,7 @@ impl LoadedPack {
         self.schema.as_ref().map(|schema| &schema.value)
     }
 
-    /// Things worth telling about the flow that do not stop it.
+    /// Warnings about the flow.
     pub fn warnings(&self) -> &[String] {
         &self.plan.warnings
     }
@@ -169,7 +169,7 @@ impl LoadedPack {
         canonical::jcs_hash(&identity)
     }
 
-    /// True for a flow that was written for PromptFlow: nothing of ours lies beside it.
+    /// True for a flow that was written for PromptFlow: the pack has none of our own files.
     pub(crate) fn is_imported(&self) -> bool {
         !self.projection.is_declared()
     }
@@ -398,8 +398,8 @@ impl Loader<'_> {
     }
 }
 
-/// A Python node that takes the text of a prompt node and names a model only forwards the one to the
-/// other; so does one whose program is called `llm_wrapper.py`.
+/// Whether a Python node only forwards a prompt to a model: it reads a prompt node and names a model,
+/// or its program is called `llm_wrapper.py`.
 fn is_wrapper(plan: &Plan, node: &Node) -> bool {
     let from_prompt = node.input("prompt").and_then(Binding::node).is_some_and(|name| {
         plan.nodes.iter().any(|other| other.name == name && other.kind == "prompt")

@@ -1,9 +1,9 @@
 //! From the flow file to a plan: variants chosen, references checked, nodes in a stable order.
 //!
-//! Contract: PromptFlow's own rules. The order is "the first node in file order whose dependencies are
-//! done", again and again. Duplicate names, references to nothing and cycles are refused; a node may
-//! not read an aggregation node unless it is one; outputs that read one are dropped.
-//! Inputs of an aggregation node are lists over all lines, so it never runs among the others.
+//! Contract: PromptFlow's own rules. The next node is the first in file order whose dependencies are
+//! done. Duplicate names, references without a target and cycles are refused. Only an aggregation node
+//! may read an aggregation node; outputs that read one are dropped. Inputs of an aggregation node are
+//! lists over all lines, so it runs after the other nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,11 +18,11 @@ pub struct Plan {
     pub aggregation: Vec<Node>,
     /// Outputs that have a value.
     pub outputs: Vec<OutputDef>,
-    /// Things worth telling that do not stop the flow.
+    /// Warnings about the flow.
     pub warnings: Vec<String>,
 }
 
-/// Plans a flow for a variant: in nodes with variants the one of that name, else the default.
+/// Plans a flow for a variant. A node with variants uses the one of that name, else its default.
 pub fn plan(flow: &FlowFile, variant: Option<&str>) -> Result<Plan, BadFlow> {
     let nodes: Vec<Node> = flow.nodes.iter().map(|node| choose(flow, node, variant)).collect();
     check_names(&nodes)?;

@@ -1,8 +1,7 @@
 //! Projection: how the structured output of a flow becomes the fields of a summary.
 //!
 //! Contract: a pure, deterministic function of the validated output and the pack's
-//! `projection.json` (format in `docs/flow-packs.md`). Nothing is invented: a field whose rules find
-//! nothing is absent.
+//! `projection.json` (format in `docs/flow-packs.md`). A field whose rules find no value is absent.
 
 use std::collections::BTreeMap;
 
@@ -46,9 +45,9 @@ enum Rule {
 pub struct HierarchySettings {
     /// Build the tree even when the input would fit the model.
     pub always: bool,
-    /// Template of the prompt for one group of sources; ours when absent.
+    /// Template of the prompt for one group of sources; the embedded one when absent.
     pub leaf: Option<String>,
-    /// Template of the prompt that merges several nodes; ours when absent.
+    /// Template of the prompt that merges several nodes; the embedded one when absent.
     pub merge: Option<String>,
     /// Most characters of sources in one leaf.
     pub leaf_chars: Option<usize>,
@@ -131,7 +130,7 @@ pub struct SummaryOutputs {
     pub meta: Map<String, Value>,
 }
 
-/// `projection.json` is not one.
+/// `projection.json` is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("read projection.json: {0}")]
 pub struct BadProjection(pub String);
@@ -205,13 +204,13 @@ impl Projection {
             .collect()
     }
 
-    /// What the model is to write, given whether the flow has an output schema.
+    /// The form of the model's answer, given whether the flow has an output schema.
     pub fn form(&self, has_schema: bool) -> Form {
         self.rules.form.unwrap_or(if has_schema { Form::Json } else { Form::Text })
     }
 
-    /// How names without a value behave in the pack's prompts: an error in packs made for us, nothing in
-    /// imported ones.
+    /// How a name without a value behaves in the pack's prompts: an error in our own packs, an empty
+    /// text in imported ones.
     pub fn undefined(&self) -> Undefined {
         match self.rules.undefined.as_deref() {
             Some("lenient") => Undefined::Lenient,
@@ -231,7 +230,7 @@ impl Projection {
         self.rules.hierarchy.clone().unwrap_or_default()
     }
 
-    /// The fields of a summary. `summary_text` may come out empty.
+    /// The fields of a summary. `summary_text` may be empty.
     pub fn apply(&self, output: &Value) -> SummaryOutputs {
         let r = &self.rules;
         let text = |rules: &[Rule]| self.first(rules, output).map(|value| joined(&value));
@@ -266,7 +265,7 @@ impl Projection {
         }
     }
 
-    /// The places of the output that quote the source: pointer and quote.
+    /// The quotes in the output: pointer and text of each.
     pub fn quotes(&self, output: &Value) -> Vec<(String, String)> {
         let mut quotes = Vec::new();
         for rule in &self.rules.evidence {
@@ -343,7 +342,7 @@ impl Projection {
     }
 }
 
-/// Rules for flows that declare none: the usual names, then whatever text there is.
+/// Rules for flows without a projection: the usual member names, then any text.
 fn any_flow() -> Rules {
     let pointers =
         |names: &[&str]| names.iter().map(|name| Rule::Pointer((*name).to_owned())).collect();
@@ -398,7 +397,7 @@ fn found(output: &Value, pointer: &str) -> Vec<Value> {
     find(output, pointer).into_iter().map(|(_, value)| value.clone()).collect()
 }
 
-/// All places a pointer with `*` segments leads to.
+/// All values that a pointer with `*` segments selects.
 fn find<'a>(output: &'a Value, pointer: &str) -> Vec<(String, &'a Value)> {
     let mut here = vec![(String::new(), output)];
     for segment in pointer.split('/').skip(1) {
@@ -458,7 +457,7 @@ pub fn markdown(answer: &str) -> Value {
     serde_json::json!({"markdown": page, "front_matter": front, "body": body.trim()})
 }
 
-/// Models like to wrap a whole page into a fence.
+/// The page inside a code fence, which many models put around it.
 fn unfenced(page: &str) -> &str {
     let inner = page
         .strip_prefix("```markdown\n")

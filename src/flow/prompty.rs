@@ -1,10 +1,11 @@
 //! Prompty files (first edition): YAML front matter and a template, a whole flow in one file.
 //!
-//! Read: `inputs`, `outputs`, `sample`, and of `model` the `api`, the name and the `parameters`, which are sent
-//! as they stand. With `response_format` `json_object` the answer is read as JSON and its members are the
-//! outputs: those the file declares, else all. Not read: the connection in `configuration` (the provider
-//! comes from our configuration, and a file cannot ask for environment variables), and `stream`, which
-//! changes nothing about the answer. With `response: all` the output is the reply of the server as it is.
+//! Read are `inputs`, `outputs`, `sample`, and of `model` the `api`, the name and the `parameters`, which
+//! are sent unchanged. With `response_format` `json_object` the answer is read as JSON, and its members
+//! are the outputs: those the file declares, else all. With `response: all` the output is the unchanged
+//! reply of the server. Ignored are the connection in `configuration` (the provider comes from our
+//! configuration, and a file cannot ask for environment variables) and `stream`, which does not change
+//! the answer.
 
 use serde_json::{Map, Value};
 
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn no_front_matter_is_no_prompty() {
+    fn a_prompty_file_needs_front_matter() {
         assert!(Prompty::parse("a", "system:\nhello").is_err());
         assert!(Prompty::parse("a", "---\n- 1\n---\nx").is_err());
     }

@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_strings_comments_and_raw_blocks_are_told_from_text() {
+    fn tags_strings_comments_and_raw_blocks_are_distinguished_from_text() {
         let template = "{# system:\n #}{% if a == '%}\nuser:\n' %}\nsystem:\n{% raw %}{{\nuser:\n{% endraw %}{{ '\nuser:\n' }}";
         let marked = mark(template);
         assert_eq!(marked.matches(ROLE).count(), 2, "{marked:?}");

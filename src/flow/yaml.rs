@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_hurt_is_refused() {
+    fn unbounded_and_dangerous_yaml_is_refused() {
         assert!(parse("a: 1\na: 2").unwrap_err().0.contains('a'));
         let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
         for level in 1..9 {

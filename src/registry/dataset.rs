@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pack_folder_never_leaves_the_registry_by_dots() {
+    fn a_pack_folder_cannot_leave_the_registry() {
         let root = Path::new("/srv/registry");
         assert_eq!(pack_path(root, "packs/a").unwrap(), Path::new("/srv/registry/packs/a"));
         assert_eq!(pack_path(root, "/opt/packs/a").unwrap(), Path::new("/opt/packs/a"));

@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     #[allow(clippy::disallowed_methods, reason = "a test may write its own fixture")]
-    fn a_folder_is_read_without_its_droppings_and_links_stay_inside() {
+    fn editor_leftovers_are_skipped_and_links_stay_inside_the_folder() {
         let dir = tempfile::tempdir().unwrap();
         let pack = dir.path().join("pack");
         fs::create_dir_all(pack.join("sub/.git")).unwrap();

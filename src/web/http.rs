@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn only_this_machine_by_number_or_as_localhost() {
+    fn only_requests_to_a_loopback_host_are_accepted() {
         for host in ["localhost", "LOCALHOST:1", "127.0.0.1:7878", "[::1]:7878", "192.168.1.4"] {
             assert!(is_this_machine(host), "{host}");
         }

@@ -264,7 +264,7 @@ mod tests {
     use crate::os::real::HostDisk;
 
     #[test]
-    fn names_that_climb_or_hide_are_none() {
+    fn hidden_names_and_names_that_leave_the_folder_are_refused() {
         assert!(is_plain("memo.md") && is_plain("2026-W07_W08"));
         for name in ["", ".", "..", ".git", "a/b", "a\\b", "a\0b", "a b"] {
             assert!(!is_plain(name), "{name:?}");

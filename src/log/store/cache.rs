@@ -7,7 +7,7 @@
 //! never waits for it.
 
 use std::ops::Bound;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -38,7 +38,6 @@ const CACHE_BYTES: usize = 8 << 20;
 /// The file. One process at a time has it.
 pub struct Cache {
     db: Database,
-    path: PathBuf,
     /// Bytes put since the last durable commit.
     loose: Mutex<usize>,
 }
@@ -85,12 +84,7 @@ impl Cache {
                 _ => Err(LogError::Corrupt(format!("the cache is not of layout {layout}"))),
             }
         })?;
-        Ok(Cache { db, path: path.to_owned(), loose: Mutex::new(0) })
-    }
-
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
+        Ok(Cache { db, loose: Mutex::new(0) })
     }
 
     /// The bytes under a key.
