@@ -235,7 +235,7 @@ fn a_rewritten_queue_stops_the_line_until_it_is_adopted() {
     let dry = run(&home, 0, &["queue", "adopt", "--dry-run", "--json"]).json();
     assert_eq!(dry["recorded"], false);
     run(&home, 5, &["drain"]);
-    run(&home, 0, &["queue", "adopt"]).says(&["goes on at byte 0"]);
+    run(&home, 0, &["queue", "adopt"]).says(&["continues at byte 0"]);
     run(&home, 0, &["drain"]);
     assert_eq!(run(&home, 0, &["show", "c", "--json"]).json()["latest"]["state"], "completed");
     let made = home.acks().iter().filter(|a| a["status"] == "completed").count();

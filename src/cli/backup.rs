@@ -1,8 +1,8 @@
 //! `backup`: a consistent copy of a home, taken while the service runs.
 //!
-//! The log is copied record by record as of one position, everything that is a function of it is
-//! written again from the copy, and the queue, the settings and the upstream buses are copied as
-//! they are. `backup.json` is written last: a copy without it is not finished. The copy is a home.
+//! The log is copied record by record up to one position. Every projection of the log is written again
+//! from the copy. The queue, the settings and the upstream buses are copied unchanged. `backup.json` is
+//! written last: a copy without it is incomplete. The copy is a home.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,12 +32,12 @@ use crate::upkeep::copy::{CopyError, LogCopy, Page, WirePage};
 
 /// Bytes of one copy step.
 const CHUNK_BYTES: usize = 1 << 20;
-/// What is written last.
+/// The file that is written last.
 const MANIFEST: &str = "backup.json";
-/// Folders of the bus home that this program reads and never writes by itself.
+/// Folders of the bus home that this program only reads.
 const UPSTREAM: &[&str] = &["eventbus", "sessions", "chunks", "other", "selection_manifests"];
-/// Folders of the bus home whose files are copied as they are: an index before what it points at
-/// would be wrong, a bag that no index names yet is harmless.
+/// Folders of the bus home whose files are copied unchanged, in this order: a bag that no index names
+/// is harmless, an index that names a missing bag is not.
 const PUBLISHED: &[&str] = &["index", "digests", "artifacts"];
 /// What is written from the copied log. The files of the other projections are copied.
 fn written_from_log() -> impl Iterator<Item = &'static Exporter> {
@@ -49,7 +49,7 @@ fn written_from_log() -> impl Iterator<Item = &'static Exporter> {
 pub struct BackupArgs {
     /// Where to
     dir: PathBuf,
-    /// Leave the upstream buses out: they belong to others
+    /// Do not copy the upstream buses
     #[arg(long)]
     without_upstream: bool,
 }
@@ -159,12 +159,12 @@ impl BackupArgs {
             copy.take(page).map_err(|error| copy_failed(&error))?;
             if let Some(damage) = damage.filter(|_| copy.last().0 < head) {
                 return Err(Failure::new(Exit::Storage, format!("the log is damaged: {damage}"))
-                    .hint("`summarizer recover` makes a sound log of what is left"));
+                    .hint("`summarizer recover` rebuilds a sound log from the readable records"));
             }
             bar.set_position(copy.last().0.0);
         }
         bar.finish_and_clear();
-        // Read after the head was fixed, so it holds everything the log says was consumed.
+        // Read after the position was fixed, so the queue holds every line that the log consumed.
         self.copy_queue(disk, from, to, &mut copy, copied)?;
         let report = copy.verify(&mut |_| {}).map_err(|error| copy_failed(&error))?;
         if report.last != (head, hash) {
@@ -285,7 +285,7 @@ impl BackupArgs {
         }
         disk.create_dir_all(target).map_err(|error| self.failed(&error))?;
         for name in disk.list(source).map_err(|error| self.failed(&error))? {
-            // Staging and shadows of somebody who is publishing right now.
+            // Staging and shadow folders of a publication under way.
             if name.starts_with('.') {
                 continue;
             }
@@ -305,7 +305,7 @@ impl BackupArgs {
         let failed = |error: &std::io::Error| self.failed(error);
         let file = match disk.open(source, Open::Read) {
             Ok(file) => file,
-            // Replaced or collected between listing and opening.
+            // The file was replaced or removed after the folder was listed.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 copied.notes.push(format!("{} went away", source.display()));
                 return Ok(());
@@ -414,7 +414,7 @@ fn ask(
 ) -> Result<CopyAnswer, Failure> {
     let answer: Value = session.ask(context, &Question::LogCopy { from, until })?;
     serde_json::from_value(answer).map_err(|error| {
-        Failure::new(Exit::Bug, "the holder of the home answers in another language")
+        Failure::new(Exit::Bug, "the process that holds the home answers in another format")
             .because(&error)
             .hint("restart the service with this version")
     })
@@ -427,19 +427,18 @@ fn parse_id(hex: &str) -> Result<[u8; 16], Failure> {
 }
 
 fn unreadable(what: &str) -> Failure {
-    Failure::new(Exit::Storage, format!("{what} does not read"))
+    Failure::new(Exit::Storage, format!("cannot read {what}"))
 }
 
 /// A log that could not be copied.
 pub fn copy_failed(error: &CopyError) -> Failure {
     match error {
         CopyError::Log(error) => match error {
-            LogError::Damaged { .. } | LogError::Corrupt(_) => {
-                log_failed(error).hint("`summarizer recover` makes a sound log of what is left")
-            }
+            LogError::Damaged { .. } | LogError::Corrupt(_) => log_failed(error)
+                .hint("`summarizer recover` rebuilds a sound log from the readable records"),
             error => log_failed(error),
         },
-        error => Failure::new(Exit::Storage, "the log cannot be copied")
+        error => Failure::new(Exit::Storage, "cannot copy the log")
             .because(error)
             .hint("`summarizer log verify` names the first bad record"),
     }

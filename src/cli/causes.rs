@@ -60,7 +60,6 @@ pub fn log_failed(error: &LogError) -> Failure {
     }
 }
 
-/// A failed engine.
 pub fn engine_failed(error: &EngineError) -> Failure {
     match error {
         EngineError::Log(error)
@@ -78,14 +77,12 @@ pub fn engine_failed(error: &EngineError) -> Failure {
     }
 }
 
-/// Failed projections.
 pub fn projector_failed(error: &ProjectorError) -> Failure {
     Failure::new(Exit::Storage, "cannot bring run/ack.jsonl and run/quarantine.jsonl up to date")
         .because(error)
         .hint("make both files writable, or delete them: they are written again from the log")
 }
 
-/// A failed service.
 pub fn service_failed(error: &ServiceError) -> Failure {
     match error {
         ServiceError::Engine(error) => engine_failed(error),

@@ -24,24 +24,24 @@ use crate::home::Home;
 use crate::os::{DiskFile, Open};
 use crate::projections::runs::{self, RunQuestion};
 
-/// Fold a run log into snapshots that are checked, and narratives rendered from them
+/// Compact a run log into checked snapshots, and narratives rendered from them
 ///
 /// A snapshot is taken between steps when enough terminal events (PLAN_DONE, ACT_DONE,
-/// OBSERVE_DONE) or enough steps have passed since the one before. Each is checked; one that fails
-/// is built again after everything was read again, and a second failure stops here with exit code
-/// 1, leaving the snapshots before it as they are.
+/// OBSERVE_DONE) or enough steps have passed since the last snapshot. Each snapshot is checked. If a
+/// check fails, the log is read again and the snapshot is built again; a second failure ends the
+/// command with exit code 1 and keeps the earlier snapshots.
 ///
-/// The run becomes part of the home's log, where appending an event twice is appending it once, and
-/// its snapshots are written to HOME/run/snapshots. With --out nothing but files is involved.
+/// The run becomes part of the home's log, which stores a repeated event only once, and its snapshots
+/// are written to HOME/run/snapshots. With --out the command uses no home and writes files only.
 #[derive(Debug, Args)]
 pub struct CompactArgs {
     /// The run log: one run_event.v1 a line
     #[arg(required_unless_present = "run")]
     run_log: Option<PathBuf>,
-    /// A run that is in the home's log already, by its id
+    /// The id of a run that is already in the home's log
     #[arg(long, value_name = "RUN_ID", conflicts_with_all = ["run_log", "out"])]
     run: Option<String>,
-    /// Keep the snapshots as files in this directory, under the run's id, and leave the home alone
+    /// Write the snapshots to this directory, under the run's id, and do not use the home
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Terminal events after which a snapshot is due [default: as configured, else 18]
@@ -50,7 +50,7 @@ pub struct CompactArgs {
     /// Steps after which a snapshot is due [default: as configured, else 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     step_fallback: Option<u64>,
-    /// Also take one at the end of the log, due or not
+    /// Also take a snapshot at the end of the log, even if none is due
     #[arg(long, conflicts_with = "verify")]
     now: bool,
     /// Continue after the last snapshot that exists; a home always does
@@ -121,7 +121,7 @@ impl CompactArgs {
         }
     }
 
-    /// The run becomes part of the home's log, a page of lines at a time.
+    /// Appends the run to the home's log, a page of lines at a time.
     fn run_on_home(&self, context: &Context, log: &Path) -> Result<Exit, Failure> {
         let mut pages = Pages::open(context, log)?;
         let store = home_store(context)?;
@@ -176,7 +176,7 @@ impl CompactArgs {
                 let failure = Failure::new(exit, what);
                 Err(match exit {
                     Exit::Input => {
-                        failure.hint("`summarizer schema run_event.v1` shows what a line must be")
+                        failure.hint("`summarizer schema run_event.v1` prints the schema of a line")
                     }
                     Exit::Wrong => failure.hint(
                         "a run that its gate stopped stays stopped; continue under another run_id",
@@ -216,12 +216,13 @@ fn verify(context: &Context, run_id: &str) -> Result<Exit, Failure> {
     session.close()?;
     let answer = answer?;
     let differences = serde_json::from_value(answer["differences"].clone());
-    let differences: Vec<Difference> = differences
-        .map_err(|error| Failure::new(Exit::Bug, "the answer does not read").because(&error))?;
+    let differences: Vec<Difference> = differences.map_err(|error| {
+        Failure::new(Exit::Bug, "cannot read the answer of the service").because(&error)
+    })?;
     Ok(tell_verdict(context, run_id, answer["checked"].as_u64().unwrap_or(0), &differences))
 }
 
-/// A run log in pieces that fit into a question.
+/// A run log in pages that fit into one question.
 pub(super) struct Pages {
     file: Arc<dyn DiskFile>,
     path: PathBuf,
@@ -258,7 +259,7 @@ impl Pages {
         }
         let mut end = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         if self.at_end && end < self.rest.len() {
-            // A last line without its end counts when it is a whole event.
+            // A last line without a line end counts if it is a complete event.
             match RunEvent::parse(&self.rest[end..]) {
                 Ok(_) => end = self.rest.len(),
                 Err(_) => {
@@ -299,7 +300,7 @@ impl Pages {
     }
 }
 
-/// What a compaction did, wherever it was done.
+/// The report of a compaction, in the home or to files.
 #[derive(Default)]
 struct Told {
     run_id: String,
@@ -313,8 +314,9 @@ struct Told {
 impl Told {
     /// Adds what an answer says was done.
     fn add(&mut self, done: &Value) -> Result<AppendReport, Failure> {
-        let done: AppendReport = serde_json::from_value(done.clone())
-            .map_err(|error| Failure::new(Exit::Bug, "the answer does not read").because(&error))?;
+        let done: AppendReport = serde_json::from_value(done.clone()).map_err(|error| {
+            Failure::new(Exit::Bug, "cannot read the answer of the service").because(&error)
+        })?;
         if self.run_id.is_empty() {
             self.run_id.clone_from(&done.run_id);
             self.resumed_after = done.before;
@@ -412,7 +414,7 @@ fn failure(log: &Path, error: &RunLogError) -> Failure {
         RunLogError::Log(RunLogReadError::Io(_)) => what(Exit::Storage).because(error),
         RunLogError::Log(_) | RunLogError::Input { .. } | RunLogError::Empty => what(Exit::Input)
             .because(error)
-            .hint("`summarizer schema run_event.v1` shows what a line must be"),
+            .hint("`summarizer schema run_event.v1` prints the schema of a line"),
         RunLogError::Foreign { .. } => what(Exit::Input)
             .because(error)
             .hint("compact it from the start into another --out, or restore the log"),

@@ -1,9 +1,8 @@
-//! `demo`: from nothing to a home worth looking at, in one command.
+//! `demo`: makes a home with sample data, and processes it, in one command.
 //!
-//! Mails, chats, news, job posts and documents, in English and Spanish, go onto the buses the way
-//! `import` puts them there; requests over all of them go into the queue, with a repeat, an empty
-//! text, an unknown flow and a broken line among them; everything is drained with the embedded
-//! provider. What is shown is read back from what was published.
+//! Mails, chats, news, job posts and documents, in English and Spanish, are imported onto the buses.
+//! Requests over all of them go into the queue, among them a repeat, an empty text, an unknown flow and
+//! an invalid line. The embedded provider answers. The overview is read from the published files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,7 +30,7 @@ use crate::service::Until;
 use crate::upstream::Family;
 use crate::verify::{Options, verify_tree};
 
-/// Files as their owners would have them, to be imported: name, bytes.
+/// The sample files to be imported: name, bytes.
 const SOURCES: &[(&str, &str)] = &[
     ("mails.mbox", include_str!("demo/mails.mbox")),
     ("chats.jsonl", include_str!("demo/chats.jsonl")),
@@ -48,7 +47,7 @@ const OTHER: &[(&str, &str)] = &[
     ("empty.txt", "\n"),
 ];
 
-/// What an agent did, to be folded into a snapshot.
+/// The log of an agent run, to be compacted into a snapshot.
 const RUN: &str = include_str!("demo/run.jsonl");
 const RUN_ID: &str = "run_evidence_demo";
 
@@ -56,10 +55,10 @@ const BRIEF: &str = "docs.chunk_set.summarize.brief.v1";
 /// Characters of a line of the overview.
 const LINE_CHARS: usize = 84;
 
-/// Make a home with sample data and requests, process them, and show what came out
+/// Make a home with sample data and requests, process them, and show the results
 #[derive(Debug, Args)]
 pub struct DemoArgs {
-    /// Where; must be absent or empty [default: a new directory under the temporary directory]
+    /// The directory; must be absent or empty [default: a new directory under the temporary directory]
     dir: Option<PathBuf>,
 }
 
@@ -113,7 +112,7 @@ impl DemoArgs {
     }
 }
 
-/// The sample data, as files of their owners and on the buses.
+/// Writes the sample data, as files to import and on the buses.
 fn write(context: &Context, home: &Home, zone: chrono_tz::Tz) -> Result<(), ImportError> {
     let disk = context.machine.disk.as_ref();
     let failed = |path: &Path| {
@@ -138,7 +137,7 @@ fn write(context: &Context, home: &Home, zone: chrono_tz::Tz) -> Result<(), Impo
     sessions(target)
 }
 
-/// Conversations of the event bus as sessions, a day each.
+/// Writes the conversations of the event bus as sessions, one for each day.
 fn sessions(target: Target<'_>) -> Result<(), ImportError> {
     let events = events(target.disk, target.root).map_err(|source| ImportError::Disk {
         operation: "read",
@@ -311,12 +310,12 @@ fn fold_run(context: &Context) -> Result<usize, Failure> {
     Ok(files.iter().filter(|name| name.ends_with(".md")).count())
 }
 
-/// What is worth showing.
+/// The content of the overview.
 struct Shown {
     acks: Vec<Value>,
     /// Summaries by stream: request, text.
     streams: Vec<(Stream, Vec<(String, String)>)>,
-    /// What the build of the digests said.
+    /// The report of the digest build.
     digests: Value,
     snapshots: usize,
     files: u64,

@@ -1,4 +1,4 @@
-//! `digest`: bags of summaries, built, listed, previewed, compared and cleaned up.
+//! `digest`: builds, lists, previews, compares and removes bags of summaries.
 
 use clap::{Args, Subcommand};
 use serde_json::Value;
@@ -11,12 +11,12 @@ use crate::control::question::Question;
 use crate::digest::window::Window;
 use crate::projections::digester::DigestOrder;
 
-/// Summaries of one look that are listed.
+/// Summaries that a preview lists.
 const LISTED: usize = 200;
-/// Bags that a build names.
+/// Bags that the report of a build names.
 const NAMED: usize = 20;
 
-/// Digests: compile summaries into bags by declared selectors
+/// Build digests: compile summaries into bags by declared selectors
 #[derive(Debug, Args)]
 pub struct DigestArgs {
     #[command(subcommand)]
@@ -25,7 +25,7 @@ pub struct DigestArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Build what changed since the last build, and publish it as a whole
+    /// Build the digests that changed since the last build, and publish them in one step
     Build {
         /// Only this selector, in all its windows
         #[arg(long, value_name = "ID")]
@@ -33,7 +33,7 @@ enum Action {
         /// Only windows of this label, such as 2026-W07
         #[arg(long, value_name = "LABEL")]
         window: Option<String>,
-        /// Look at every window, also where nothing changed
+        /// Build every window, also those without changes
         #[arg(long)]
         all: bool,
     },
@@ -45,7 +45,7 @@ enum Action {
         /// Only of windows of this label
         #[arg(long, value_name = "LABEL")]
         window: Option<String>,
-        /// The retired ones, which the next gc removes
+        /// List the retired bags, which the next gc removes
         #[arg(long)]
         retired: bool,
     },
@@ -63,17 +63,17 @@ enum Action {
     },
     /// Explain why two bags are not the same
     Diff {
-        /// The one
+        /// The first bag
         first: String,
-        /// The other
+        /// The second bag
         second: String,
     },
-    /// Remove retired bags and what failed builds left staged
+    /// Remove retired bags and the staged files of failed builds
     Gc {
-        /// Only say what would be removed
+        /// Only print what would be removed
         #[arg(long)]
         dry_run: bool,
-        /// Also folders of bags that no event of the log speaks of; needs --dry-run or --yes
+        /// Also remove folders of bags that no event of the log names; needs --dry-run or --yes
         #[arg(long)]
         orphans: bool,
         /// Remove the orphans that --dry-run listed
@@ -110,7 +110,7 @@ impl DigestArgs {
                 ask(context, DigestOrder::Diff { first, second }, show_diff)
             }
             Action::Gc { dry_run, orphans, yes } => {
-                // Nothing but the folders knows of orphans, so they never go unseen.
+                // No event names orphans, so the user must have seen their list.
                 let dry_run = *dry_run || (*orphans && !yes);
                 let order =
                     DigestOrder::Collect { run_id: run_id(now)?, dry_run, orphans: *orphans };
@@ -120,16 +120,18 @@ impl DigestArgs {
     }
 }
 
-/// A label that no window can have is a slip of the hand, not a window without summaries.
+/// Refuses a label that no window can have: it is a typing error, not a window without summaries.
 fn check_label(label: Option<&str>) -> Result<(), Failure> {
     match label.filter(|label| !Window::is_label(label)) {
         None => Ok(()),
-        Some(label) => Err(Failure::new(Exit::Usage, format!("{label:?} is no label of a window"))
-            .hint("labels look like 2026-02-11, 2026-W07, 2026-W07_W08, 2026-02 or all")),
+        Some(label) => {
+            Err(Failure::new(Exit::Usage, format!("{label:?} is not the label of a window"))
+                .hint("labels look like 2026-02-11, 2026-W07, 2026-W07_W08, 2026-02 or all"))
+        }
     }
 }
 
-/// Builds the digests of a home and says what came of it; for commands that do more than that.
+/// Builds the digests of a home and returns a report, for commands that also do other work.
 pub fn build(context: &Context) -> Result<Value, Failure> {
     let now = context.machine.clock.now();
     let order =
@@ -168,8 +170,9 @@ fn carry_out(context: &Context, order: DigestOrder) -> Result<Value, Failure> {
         None => Ok(answer),
         Some(why) => {
             let exit = if answer["storage"] == true { Exit::Storage } else { Exit::Input };
-            Err(Failure::new(exit, format!("the digests are not published: {why}"))
-                .hint("the last file in artifacts/run_records says what is needed to see it again"))
+            Err(Failure::new(exit, format!("cannot publish the digests: {why}")).hint(
+                "the newest file in artifacts/run_records holds what is needed to reproduce this",
+            ))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `flow`: run one pack outside the log, over one input or over many lines, and start a new pack.
+//! `flow`: runs one pack outside the log, over one input or many lines, and writes a new pack.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::work::params::python_of;
 /// Longest input file.
 const INPUT_BYTES_MAX: u64 = 256 << 20;
 
-/// Run a flow pack, or start a new one
+/// Run a flow pack, or write a new one
 #[derive(Debug, Args)]
 pub struct FlowArgs {
     #[command(subcommand)]
@@ -50,7 +50,7 @@ struct RunArgs {
     /// Its variant
     #[arg(long)]
     variant: Option<String>,
-    /// A parameter; the value is read as JSON, else as text
+    /// A parameter; a value that is valid JSON is read as JSON, else as text
     #[arg(long = "param", value_name = "KEY=VALUE")]
     params: Vec<String>,
     /// Provider that answers [default: as configured]
@@ -94,9 +94,10 @@ impl NewArgs {
         let folder = self.into.join(&self.flow_id);
         let is_id = self.flow_id.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
         if !is_id || self.flow_id.starts_with('.') || self.flow_id.is_empty() {
-            return Err(Failure::new(Exit::Usage, format!("{} is no flow id", self.flow_id)).hint(
-                "letters, digits, dots, dashes and underscores; end with a version such as .v1",
-            ));
+            return Err(Failure::new(Exit::Usage, format!("{} is not a flow id", self.flow_id))
+                .hint(
+                    "letters, digits, dots, dashes and underscores; end with a version such as .v1",
+                ));
         }
         let disk = &*context.machine.disk;
         if matches!(disk.stat(&folder), Ok(Some(_))) {
@@ -147,7 +148,7 @@ impl RunArgs {
     fn pack(&self, context: &Context) -> Result<LoadedPack, Failure> {
         let disk = &*context.machine.disk;
         let unusable = |error: &(dyn std::error::Error + 'static)| {
-            Failure::new(Exit::Config, format!("the pack of {} cannot be used", self.flow_id))
+            Failure::new(Exit::Config, format!("cannot use the pack of {}", self.flow_id))
                 .because(error)
         };
         let folder = Path::new(&self.flow_id);
@@ -184,7 +185,7 @@ impl RunArgs {
                 providers.for_flow(&record.flow_id, record.variant.as_deref(), asked_for)
             });
         found.map_err(|error| {
-            Failure::new(Exit::Config, "there is nobody to answer")
+            Failure::new(Exit::Config, "cannot set up the provider")
                 .because(&error)
                 .hint("a provider is a section [provider.NAME] of summarizer.toml")
         })
@@ -264,7 +265,7 @@ impl RunArgs {
         })?;
         let metrics = flow::aggregate(pack, std::slice::from_ref(&outcome), provider, options);
         let metrics = metrics.map_err(|error| {
-            Failure::new(Exit::Wrong, format!("{} could not be aggregated", self.flow_id))
+            Failure::new(Exit::Wrong, format!("cannot aggregate the results of {}", self.flow_id))
                 .because(&error)
         })?;
         report(context, pack, &outcome, &metrics, self.show_prompts);
@@ -273,7 +274,7 @@ impl RunArgs {
 
     fn object(&self, text: &str, what: &str) -> Result<Map<String, Value>, Failure> {
         let no_object =
-            || Failure::new(Exit::Input, format!("{what} is no JSON object of flow inputs"));
+            || Failure::new(Exit::Input, format!("{what} is not a JSON object of flow inputs"));
         match serde_json::from_str(text) {
             Ok(Value::Object(members)) => Ok(members),
             Ok(_) => Err(no_object()),
@@ -331,7 +332,7 @@ impl RunArgs {
             }
         }
         let metrics = flow::aggregate(pack, &outcomes, provider, options).map_err(|error| {
-            Failure::new(Exit::Wrong, format!("{} could not be aggregated", self.flow_id))
+            Failure::new(Exit::Wrong, format!("cannot aggregate the results of {}", self.flow_id))
                 .because(&error)
         })?;
         if !metrics.is_empty() {
@@ -367,7 +368,7 @@ pub fn ask(
         .map_err(|error| failed(flow_id, &error))
 }
 
-/// Runs a flow and keeps to pauses: nobody else would call again.
+/// Runs a flow and waits out pauses, because this command has no later retry.
 fn run_patiently(
     context: &Context,
     pack: &LoadedPack,

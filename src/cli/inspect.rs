@@ -1,4 +1,4 @@
-//! `status`, `requests` and `show`: what is there and what happened to it.
+//! `status`, `requests` and `show`: the state of the home, its requests, and one request's history.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use super::session::Session;
 use super::{Context, ui};
 use crate::control::question::Question;
 
-/// Show how the home stands
+/// Show the state of the home
 #[derive(Debug, Args)]
 pub struct StatusArgs {
-    /// Show it again every second until interrupted
+    /// Refresh every second until interrupted
     #[arg(long)]
     watch: bool,
 }
@@ -28,10 +28,10 @@ pub struct RequestsArgs {
     /// Only this flow
     #[arg(long, value_name = "FLOW_ID")]
     flow: Option<String>,
-    /// Only those taken in since this moment (ISO 8601)
+    /// Only requests taken in since this time (ISO 8601)
     #[arg(long, value_name = "T")]
     since: Option<String>,
-    /// At most this many; 0 for all
+    /// Most requests to list; 0 for all
     #[arg(long, default_value_t = 50, value_name = "N")]
     limit: usize,
 }
@@ -81,7 +81,7 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// What changed since the last look, a second.
+/// The change for each second since the last refresh.
 fn rate_lines(passed: Duration, before: &Value, now: &Value) -> Vec<String> {
     let change = |pointer: &str| {
         let of = |status: &Value| status.pointer(pointer).and_then(Value::as_f64).unwrap_or(0.0);
@@ -236,7 +236,7 @@ impl RequestsArgs {
             context.ui.table(&header, &rows);
             let has_trouble = |row: &Vec<String>| row[2] != "-" && row[1] != "completed";
             if rows.iter().any(has_trouble) {
-                context.ui.talk("`summarizer show REQUEST` says why, and what to do about it");
+                context.ui.talk("`summarizer show REQUEST` shows the reason and what to do");
             }
         }
         Ok(Exit::Done)

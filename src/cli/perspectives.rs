@@ -1,4 +1,4 @@
-//! `perspectives check|write|draft`: the router's output of a research run.
+//! `perspectives check|write|draft`: the perspectives of a research run.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -33,14 +33,14 @@ pub struct PerspectivesArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Find everything wrong with a perspectives file
+    /// List all errors of a perspectives file
     Check {
         /// A run (directory or id), or a perspectives file
         run: PathBuf,
         #[command(flatten)]
         options: RunOptions,
     },
-    /// Check a perspectives document and write it into a run, whole or not at all
+    /// Check a perspectives document and write it into a run in one step
     Write {
         /// The run (directory or id)
         run: PathBuf,
@@ -52,7 +52,7 @@ enum Action {
     },
     /// Draft perspectives from an objective
     Draft {
-        /// What shall be found out
+        /// The objective of the research
         #[arg(long)]
         objective: String,
         /// How many perspectives
@@ -81,7 +81,7 @@ impl PerspectivesArgs {
                 let created_at =
                     instant(created_at.as_deref())?.unwrap_or_else(|| context.machine.clock.now());
                 if let Some(bad) = run_id.as_deref().filter(|id| !is_run_id(id)) {
-                    return Err(Failure::new(Exit::Usage, format!("{bad:?} is no run id")));
+                    return Err(Failure::new(Exit::Usage, format!("{bad:?} is not a run id")));
                 }
                 let agent_types = options.agent_types(context)?;
                 let input = DraftInput {
@@ -99,8 +99,8 @@ impl PerspectivesArgs {
     }
 }
 
-/// The draft of the registered router flow, completed where it fell short and held to the same
-/// check as any other document.
+/// Drafts with the registered router flow, completes what is missing, and checks the result like any
+/// other document.
 fn drafted(
     context: &Context,
     input: DraftInput<'_>,
@@ -214,7 +214,7 @@ fn run_write(
         return Err(Failure::new(Exit::Input, "the document is too large"));
     }
     let value: Value = serde_json::from_slice(&bytes)
-        .map_err(|error| Failure::new(Exit::Input, "the document is no JSON").because(&error))?;
+        .map_err(|error| Failure::new(Exit::Input, "the document is not JSON").because(&error))?;
     let dir = options.open(context, target)?;
     let mut findings = Findings::default();
     let (path, manifest_run) = place(&dir, &mut findings)?;
@@ -244,11 +244,13 @@ fn run_write(
     report(context, ReceiptKind::PerspectivesWritten, &run_id, Some(digest), &findings)
 }
 
-/// Where the perspectives of a run are, and which run its manifest names. A run that is only
-/// beginning may have no manifest yet.
+/// The place of a run's perspectives, and the run that its manifest names. A new run may have no
+/// manifest yet.
 fn place(dir: &RunDir<'_>, findings: &mut Findings) -> Result<(RelPath, Option<String>), Failure> {
     let usual = || {
-        RelPath::parse(FILE).ok_or_else(|| Failure::new(Exit::Bug, "the usual place is no path"))
+        RelPath::parse(FILE).ok_or_else(|| {
+            Failure::new(Exit::Bug, "the default place of perspectives is not a valid path")
+        })
     };
     let mut found = Findings::default();
     let manifest = run::load_manifest(dir, &mut found)

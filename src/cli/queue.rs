@@ -109,7 +109,7 @@ fn adopt(context: &Context, held: &mut Held, from: From, dry_run: bool) -> Resul
     let adopted = adopt_position(disk, queue, &old.position, at).map_err(|error| failed(&error))?;
     let report = json!({
         "queue": queue, "change": change, "was_at": old.position.offset,
-        "goes_on_at": adopted.position.offset, "recorded": !dry_run,
+        "continues_at": adopted.position.offset, "recorded": !dry_run,
     });
     if !dry_run {
         let now = context.machine.clock.now();
@@ -124,8 +124,8 @@ fn adopt(context: &Context, held: &mut Held, from: From, dry_run: bool) -> Resul
         context.ui.json(&report);
     } else {
         context.ui.out(format!("the queue file {change}"));
-        let verb = if dry_run { "would go on" } else { "goes on" };
-        context.ui.out(format!("reading {verb} at byte {}", report["goes_on_at"]));
+        let verb = if dry_run { "would continue" } else { "continues" };
+        context.ui.out(format!("reading {verb} at byte {}", report["continues_at"]));
     }
     Ok(Exit::Done)
 }

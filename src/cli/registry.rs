@@ -1,4 +1,4 @@
-//! `registry`: which flows there are, whether they are sound, and how to add one.
+//! `registry`: lists flows, checks them, and adds new ones.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ use crate::registry::{
     label,
 };
 
-/// Flow packs: what there is, whether it is sound, adding one
+/// List, check and add flow packs
 #[derive(Debug, Args)]
 pub struct RegistryArgs {
     #[command(subcommand)]
@@ -39,7 +39,7 @@ enum Action {
         #[arg(long)]
         variant: Option<String>,
     },
-    /// Verify and lint packs and selectors; exits 1 when one has an error
+    /// Verify and lint packs and selectors; exit with 1 when one has an error
     Check {
         /// Only this flow or selector
         flow_id: Option<String>,
@@ -62,7 +62,7 @@ enum Action {
         /// Its variant
         #[arg(long)]
         variant: Option<String>,
-        /// Replace a registered pack of this id although requests may have used it
+        /// Replace a registered pack even if requests have used it
         #[arg(long)]
         accept_mutation: bool,
         /// Say where an input comes from, such as `subject=source.title`; may be repeated
@@ -110,11 +110,11 @@ impl RegistryArgs {
 /// The registry in force: the home's own, else the embedded one.
 pub fn load(context: &Context) -> Result<Registry, Failure> {
     Registry::of_home(&*context.machine.disk, &context.home).map_err(|error: RegistryError| {
-        Failure::new(Exit::Config, "the flow registry cannot be used").because(&error)
+        Failure::new(Exit::Config, "cannot use the flow registry").because(&error)
     })
 }
 
-/// The record of a flow, or a failure that says what there is.
+/// The record of a flow, or a failure that lists the variants.
 pub fn find<'a>(
     registry: &'a Registry,
     flow_id: &str,
@@ -225,7 +225,7 @@ fn check(context: &Context, registry: &Registry, only: Option<&str>) -> Result<E
     }
     bar.finish_and_clear();
     for selector in selectors {
-        // What makes a selector unusable was refused when the dataset was read.
+        // Reading the dataset refused every unusable selector, so the rest are warnings.
         let findings = selector.lint();
         match context.ui.json {
             true => {
@@ -252,7 +252,7 @@ fn inputs_table(context: &Context, record: &FlowPackRecord) {
     context.ui.table(&["input", "type", "required", "comes from"], &rows);
 }
 
-/// What was found about one record, for people.
+/// Prints the findings about one record.
 fn say(context: &Context, name: &str, findings: &[lint::Finding]) {
     if findings.is_empty() {
         context.ui.out(format!("{} {name}", green("ok")));
@@ -269,9 +269,9 @@ fn say(context: &Context, name: &str, findings: &[lint::Finding]) {
 /// The selectors in force: the home's own, else the embedded ones.
 pub fn selectors(context: &Context) -> Result<Selectors, Failure> {
     Selectors::of_home(&*context.machine.disk, &context.home).map_err(|error| {
-        Failure::new(Exit::Config, "the selectors cannot be used")
+        Failure::new(Exit::Config, "cannot use the selectors")
             .because(&error)
-            .hint("`summarizer schema selector.v1` is what a line must be")
+            .hint("`summarizer schema selector.v1` prints the schema of a line")
     })
 }
 
@@ -289,7 +289,7 @@ fn hash(
         registry.files(disk, find(registry, target, variant)?)
     };
     let files = files.map_err(|error| {
-        Failure::new(Exit::Input, format!("the pack {target} cannot be read")).because(&error)
+        Failure::new(Exit::Input, format!("cannot read the pack {target}")).because(&error)
     })?;
     if context.ui.json {
         let each: serde_json::Map<String, serde_json::Value> =
@@ -315,7 +315,7 @@ fn add(
     if !matches!(disk.stat(&root.join(DATASET)), Ok(Some(_))) {
         let what = format!("{} has no registry of its own", context.home.display());
         return Err(Failure::new(Exit::Config, what)
-            .hint("`summarizer init --with-registry` writes the embedded one as files to edit"));
+            .hint("`summarizer init --with-registry` writes the embedded registry as files that you can edit"));
     }
     let refused = |what: String| Failure::new(Exit::Input, what);
     let files = PackFiles::read(disk, folder)
@@ -345,7 +345,7 @@ fn add(
             "{flow_id} is not sound: {}: {}",
             finding.place, finding.message
         ))
-        .hint("warnings are shown by `summarizer registry check` once it is registered"));
+        .hint("correct the errors first; `summarizer registry check` also shows warnings of registered packs"));
     }
     let registered = registry.find(flow_id, variant).and_then(FlowPackRecord::pack_hash);
     let used = flows_used(context)?.pack_of(flow_id, variant);
@@ -365,7 +365,7 @@ fn add(
         context.ui.out(format!("{} {}", label(flow_id, variant), record.integrity.pack_hash));
     }
     if differs(used) {
-        context.ui.talk("`summarizer reload --accept-mutations` lets the flow stand for it");
+        context.ui.talk("`summarizer reload --accept-mutations` binds the flow id to the new pack");
     }
     Ok(Exit::Done)
 }
@@ -430,7 +430,7 @@ fn seal(context: &Context, only: Option<&str>, dataset: Option<&Path>) -> Result
     Ok(Exit::Done)
 }
 
-/// The pack first, the line that makes it count last.
+/// Writes the files of the pack first and the line that registers it last.
 fn write(
     context: &Context,
     registry: &Registry,

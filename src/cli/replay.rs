@@ -1,4 +1,4 @@
-//! `replay` and `export`: the state and the files again, from the log alone.
+//! `replay` and `export`: rebuild the state and the files from the log alone.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ use crate::replay::{Compare, ReplayError, Replayed, Until, rebuild};
 /// Rebuild the state from the log
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
-    /// Stop after this event number, or at this moment (ISO 8601)
+    /// Stop after this event number, or at this time (ISO 8601)
     #[arg(long, value_name = "SEQ|TIME")]
     until: Option<String>,
     /// Compare the tables and every file that follows from the log with what the log leads to
@@ -32,19 +32,19 @@ pub struct ReplayArgs {
     verify: bool,
 }
 
-/// Project the log again into an absent or empty directory
+/// Write all projections of the log to an absent or empty directory
 #[derive(Debug, Args)]
 pub struct ExportArgs {
-    /// Where to
+    /// The directory to write to
     #[arg(long, value_name = "DIR", required_unless_present = "repair")]
     to: Option<PathBuf>,
     /// Stop after this event number
     #[arg(long, value_name = "SEQ")]
     until: Option<u64>,
-    /// Only the summaries of this day, and nothing else of the home
+    /// Only the summaries of this day
     #[arg(long, value_name = "DAY")]
     day: Option<Day>,
-    /// Only the summaries of this stream, and nothing else of the home
+    /// Only the summaries of this stream
     #[arg(long, value_name = "STREAM", value_parser = parse_stream)]
     stream: Option<Stream>,
     /// Write every file of the home that follows from the log again, in place, where it is not what

@@ -1,5 +1,5 @@
-//! `submit`: validate requests, append each with one atomic write, and with `--wait` follow what
-//! becomes of them. It needs neither a running service nor the log.
+//! `submit`: validates requests, appends each with one atomic write, and with `--wait` follows their
+//! acks. It needs neither a running service nor the log.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, Read as _};
@@ -40,7 +40,7 @@ pub struct SubmitArgs {
     /// Its variant
     #[arg(long, requires = "flow")]
     variant: Option<String>,
-    /// What to make: event_summary, session_summary, chunk_set_summary, document_summary, other
+    /// Kind of summary: event_summary, session_summary, chunk_set_summary, document_summary, other
     #[arg(long, requires = "flow", default_value = "document_summary")]
     kind: String,
     /// Finer kind
@@ -52,7 +52,7 @@ pub struct SubmitArgs {
     /// An id to summarize; repeat for more
     #[arg(long = "id", requires = "flow", value_name = "ID")]
     ids: Vec<String>,
-    /// A flow parameter, `name=value`; the value is JSON where it reads as JSON
+    /// A flow parameter, `name=value`; a value that is valid JSON is read as JSON
     #[arg(long = "param", requires = "flow", value_name = "K=V")]
     params: Vec<String>,
     /// Idempotency key
@@ -61,10 +61,10 @@ pub struct SubmitArgs {
     /// Request id [default: a random UUID]
     #[arg(long, requires = "flow")]
     request_id: Option<String>,
-    /// Not before this moment: makes the request scheduled
+    /// Not before this time: makes the request scheduled
     #[arg(long, requires = "flow", value_name = "T")]
     not_before: Option<String>,
-    /// Wanted by this moment
+    /// Wanted by this time
     #[arg(long, requires = "flow", value_name = "T")]
     deadline: Option<String>,
     /// 1 (most urgent) to 5
@@ -73,7 +73,7 @@ pub struct SubmitArgs {
     /// The repo that asks
     #[arg(long, requires = "flow", default_value = "cli")]
     repo: String,
-    /// Refuse to print; only append
+    /// Print no ids; only append
     #[arg(long, hide = true)]
     silent: bool,
 }
@@ -82,7 +82,7 @@ impl SubmitArgs {
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let records = self.records(context)?;
         if records.is_empty() {
-            return Err(Failure::new(Exit::Input, "there is nothing to submit")
+            return Err(Failure::new(Exit::Input, "no request was given")
                 .hint("give a file of requests, `-`, or --flow with --id"));
         }
         let config = load_config(context)?;

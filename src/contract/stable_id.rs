@@ -17,8 +17,6 @@ pub enum Part<'a> {
     Opaque(&'a str),
     /// Base 10.
     Integer(i64),
-    /// `true` or `false`.
-    Bool(bool),
 }
 
 impl Part<'_> {
@@ -33,7 +31,6 @@ impl Part<'_> {
                 number = value.to_string();
                 (None, number.as_str())
             }
-            Part::Bool(flag) => (None, if flag { "true" } else { "false" }),
         };
         if label.is_none_or(is_plain) && is_plain(part) {
             return put(text, label, part);
@@ -152,7 +149,7 @@ mod tests {
         let mixed = [
             Part::Text("  a \t b "),
             Part::Integer(7),
-            Part::Bool(true),
+            Part::Text("true"),
             Part::Text("Cafe\u{301}"),
         ];
         assert_eq!(canonical_string(&mixed), "stable_id:v1|4|3:a b|1:7|4:true|5:Caf\u{e9}");

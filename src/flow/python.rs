@@ -1,10 +1,10 @@
 //! Python nodes, when the configuration allows them: one `python3` a node, JSON in and out, a time limit,
 //! bounded output, a bare environment.
 //!
-//! Contract: what runs is the verified text of the pack, sent along with the request. `python3 -I` keeps
-//! the working directory and the user's site packages out; the standard library and a small stand-in for
-//! `promptflow.core` are there, nothing else is promised.
-//! Deliberately not here: protection from a program that means harm. Allowing Python means trusting the pack.
+//! Contract: the verified text of the pack is sent to the interpreter and runs. `python3 -I` excludes
+//! the working directory and the user's site packages. A program can rely on the standard library and
+//! a small replacement of `promptflow.core`.
+//! Deliberately not here: protection from a malicious program. To allow Python is to trust the pack.
 
 use std::ffi::OsString;
 use std::time::Duration;

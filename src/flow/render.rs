@@ -3,9 +3,10 @@
 //! Settings: `trim_blocks`, `keep_trailing_newline`, no auto-escaping, CRLF and CR of the source read
 //! as LF, values printed the Python way, Python's string and container methods, `tojson` as Jinja2
 //! writes it. Undefined names print as nothing (lenient) or are errors (strict).
-//! A template reads no file, includes nothing, runs on limited fuel, and its output is cut short by an error
-//! at [`RENDERED_BYTES_MAX`]. What is not bounded is the memory of intermediate values a template
-//! builds on purpose: packs are installed by the operator and pinned by hash, inputs cannot do it.
+//! A template reads no file, includes no template and runs on limited fuel. Output longer than
+//! [`RENDERED_BYTES_MAX`] is an error. The memory of intermediate values is not bounded: a template can
+//! use it up on purpose, but packs are installed by the operator and pinned by hash, and inputs cannot
+//! cause it.
 //! Engine and version belong to the identity of a prompt: [`ENGINE`].
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -108,7 +109,7 @@ impl Templates {
         marked: &BTreeSet<String>,
     ) -> Result<String, TemplateError> {
         let template = self.environment.get_template(name).map_err(|error| failed(name, &error))?;
-        // The engine wants its own copy of every value: not of those the template cannot mean.
+        // The engine copies every value, so only values that the template can name are passed.
         let source = template.source();
         let shows_all = source.contains("debug");
         let needed: BTreeMap<&str, &Value> =
@@ -277,7 +278,7 @@ mod tests {
             }
         }
         assert!(wrong.is_empty(), "{wrong:#?}");
-        // What is not the same is refused, rather than rendered otherwise.
+        // A construct that would render differently is refused.
         for source in more["refused"].as_array().unwrap() {
             let source = source.as_str().unwrap();
             render(Undefined::Lenient, source, more["values"].clone()).unwrap_err();

@@ -1,15 +1,15 @@
-//! Chat roles: which lines of a rendered template begin a message, and which only look like it.
+//! Chat roles: which lines of a rendered template begin a message, and which only look like such lines.
 //!
 //! PromptFlow splits the rendered text at lines such as `# system:` or `user:`, wherever they came from.
 //! Here only lines **written in the template** count. Before a template is compiled, each such
 //! line of its literal text is put between two marks; marks are Unicode noncharacters, which are replaced
-//! by U+FFFD in every value before it is inserted; after rendering the text is split at the marks
-//! alone. So an inserted value can contain any bytes it likes and still is only content, no value has to
-//! be rewritten, and the rendered bytes (marks removed) are exactly what Jinja2 gives.
+//! by U+FFFD in every value before it is inserted; after rendering the text is split only at the marks.
+//! So an inserted value is always content, whatever bytes it holds, and the rendered bytes (without
+//! marks) are exactly those of Jinja2.
 //!
-//! One thing is deliberately more than that: a line like `# {{ item.role }}:` is a role slot
-//! written by the author for the earlier turns of a chat. It is filled only by exactly `user` or
-//! `assistant`; with any other value, `system` included, the line stays text.
+//! One extension is deliberate: a line like `# {{ item.role }}:` is a role slot that the author wrote
+//! for the earlier turns of a chat. Only the values `user` and `assistant` fill it; with any other
+//! value, `system` included, the line stays text.
 //!
 //! The same marks protect the sub-headers (`## name:`, `## content:`, `## tool_calls:`,
 //! `## tool_call_id:`) of function and tool messages.
@@ -39,10 +39,10 @@ const ROLES: [(&str, Role); 5] = [
 ];
 const HEADERS: [&str; 4] = ["name", "content", "tool_calls", "tool_call_id"];
 
-/// The rendered template is no conversation.
+/// The rendered template is not a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoConversation {
-    /// Text stands where a role must.
+    /// Text comes before the first role line.
     #[error("split the prompt into messages: it must begin with a role line such as `# system:`")]
     NoRole,
     /// A function message has no name.
@@ -153,7 +153,7 @@ pub fn has_role_line(template: &str) -> bool {
     mark(template).contains([ROLE, SLOT])
 }
 
-/// A value's text, unable to pass for template text.
+/// The text of a value without marks, so that no line of it counts as a role line.
 pub fn without_marks(text: &str) -> String {
     replaced(text, "\u{fffd}")
 }
@@ -168,7 +168,8 @@ pub fn plain(rendered: &str) -> String {
     replaced(rendered, "")
 }
 
-/// The first of some marks: looked for by the bytes they share, since texts are long and marks rare.
+/// The first of some marks. The search looks for the bytes that all marks share, because texts are
+/// long and marks rare.
 fn find_mark(text: &str, marks: &[char]) -> Option<usize> {
     let is_mark = |at: &usize| text[*at..].starts_with(marks);
     memchr::memmem::find_iter(text.as_bytes(), MARK_LEAD).find(is_mark)
@@ -205,7 +206,7 @@ fn between_marks(text: &str) -> impl Iterator<Item = &str> {
 
 /// A part of a template.
 pub(super) enum Piece<'a> {
-    /// What is written as it stands.
+    /// Literal text.
     Text(&'a str),
     /// `{{ … }}`.
     Print(&'a str),

@@ -1,4 +1,4 @@
-//! Beginnings: a new pack, and the record of a folder that has none yet.
+//! A new pack, and a record for a folder without one.
 
 use super::dag::FlowFile;
 use super::pack::LoadError;

@@ -1,7 +1,7 @@
 //! YAML as PromptFlow reads it: version 1.2 scalars (`yes` and `on` are words, `017` is text), one
 //! document, duplicate keys refused, anchors allowed within a budget.
 //!
-//! Everything becomes a JSON value; nothing is interpolated and no file is included.
+//! The document becomes a JSON value. Neither interpolation nor inclusion of files exists.
 
 use serde_json::Value;
 

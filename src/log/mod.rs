@@ -118,6 +118,6 @@ pub(crate) use frame::Part;
 pub use frame::{Entry, NewRecord, Record};
 pub use stamp::LogStamp;
 pub use store::{
-    Appended, Cache, ChainReport, Checkpoint, Commit, Gathered, HELD_BYTES, Lookup,
-    Options, Packed, Packing, Reader, Store,
+    Appended, Cache, ChainReport, Checkpoint, Commit, Gathered, HELD_BYTES, Lookup, Options,
+    Packed, Packing, Reader, Store,
 };

@@ -25,7 +25,7 @@ pub trait Provider: Send + Sync {
     /// Asks once.
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError>;
 
-    /// True when an answer costs nothing and is always the same, so that a cache of it has no use.
+    /// True when an answer is free and always the same, so that caching it is pointless.
     fn is_free(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! The dataset: which flows there are, in which variants, and whether each may run.
+//! The dataset: all flows with their variants, and whether each may run.
 
 use std::collections::BTreeMap;
 use std::io;

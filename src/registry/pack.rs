@@ -25,11 +25,11 @@ const PACK_DEPTH_MAX: usize = 8;
 /// How a file differs from the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Difference {
-    /// Its content is another.
+    /// Its content differs.
     Changed(String),
-    /// The record does not know it.
+    /// Only the pack has it.
     Added(String),
-    /// The record knows it, the pack has it no more.
+    /// Only the record has it.
     Missing(String),
 }
 
@@ -58,13 +58,13 @@ pub enum PackError {
     /// There is no such pack.
     #[error("find the pack {path}: no files there")]
     Empty { path: String },
-    /// A path leads out of the pack.
+    /// A path leaves the pack.
     #[error("stay inside the pack: {path} leads out of it")]
     Outside { path: String },
-    /// The pack is larger than a pack may be.
+    /// The pack exceeds a limit.
     #[error("read the pack: {what}")]
     TooLarge { what: String },
-    /// The files are not the ones the record speaks of.
+    /// The files differ from those that the record describes.
     #[error(
         "verify {flow}: its pack has hash {actual}, the registry says {recorded}{}",
         list(differences)
@@ -221,7 +221,7 @@ impl Reader<'_> {
             move |source| PackError::Read { path, source }
         };
         for name in self.disk.list(dir).map_err(failed(dir))? {
-            // Editors, version control and PromptFlow itself leave dotted droppings.
+            // Editors, version control and PromptFlow leave files and folders that begin with a dot.
             if name.starts_with('.') || name == "__pycache__" {
                 continue;
             }
@@ -255,7 +255,7 @@ impl Reader<'_> {
     }
 
     fn stays_inside(&self, path: &Path) -> Result<(), PackError> {
-        // Only a real disk has links; on any other both fail and there is nothing to follow.
+        // Only the real disk has links; on other disks both calls fail and no link is followed.
         let (Ok(folder), Ok(real)) = (self.folder.canonicalize(), path.canonicalize()) else {
             return Ok(());
         };

@@ -97,15 +97,15 @@ pub struct IoContract {
     pub outputs: Vec<IoOutput>,
 }
 
-/// Which bytes the record speaks of.
+/// The bytes that the record describes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Integrity {
     /// Hash over the normalized files of the pack.
     pub pack_hash: String,
-    /// When the record was last made to fit its pack.
+    /// When the record was last updated from its pack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_at: Option<String>,
-    /// Hash of every file by path, so that a mismatch can be pinned down.
+    /// Hash of every file by path, so that a mismatch can name the file.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
 }
@@ -134,7 +134,7 @@ pub struct FlowPackRecord {
     /// Domain, kind of prompt, notes.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
-    /// Which bytes it speaks of.
+    /// The bytes that the record describes.
     pub integrity: Integrity,
     /// Members this version does not know.
     #[serde(flatten)]
@@ -142,7 +142,7 @@ pub struct FlowPackRecord {
 }
 
 impl FlowPackRecord {
-    /// The hash the pack must have; `None` when the record's text is no hash.
+    /// The hash the pack must have; `None` when the text in the record is not a hash.
     pub fn pack_hash(&self) -> Option<Digest> {
         self.integrity.pack_hash.parse().ok()
     }
@@ -160,7 +160,7 @@ impl FlowPackRecord {
         if is_version { last } else { "" }
     }
 
-    /// Refuses files that are not the ones the record speaks of, and says which differ.
+    /// Refuses files that differ from the record, and names them.
     pub fn verify(&self, files: &PackFiles) -> Result<(), PackError> {
         let actual = files.pack_hash();
         if self.pack_hash() == Some(actual) {
@@ -190,7 +190,7 @@ impl FlowPackRecord {
         super::pack::differences(&self.integrity.files, files)
     }
 
-    /// Makes the record speak of these files.
+    /// Updates the record to describe these files.
     pub fn seal(&mut self, files: &PackFiles, updated_at: String) {
         self.integrity = Integrity {
             pack_hash: files.pack_hash().hex(),

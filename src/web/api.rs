@@ -123,7 +123,7 @@ fn spend(shown: &Shown) -> Result<Value, HttpFailure> {
 }
 
 /// A page of requests; with `q`, of those whose id, flow, repo or reason contain it. It may hold
-/// fewer than were asked for, none even, while there are more: `next` says from where to go on.
+/// fewer rows than requested, even none, although more exist: `next` says where to continue.
 fn requests(request: &Request, shown: &Shown) -> Result<Value, HttpFailure> {
     let wanted = request.number("limit").unwrap_or(ROWS).clamp(1, ROWS_MAX) as usize;
     let search = request.parameter("q").map(str::to_lowercase);
@@ -224,7 +224,7 @@ fn manifest(summaries: &DirHandle, key: PartitionKey) -> Option<Value> {
 }
 
 /// A page of a day's summaries. Only that page is read: a day may have more than fits into memory.
-/// What a page goes on from is a place in one version of the file, named by its hash.
+/// `next` is a place in one version of the file, named by its hash.
 fn summaries(request: &Request, shown: &Shown) -> Result<Value, HttpFailure> {
     let bad = || (400, "a stream and a day are wanted".to_owned());
     let stream = request.parameter("stream").and_then(Stream::parse).ok_or_else(bad)?;

@@ -106,7 +106,7 @@ pub(super) fn bags(request: &Request, shown: &Shown) -> Result<Value, HttpFailur
             })
         })
         .collect();
-    // A window without an end goes on: it comes first.
+    // A window without an end is the newest, so it comes first.
     let place = |entry: &Value| {
         let end = entry["end_day"].as_str().unwrap_or("9999").to_owned();
         (end, text(entry, "created_at").to_owned())
