@@ -1193,7 +1193,7 @@ fn each_damage_is_reported_by_the_right_commands_and_repaired_by_the_named_fix()
             name: "the log is an older copy",
             does: &|| std::fs::write(home.path(STORE), &older).unwrap(),
             exits: [6, 6, 0, 1],
-            found: ("log", "names event"),
+            found: ("log", "is not the log of this home"),
             fix: "summarizer recover",
         },
         Damage {

@@ -156,7 +156,6 @@ const EMPTY_NAMES: &[&str] = &["Piece", "Found", "Shelf", "Book", "Press", "Desk
 
 /// Types with an empty name that are still to be renamed: file and name.
 const EMPTY_NAMES_LEFT: &[(&str, &str)] = &[
-    ("src/cli/trace.rs", "Found"),
     ("src/contract/bytes.rs", "Piece"),
     ("src/import/documents.rs", "Piece"),
     ("src/upstream/recompute.rs", "Found"),

@@ -24,7 +24,7 @@ pub struct TraceArgs {
 }
 
 /// A summary that used the id.
-struct Found {
+struct TracedUse {
     summary_id: String,
     stream: Stream,
     day: Day,
@@ -63,7 +63,7 @@ impl TraceArgs {
         Ok(Exit::Done)
     }
 
-    fn summaries(&self, context: &Context, root: &Path) -> Result<Vec<Found>, BusError> {
+    fn summaries(&self, context: &Context, root: &Path) -> Result<Vec<TracedUse>, BusError> {
         let bus = SummaryBus::open(root)?;
         let mut days = Vec::new();
         for stream in Stream::ALL {
@@ -78,7 +78,7 @@ impl TraceArgs {
                 let summary_id = item.summary_id();
                 if summary_id == self.id || item.upstream_ids().any(|id| id == self.id) {
                     let summary_id = summary_id.to_owned();
-                    found.push(Found { summary_id, stream, day, line: item.line });
+                    found.push(TracedUse { summary_id, stream, day, line: item.line });
                 }
             }
             bar.inc(1);
@@ -95,7 +95,7 @@ struct Holding {
 }
 
 impl Holding {
-    fn as_json(&self, one: &Found) -> Option<Value> {
+    fn as_json(&self, one: &TracedUse) -> Option<Value> {
         let memos = self.memos.get(&one.summary_id)?;
         Some(json!({
             "bag_id": self.bag.bag_id, "bag_type": self.bag.bag_type,
