@@ -139,7 +139,6 @@ impl AppendOnly {
     }
 
     /// The last event taken in.
-    #[cfg(any(test, feature = "internals"))]
     pub fn applied(&self) -> Seq {
         self.applied
     }
