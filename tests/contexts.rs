@@ -74,8 +74,8 @@ impl Home {
     fn ack(&self, id: &str) -> Value {
         let acks = std::fs::read_to_string(self.path("run/ack.jsonl")).unwrap();
         let acks = acks.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let mine = acks.filter(|ack| ack["request_id"] == id && ack["status"] != "accepted");
-        mine.last().unwrap_or_else(|| panic!("{id} has no terminal ack"))
+        let mut mine = acks.filter(|ack| ack["request_id"] == id && ack["status"] != "accepted");
+        mine.next_back().unwrap_or_else(|| panic!("{id} has no terminal ack"))
     }
 
     fn prompts(&self, id: &str) -> String {

@@ -698,7 +698,7 @@ mod tests {
     fn defaults_are_the_documented_ones() {
         let config = load("").unwrap();
         assert_eq!(config.line_bytes_max, crate::limits::LINE_BYTES_MAX);
-        assert_eq!(config.commit_inputs_max, crate::limits::COMMIT_INPUTS_MAX);
+        assert_eq!(config.commit_inputs_max, 4096);
         assert_eq!((config.workers, config.attempts_max), (2, 5));
         assert_eq!((config.event_threshold, config.step_fallback), (18, 8));
         assert_eq!(config.checkpoint_every_events, 100_000);

@@ -67,7 +67,7 @@ impl Words {
         &self.words[number as usize]
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.words.len()
     }
 

@@ -138,11 +138,10 @@ impl Surroundings {
     /// `[m1 user 14:03]`: the number of the message, who spoke, and when.
     fn message_label(&self, number: usize, context: &SourceContext) -> String {
         let mut label = format!("[m{number}");
-        for part in [context.speaker().map(one_line), self.time_of_day(context)] {
-            if let Some(part) = part {
-                label.push(' ');
-                label.push_str(&part);
-            }
+        let parts = [context.speaker().map(one_line), self.time_of_day(context)];
+        for part in parts.into_iter().flatten() {
+            label.push(' ');
+            label.push_str(&part);
         }
         label.push(']');
         label

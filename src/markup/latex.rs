@@ -164,7 +164,7 @@ fn without_comments(source: &str) -> Cow<'_, str> {
         let shown = if joins { line.trim_start_matches([' ', '\t']) } else { line };
         let end = comment_start(shown);
         let kept = &shown[..end.unwrap_or(shown.len())];
-        if end.is_none() && kept.trim().is_empty() && out.chars().next_back() != Some('\n') {
+        if end.is_none() && kept.trim().is_empty() && !out.ends_with('\n') {
             out.push('\n');
         }
         out.push_str(kept);

@@ -107,7 +107,7 @@ impl CitationPool {
         self.status.iter().map(|(cid, status)| (&**cid, *status))
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.status.len()
     }
 }

@@ -375,7 +375,7 @@ pub fn apply(
         let moved = engine.store().archive(first, &mut |_| {})?;
         told.frames = Some(FramesArchived {
             records: moved.records,
-            segments: Some(moved.segments as u64),
+            segments: Some(moved.segments),
             bytes: Some(moved.segment_bytes),
             before: frames.before,
         });
