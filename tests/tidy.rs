@@ -137,7 +137,6 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
 /// Files that use each other in a circle and are still to be separated: one entry for each circle.
 /// A file that is in no circle any more must leave its entry.
 const FILE_CIRCLES: &[&[&str]] = &[
-    &["src/import/documents.rs", "src/import/partition.rs"],
     &[
         "src/log/store/archiving.rs",
         "src/log/store/reader.rs",
@@ -145,7 +144,6 @@ const FILE_CIRCLES: &[&[&str]] = &[
         "src/log/store/tiers.rs",
     ],
     &["src/state/event.rs", "src/state/status.rs"],
-    &["src/upstream/resolve.rs", "src/upstream/source.rs", "src/upstream/sources.rs"],
 ];
 
 /// Rooms that use each other in a circle and are still to be separated.
@@ -155,12 +153,7 @@ const ROOM_CIRCLES: &[&[&str]] = &[];
 const EMPTY_NAMES: &[&str] = &["Piece", "Found", "Shelf", "Book", "Press", "Desk"];
 
 /// Types with an empty name that are still to be renamed: file and name.
-const EMPTY_NAMES_LEFT: &[(&str, &str)] = &[
-    ("src/contract/bytes.rs", "Piece"),
-    ("src/import/documents.rs", "Piece"),
-    ("src/upstream/recompute.rs", "Found"),
-    ("src/upstream/view.rs", "Shelf"),
-];
+const EMPTY_NAMES_LEFT: &[(&str, &str)] = &[("src/contract/bytes.rs", "Piece")];
 
 /// Files that still lack a module doc.
 const UNDOCUMENTED: &[&str] = &[];

@@ -8,13 +8,12 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::partition::CHUNKING_POLICY;
 use super::{Appender, HELD_BYTES_MAX, ImportError, NewRecord, Report, Target, files, read};
 use crate::contract::hash::sha256;
 use crate::contract::stable_id::{Part, stable_id};
 use crate::markup::{document as file, markdown};
 
-/// The name of the rule below, in manifests.
-pub const CHUNKING_POLICY: &str = "headings_or_paragraphs.4000.v2";
 /// A chunk is closed before it would grow beyond this many bytes, where there is a place to cut.
 const CHUNK_BYTES: usize = 4000;
 const EXTENSIONS: &[&str] = &["md", "markdown", "txt", "html", "htm", "tex"];
@@ -52,8 +51,8 @@ pub fn import_folder(
     appender.finish(report)
 }
 
-/// One piece of a document.
-struct Piece<'a> {
+/// What becomes one chunk of a document.
+struct Passage<'a> {
     start: usize,
     text: &'a str,
     headings: Vec<String>,
@@ -74,14 +73,14 @@ fn document(uri: &str, bytes: &[u8], order: i64) -> Result<Vec<NewRecord>, Strin
         ],
     );
     // The text of a page has its headings marked as Markdown marks them.
-    let pieces = match kind {
+    let passages = match kind {
         "txt" => by_paragraphs(&text, 0, &[]),
         _ => by_headings(&text),
     };
-    let mut records = Vec::with_capacity(pieces.len());
+    let mut records = Vec::with_capacity(passages.len());
     let mut chars_before = (0, 0);
-    for (index, piece) in (0_i64..).zip(&pieces) {
-        let text_hash = sha256(piece.text).hex();
+    for (index, passage) in (0_i64..).zip(&passages) {
+        let text_hash = sha256(passage.text).hex();
         let id = stable_id(
             "chk",
             &[
@@ -91,18 +90,18 @@ fn document(uri: &str, bytes: &[u8], order: i64) -> Result<Vec<NewRecord>, Strin
                 Part::Labelled("text", &text_hash),
             ],
         );
-        // Spans are in characters; counted on from the piece before.
-        let start = chars_before.1 + text[chars_before.0..piece.start].chars().count();
-        let end = start + piece.text.chars().count();
-        chars_before = (piece.start + piece.text.len(), end);
+        // Spans are in characters; counted on from the passage before.
+        let start = chars_before.1 + text[chars_before.0..passage.start].chars().count();
+        let end = start + passage.text.chars().count();
+        chars_before = (passage.start + passage.text.len(), end);
         let mut value = json!({
             "schema_version": "chunks.v1",
             "chunk_id": id,
             "document_id": document_id,
-            "text": piece.text,
+            "text": passage.text,
             "span": {"char_range": {"char_start": start, "char_end": end}},
             "source": {"source_uri": uri, "source_type": kind},
-            "metadata": {"title": title, "chunk_index": index, "header_path": piece.headings},
+            "metadata": {"title": title, "chunk_index": index, "header_path": passage.headings},
             "hashes": {"text_hash": text_hash},
             "provenance": provenance(uri, &checksum, kind),
         });
@@ -133,33 +132,33 @@ fn provenance(uri: &str, checksum: &str, kind: &str) -> Value {
 }
 
 /// Sections under their headings; a long section is cut further, by paragraphs.
-fn by_headings(text: &str) -> Vec<Piece<'_>> {
-    let mut pieces = Vec::new();
+fn by_headings(text: &str) -> Vec<Passage<'_>> {
+    let mut passages = Vec::new();
     let mut path: Vec<(usize, String)> = Vec::new();
     let mut start = 0;
     let names = |path: &[(usize, String)]| -> Vec<String> {
         path.iter().map(|(_, title)| title.clone()).collect()
     };
     for heading in markdown::headings(text) {
-        pieces.extend(by_paragraphs(&text[start..heading.start], start, &names(&path)));
+        passages.extend(by_paragraphs(&text[start..heading.start], start, &names(&path)));
         path.retain(|(above, _)| *above < heading.level);
         path.push((heading.level, heading.title.to_owned()));
         start = heading.start;
     }
-    pieces.extend(by_paragraphs(&text[start..], start, &names(&path)));
-    pieces
+    passages.extend(by_paragraphs(&text[start..], start, &names(&path)));
+    passages
 }
 
 /// Paragraphs joined up to the size of a chunk. `base` is where `text` begins in the document.
-fn by_paragraphs<'a>(text: &'a str, base: usize, headings: &[String]) -> Vec<Piece<'a>> {
-    let mut pieces = Vec::new();
+fn by_paragraphs<'a>(text: &'a str, base: usize, headings: &[String]) -> Vec<Passage<'a>> {
+    let mut passages = Vec::new();
     let (mut start, mut offset) = (0, 0);
     let mut push = |from: usize, to: usize| {
         let inner = text[from..to].trim();
         if !inner.is_empty() {
             let lead = text[from..to].len() - text[from..to].trim_start().len();
             let start = base + from + lead;
-            pieces.push(Piece { start, text: inner, headings: headings.to_vec() });
+            passages.push(Passage { start, text: inner, headings: headings.to_vec() });
         }
     };
     for line in text.split_inclusive('\n') {
@@ -171,7 +170,7 @@ fn by_paragraphs<'a>(text: &'a str, base: usize, headings: &[String]) -> Vec<Pie
         offset += line.len();
     }
     push(start, text.len());
-    pieces
+    passages
 }
 
 #[cfg(test)]

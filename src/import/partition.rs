@@ -23,6 +23,8 @@ use crate::upstream::Family;
 use crate::upstream::index::IdKey;
 use crate::upstream::lines::Lines;
 
+/// The name of the rule that cuts documents into chunks, in manifests.
+pub(super) const CHUNKING_POLICY: &str = "headings_or_paragraphs.4000.v2";
 const MODE: u32 = 0o640;
 /// Ids that are held before what was begun is finished.
 const IDS_MAX: usize = if cfg!(test) { 50 } else { 4 << 20 };
@@ -342,7 +344,7 @@ impl Tally {
             "integrity": {"sha256": hash, "bytes": bytes, "lines": self.records},
             "idempotency": {"skipped": 0},
             "errors": {},
-            "chunking_policy_id": super::documents::CHUNKING_POLICY,
+            "chunking_policy_id": CHUNKING_POLICY,
         })
     }
 }

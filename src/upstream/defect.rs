@@ -158,3 +158,15 @@ impl From<Defect> for ResolveError {
         }
     }
 }
+
+/// A request that would bring together more than one request may.
+pub(super) fn too_much(what: String) -> Defect {
+    Defect::integrity(
+        "INPUT_TOO_LARGE",
+        "",
+        (None, None),
+        (None, None),
+        format!("{what} are more than one request may bring together"),
+    )
+    .with_reason(ReasonCode::QueryTooWide)
+}

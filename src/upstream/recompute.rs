@@ -74,7 +74,7 @@ pub struct Place<'a> {
 }
 
 /// What is at a place now.
-pub struct Found {
+pub struct ReadText {
     /// The normalized text.
     pub text: String,
     /// The record, or the whole plain file.
@@ -82,14 +82,14 @@ pub struct Found {
 }
 
 /// Reads one source from where it was, without looking it up.
-pub fn text_at(upstream: &Upstream, at: &Place<'_>) -> Result<Found, Defect> {
+pub fn text_at(upstream: &Upstream, at: &Place<'_>) -> Result<ReadText, Defect> {
     let storage = |error| Defect::storage("read", at.file, &error);
     let path = upstream.root().join(at.file);
     let Some(family) = at.family else {
         let id = at.id.strip_prefix("other:").unwrap_or(at.id);
         let read = other::read(upstream.disk(), upstream.root(), id)?;
         let record = upstream.disk().read(&path).map_err(storage)?;
-        return Ok(Found { text: normalize(&read.document.text).into_owned(), record });
+        return Ok(ReadText { text: normalize(&read.document.text).into_owned(), record });
     };
     let file = upstream.disk().open(&path, Open::Read).map_err(storage)?;
     let record = read_range(file.as_ref(), at.offset, at.len as usize).map_err(storage)?;
@@ -118,7 +118,7 @@ pub fn text_at(upstream: &Upstream, at: &Place<'_>) -> Result<Found, Defect> {
     if id != at.id {
         return Err(another(format!("the record is {id} and not {}", at.id)));
     }
-    Ok(Found { text, record })
+    Ok(ReadText { text, record })
 }
 
 /// Those of `ids` that no readable event has.

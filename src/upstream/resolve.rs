@@ -11,13 +11,13 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::defect::{Defect, ResolveError};
+use super::defect::{Defect, ResolveError, too_much};
 use super::family::Family;
 use super::index::Section;
 use super::query::Query;
 use super::record::ChunkOrder;
 use super::selection::{self, Ordering, Roots, Selection};
-use super::source::{Source, Sources};
+use super::source::{Source, Sources, UpstreamRef};
 use super::sources::{Gathered, Session, chunk_order, found};
 use super::text::{NORMALIZATION_NAME, NORMALIZATION_VERSION, SourceTextHasher};
 use super::view::{CHANGED_WHILE_READ, Hit, Upstream};
@@ -82,41 +82,6 @@ pub struct Options {
     pub title_as_text: bool,
     /// Where selection manifests may lie.
     pub roots: Roots,
-}
-
-/// A partition or file that was read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UpstreamRef {
-    /// The bus.
-    pub bus: Bus,
-    /// The partition; `other` for files without one.
-    pub partition: String,
-    /// Its manifest, relative to the bus home.
-    pub manifest_path: Option<String>,
-    /// Hash of the manifest file.
-    pub manifest_sha256: Option<Digest>,
-    /// The data file, relative to the bus home.
-    pub data_path: String,
-    /// Hash of the data that was read.
-    pub data_sha256: Digest,
-    /// Length of the data that was read.
-    pub data_bytes: u64,
-    /// Version of its records.
-    pub schema_version: Option<String>,
-    /// Whether bytes after the manifest's were ignored.
-    pub appended: bool,
-}
-
-impl UpstreamRef {
-    /// What its producer should know, though nothing is wrong with the data.
-    fn notes(&self) -> impl Iterator<Item = String> {
-        let appended =
-            self.appended.then(|| format!("UPSTREAM_APPENDED_AFTER_MANIFEST: {}", self.data_path));
-        let preferred = Family::of(self.bus).map(|family| family.manifest_path(&self.partition));
-        let odd = self.manifest_path.as_ref().filter(|path| preferred.as_ref() != Some(*path));
-        let odd = odd.map(|path| format!("UPSTREAM_MANIFEST_NAME: {path}"));
-        appended.into_iter().chain(odd)
-    }
 }
 
 /// What all sources have in common, copied, never invented.
@@ -682,15 +647,4 @@ fn kind_bus_mismatch(kind: SummaryKind, bus: Bus) -> ResolveError {
         },
         message,
     }
-}
-
-pub(super) fn too_much(what: String) -> Defect {
-    Defect::integrity(
-        "INPUT_TOO_LARGE",
-        "",
-        (None, None),
-        (None, None),
-        format!("{what} are more than one request may bring together"),
-    )
-    .with_reason(ReasonCode::QueryTooWide)
 }

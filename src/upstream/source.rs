@@ -9,9 +9,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::defect::Defect;
-use super::resolve::too_much;
+use super::defect::{Defect, too_much};
+use super::family::Family;
 use super::view::Partition;
+use crate::contract::hash::Digest;
 use crate::contract::vocabulary::Bus;
 
 /// Texts of one request that stay in memory.
@@ -52,6 +53,41 @@ pub struct Source<'a> {
     pub index_id: Option<&'a str>,
     /// What upstream says about showing it.
     pub publish: Option<bool>,
+}
+
+/// A partition or file that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpstreamRef {
+    /// The bus.
+    pub bus: Bus,
+    /// The partition; `other` for files without one.
+    pub partition: String,
+    /// Its manifest, relative to the bus home.
+    pub manifest_path: Option<String>,
+    /// Hash of the manifest file.
+    pub manifest_sha256: Option<Digest>,
+    /// The data file, relative to the bus home.
+    pub data_path: String,
+    /// Hash of the data that was read.
+    pub data_sha256: Digest,
+    /// Length of the data that was read.
+    pub data_bytes: u64,
+    /// Version of its records.
+    pub schema_version: Option<String>,
+    /// Whether bytes after the manifest's were ignored.
+    pub appended: bool,
+}
+
+impl UpstreamRef {
+    /// What its producer should know, though nothing is wrong with the data.
+    pub(super) fn notes(&self) -> impl Iterator<Item = String> {
+        let appended =
+            self.appended.then(|| format!("UPSTREAM_APPENDED_AFTER_MANIFEST: {}", self.data_path));
+        let preferred = Family::of(self.bus).map(|family| family.manifest_path(&self.partition));
+        let odd = self.manifest_path.as_ref().filter(|path| preferred.as_ref() != Some(*path));
+        let odd = odd.map(|path| format!("UPSTREAM_MANIFEST_NAME: {path}"));
+        appended.into_iter().chain(odd)
+    }
 }
 
 /// A file that sources lie in.

@@ -39,26 +39,26 @@ pub struct Upstream {
     disk: Arc<dyn Disk>,
     root: PathBuf,
     store: Arc<dyn IndexStore>,
-    shelves: Mutex<Shelves>,
+    known: Mutex<KnownPartitions>,
 }
 
 #[derive(Default)]
-struct Shelf {
+struct FamilyPartitions {
     listed: Option<[Option<FileMark>; 2]>,
     slots: BTreeMap<String, Slot>,
 }
 
-struct Shelves {
-    families: BTreeMap<Family, Shelf>,
+struct KnownPartitions {
+    families: BTreeMap<Family, FamilyPartitions>,
     pages: Pages,
     /// Bytes of the heads that the slots hold.
     heads: usize,
 }
 
-impl Shelves {
+impl KnownPartitions {
     /// Keeps the head of a slot in memory; when there are too many, the others go.
     fn hold(&mut self, family: Family, name: &str, index: &Arc<PartitionIndex>) {
-        let slots = self.families.values_mut().flat_map(|shelf| shelf.slots.values_mut());
+        let slots = self.families.values_mut().flat_map(|partitions| partitions.slots.values_mut());
         if self.heads + index.weight() > HEADS_BYTES_MAX {
             slots.for_each(|slot| slot.index = None);
             self.heads = 0;
@@ -109,8 +109,8 @@ impl Upstream {
         store: Arc<dyn IndexStore>,
     ) -> Upstream {
         let pages = Pages::new(Arc::clone(&store));
-        let shelves = Shelves { families: BTreeMap::new(), pages, heads: 0 };
-        Upstream { disk, root: root.into(), store, shelves: Mutex::new(shelves) }
+        let known = KnownPartitions { families: BTreeMap::new(), pages, heads: 0 };
+        Upstream { disk, root: root.into(), store, known: Mutex::new(known) }
     }
 
     /// The bus home.
@@ -125,24 +125,24 @@ impl Upstream {
 
     /// Every partition of a family, sorted, manifested or not.
     pub fn partitions(&self, family: Family) -> Result<Vec<String>, Defect> {
-        let mut shelves = self.shelves.lock();
-        let shelf = shelves.families.entry(family).or_default();
-        self.list(family, shelf, true)?;
-        Ok(shelf.slots.keys().cloned().collect())
+        let mut known = self.known.lock();
+        let partitions = known.families.entry(family).or_default();
+        self.list(family, partitions, true)?;
+        Ok(partitions.slots.keys().cloned().collect())
     }
 
     /// One verified partition, or the defect that makes it unreadable.
     pub fn partition(&self, family: Family, name: &str) -> Result<Partition, Defect> {
-        let mut shelves = self.shelves.lock();
-        self.list(family, shelves.families.entry(family).or_default(), true)?;
-        self.ready(&mut shelves, family, name, true)
+        let mut known = self.known.lock();
+        self.list(family, known.families.entry(family).or_default(), true)?;
+        self.ready(&mut known, family, name, true)
     }
 
     /// A partition as it was when the folders were last looked at.
     pub fn known(&self, family: Family, name: &str) -> Result<Partition, Defect> {
-        let mut shelves = self.shelves.lock();
-        self.list(family, shelves.families.entry(family).or_default(), false)?;
-        self.ready(&mut shelves, family, name, false)
+        let mut known = self.known.lock();
+        self.list(family, known.families.entry(family).or_default(), false)?;
+        self.ready(&mut known, family, name, false)
     }
 
     /// Finds ids; the result has one entry per id. `prefer` names partitions to look in first.
@@ -154,13 +154,13 @@ impl Upstream {
         ids: &[&str],
         prefer: &[String],
     ) -> Result<Vec<Option<Hit>>, Defect> {
-        let mut shelves = self.shelves.lock();
-        self.list(family, shelves.families.entry(family).or_default(), false)?;
-        let (mut found, mut unread) = self.search(&mut shelves, family, section, ids, prefer);
+        let mut known = self.known.lock();
+        self.list(family, known.families.entry(family).or_default(), false)?;
+        let (mut found, mut unread) = self.search(&mut known, family, section, ids, prefer);
         if found.iter().any(Option::is_none) {
             // Perhaps something was published since the folders were listed.
-            self.list(family, shelves.families.entry(family).or_default(), true)?;
-            (found, unread) = self.search(&mut shelves, family, section, ids, prefer);
+            self.list(family, known.families.entry(family).or_default(), true)?;
+            (found, unread) = self.search(&mut known, family, section, ids, prefer);
         }
         match unread {
             // Where the disk would not let us look, an id may be: that may heal.
@@ -172,9 +172,9 @@ impl Upstream {
     /// Why an id is nowhere: the defect of the broken partition that holds it, or that nobody
     /// knows it.
     pub fn explain_absence(&self, family: Family, id: &str) -> Defect {
-        let shelves = self.shelves.lock();
+        let known = self.known.lock();
         let empty = BTreeMap::new();
-        let slots = shelves.families.get(&family).map_or(&empty, |shelf| &shelf.slots);
+        let slots = known.families.get(&family).map_or(&empty, |partitions| &partitions.slots);
         let broken: Vec<(&String, &Arc<Defect>)> = slots
             .iter()
             .rev()
@@ -266,13 +266,18 @@ impl Upstream {
     }
 
     /// Brings the list of partitions up to date when the folders changed, or when `force` says so.
-    fn list(&self, family: Family, shelf: &mut Shelf, force: bool) -> Result<(), Defect> {
+    fn list(
+        &self,
+        family: Family,
+        partitions: &mut FamilyPartitions,
+        force: bool,
+    ) -> Result<(), Defect> {
         let folders = [family.manifest_dir(), family.data_dir()];
         let mut marks = [None, None];
         for (mark, folder) in marks.iter_mut().zip(folders) {
             *mark = self.mark(folder)?;
         }
-        if !force && shelf.listed == Some(marks) {
+        if !force && partitions.listed == Some(marks) {
             return Ok(());
         }
         let mut slots: BTreeMap<String, Slot> = BTreeMap::new();
@@ -290,7 +295,7 @@ impl Upstream {
             }
         }
         for (name, slot) in &mut slots {
-            let known = shelf.slots.get(name);
+            let known = partitions.slots.get(name);
             let current = self.marks(family, name, slot.manifest_name.as_deref())?;
             if let Some(known) = known
                 && known.manifest_name == slot.manifest_name
@@ -301,8 +306,8 @@ impl Upstream {
                 slot.marks = current;
             }
         }
-        shelf.slots = slots;
-        shelf.listed = Some(marks);
+        partitions.slots = slots;
+        partitions.listed = Some(marks);
         Ok(())
     }
 
@@ -334,13 +339,13 @@ impl Upstream {
 
     fn search(
         &self,
-        shelves: &mut Shelves,
+        known: &mut KnownPartitions,
         family: Family,
         section: Section,
         ids: &[&str],
         prefer: &[String],
     ) -> (Vec<Option<Hit>>, Option<Defect>) {
-        let slots = shelves.families.get(&family).map(|shelf| &shelf.slots);
+        let slots = known.families.get(&family).map(|partitions| &partitions.slots);
         let names: Vec<String> =
             slots.into_iter().flat_map(|slots| slots.keys().rev().cloned()).collect();
         let preferred = prefer.iter().filter(|name| names.contains(name));
@@ -357,7 +362,7 @@ impl Upstream {
                 break;
             }
             // A broken partition is remembered in its slot; only an id found nowhere asks why.
-            let (partition, hits) = match self.search_one(shelves, family, section, name, &wanted) {
+            let (partition, hits) = match self.search_one(known, family, section, name, &wanted) {
                 Ok(hits) => hits,
                 Err(defect) => {
                     unread = unread.or(Some(defect).filter(|one| one.reason == unavailable));
@@ -385,26 +390,26 @@ impl Upstream {
     /// Those of the wanted ids, which are sorted, that a partition holds, sorted.
     fn search_one(
         &self,
-        shelves: &mut Shelves,
+        known: &mut KnownPartitions,
         family: Family,
         section: Section,
         name: &str,
         wanted: &[(IdKey, u32)],
-    ) -> Result<(Partition, Vec<Found>), Defect> {
-        let mut partition = self.ready(shelves, family, name, false)?;
-        let mut hits = self.matches(shelves, &partition, section, wanted)?;
+    ) -> Result<(Partition, Vec<IdPlaces>), Defect> {
+        let mut partition = self.ready(known, family, name, false)?;
+        let mut hits = self.matches(known, &partition, section, wanted)?;
         if hits.as_ref().is_ok_and(Vec::is_empty) {
             return Ok((partition, Vec::new()));
         }
         // Only a partition that is about to be used is looked at on disk again.
-        let current = self.ready(shelves, family, name, true)?;
+        let current = self.ready(known, family, name, true)?;
         if hits.is_err() {
             // The store lost pages: what they held is made again.
-            self.rebuild(shelves, family, name)?;
-            partition = self.ready(shelves, family, name, false)?;
-            hits = self.matches(shelves, &partition, section, wanted)?;
+            self.rebuild(known, family, name)?;
+            partition = self.ready(known, family, name, false)?;
+            hits = self.matches(known, &partition, section, wanted)?;
         } else if !Arc::ptr_eq(&current.index, &partition.index) {
-            hits = self.matches(shelves, &current, section, wanted)?;
+            hits = self.matches(known, &current, section, wanted)?;
             partition = current;
         }
         match hits {
@@ -419,21 +424,21 @@ impl Upstream {
     /// By whichever side is the smaller to walk.
     fn matches(
         &self,
-        shelves: &mut Shelves,
+        known: &mut KnownPartitions,
         partition: &Partition,
         section: Section,
         wanted: &[(IdKey, u32)],
-    ) -> Result<Result<Vec<Found>, Lost>, Defect> {
+    ) -> Result<Result<Vec<IdPlaces>, Lost>, Defect> {
         let (key, index) = (store_key(&partition.manifest.data_path), &partition.index);
         let storage = |error| Defect::storage("read the index of", &key, &error);
-        let mut found: Vec<Found> = Vec::new();
+        let mut found: Vec<IdPlaces> = Vec::new();
         if !Pages::walks(index, section, wanted.len()) {
             let mut last = None;
             for (id, _) in wanted {
                 if last.replace(*id) == Some(*id) {
                     continue;
                 }
-                match shelves.pages.find(&key, index, section, *id).map_err(storage)? {
+                match known.pages.find(&key, index, section, *id).map_err(storage)? {
                     Ok(places) if places.is_empty() => {}
                     Ok(places) => found.push((*id, places.into())),
                     Err(Lost) => return Ok(Err(Lost)),
@@ -449,7 +454,7 @@ impl Upstream {
                 found.push((id, std::mem::take(places).into()));
             }
         };
-        let walked = shelves.pages.walk(&key, index, section, &mut |id, at| {
+        let walked = known.pages.walk(&key, index, section, &mut |id, at| {
             if current == Some(id) {
                 return places.push(at);
             }
@@ -465,13 +470,17 @@ impl Upstream {
     }
 
     /// Verifies a partition again and keeps its pages.
-    fn rebuild(&self, shelves: &mut Shelves, family: Family, name: &str) -> Result<(), Defect> {
-        let Some(manifest) = shelves.slot(family, name).and_then(|slot| slot.manifest.clone())
-        else {
+    fn rebuild(
+        &self,
+        known: &mut KnownPartitions,
+        family: Family,
+        name: &str,
+    ) -> Result<(), Defect> {
+        let Some(manifest) = known.slot(family, name).and_then(|slot| slot.manifest.clone()) else {
             return Ok(());
         };
         let index = Arc::new(self.build(&manifest)?);
-        shelves.hold(family, name, &index);
+        known.hold(family, name, &index);
         Ok(())
     }
 
@@ -484,12 +493,12 @@ impl Upstream {
 
     fn ready(
         &self,
-        shelves: &mut Shelves,
+        known: &mut KnownPartitions,
         family: Family,
         name: &str,
         look_again: bool,
     ) -> Result<Partition, Defect> {
-        let Some(slot) = shelves.slot(family, name) else {
+        let Some(slot) = known.slot(family, name) else {
             return Err(self.no_manifest(family, name));
         };
         let Some(manifest_name) = slot.manifest_name.clone() else {
@@ -497,8 +506,8 @@ impl Upstream {
             slot.defect = Some(Arc::new(defect.clone()));
             return Err(defect);
         };
-        let known = slot.defect.is_some() || slot.manifest.is_some();
-        let current = match known && !look_again {
+        let was_read = slot.defect.is_some() || slot.manifest.is_some();
+        let current = match was_read && !look_again {
             true => slot.marks,
             false => self.marks(family, name, Some(&manifest_name))?,
         };
@@ -515,7 +524,7 @@ impl Upstream {
         }
         match self.load(slot, family, name, &manifest_name) {
             Ok(partition) => {
-                shelves.hold(family, name, &partition.index);
+                known.hold(family, name, &partition.index);
                 Ok(partition)
             }
             Err(defect) => {
@@ -591,7 +600,7 @@ impl Upstream {
 }
 
 /// An id and its places.
-type Found = (IdKey, Box<[RecordAt]>);
+type IdPlaces = (IdKey, Box<[RecordAt]>);
 
 fn unknown_id(family: Family, id: &str, broken: usize) -> Defect {
     let bus = family.bus();
