@@ -287,7 +287,9 @@ fn opens(context: &Context, config: &Config, store: Store) -> Result<Found, Fail
     }
     match engine.close() {
         // redb checks more on its next commit than any read does.
-        Err(EngineError::Log(error)) if is_damage(&error) => Ok(Found::Damaged(described(&error))),
+        Err(EngineError::Log(error) | EngineError::Commit(error)) if is_damage(&error) => {
+            Ok(Found::Damaged(described(&error)))
+        }
         closed => closed.map(|()| found).map_err(|error| engine_failed(&error)),
     }
 }
