@@ -41,6 +41,10 @@
 //! - [`mod@import`], [`verify`], [`bus`]: data in, whole trees checked, a reader for others.
 //! - [`web`]: metrics and the status page: looks, never orders.
 //! - [`cli`]: the only place that prints.
+#![allow(
+    rustdoc::private_intra_doc_links,
+    reason = "the rooms are documented for those who work on this crate"
+)]
 
 pub mod bus;
 

@@ -1,6 +1,6 @@
 //! Flows: a pack of prompts and a graph of nodes, run against a model.
 //!
-//! A [`LoadedPack`] is made once from verified files. [`run`] then takes inputs and sources and returns
+//! A [`LoadedPack`] is made once from verified files. [`run()`] then takes inputs and sources and returns
 //! a [`FlowOutcome`] with its whole provenance, or a [`FlowError`] with its class.
 //!
 //! ```text

@@ -1,6 +1,6 @@
 //! HTML: the text of a page, and the view of a text that may contain HTML.
 //!
-//! [`page`] reads what is known to be HTML, as a browser does: every tag is a tag. [`View`] reads a
+//! [`page()`] reads what is known to be HTML, as a browser does: every tag is a tag. [`View`] reads a
 //! text of unknown origin, takes only what is certainly markup for markup, and maps places in the
 //! result to places in the source. Both share the spelling of tags, the table of elements and the
 //! character references.
