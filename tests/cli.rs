@@ -1,5 +1,5 @@
-//! The command line as its users meet it: the built program, an empty environment, a fixed clock
-//! and run id. What it says, what it exits with, and that nothing it finds on disk makes it panic.
+//! The command line as a user runs it: the built program with an empty environment, a fixed clock and
+//! a fixed run id. Tests output and exit codes, and that no file on disk makes it panic.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -31,7 +31,7 @@ fn run(home: &ProcessHome, exit: i32, args: &[&str]) -> Ran {
     ran
 }
 
-/// A home where something of everything has happened.
+/// A home with every kind of outcome.
 fn lived_in() -> ProcessHome {
     let home = ProcessHome::new();
     for id in ["a", "b", "c"] {
@@ -123,7 +123,7 @@ fn submit_refuses_invalid_requests_and_appends_valid_ones() {
 }
 
 #[test]
-fn what_is_printed_as_json_reads_as_json() {
+fn json_output_is_valid_json() {
     let home = lived_in();
     let drained = run(&home, 0, &["drain", "--json"]).json();
     assert_eq!(drained["lines"], 0);
@@ -224,7 +224,7 @@ fn a_bad_line_is_listed_shown_and_released() {
 }
 
 #[test]
-fn a_rewritten_queue_stops_the_line_until_it_is_adopted() {
+fn a_rewritten_queue_stops_intake_until_it_is_adopted() {
     let home = lived_in();
     run(&home, 0, &["queue", "adopt"]).says(&["nothing to adopt"]);
     let old = home.read("run/queue.jsonl");
@@ -275,7 +275,7 @@ fn operators_retry_and_cancel_without_a_service() {
 }
 
 #[test]
-fn a_damaged_log_is_named_and_never_a_panic() {
+fn a_damaged_log_gives_an_error_and_no_panic() {
     let home = lived_in();
     // Notes that do not compress, so that the log is most of the file.
     let mut rng = support::Rng::new(5);
@@ -310,7 +310,7 @@ fn a_damaged_log_is_named_and_never_a_panic() {
                 ran.says(&["damaged"]);
                 noticed += 1;
             }
-            // Free pages and older roots stand for nothing: the log must read as it was.
+            // Free pages and older roots are not in use: the log must read as before.
             Some(0) => {
                 assert_eq!(run(&home, 0, &["log", "dump"]).out, dump, "byte {at}");
                 silent += 1;
@@ -366,7 +366,7 @@ fn a_log_of_a_newer_format_is_refused_and_not_changed() {
     }
 }
 
-/// Runs the program where no file may grow beyond some blocks: what a quota does.
+/// Runs the program with a limit for the size of files, like a quota.
 fn limited(home: &ProcessHome, blocks: u64, args: &str) -> Ran {
     // Without the signal a write beyond the limit fails, like one on a full disk.
     let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" {args}");
@@ -410,7 +410,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Fills the file system and gives a little back.
+/// Fills the file system and frees a little space.
 fn fill(ballast: &std::path::Path, leave: u64) {
     let mut file = std::fs::File::create(ballast).unwrap();
     let block = vec![1; 1 << 16];
@@ -451,7 +451,7 @@ fn a_full_disk_stops_the_service_cleanly_and_it_continues_when_space_is_free() {
 }
 
 #[test]
-fn the_demo_shows_everything_and_all_of_it_verifies() {
+fn the_demo_shows_every_feature_and_verifies() {
     let home = ProcessHome { dir: tempfile::tempdir().unwrap() };
     let dir = home.path("demo");
     let dir = dir.to_str().unwrap();

@@ -1,5 +1,5 @@
-//! Whole flows against a loopback model: every construct that real PromptFlow flows use, structured
-//! output with repair, long inputs, replies that are not paid twice, and hostile texts.
+//! Whole flows with a local test server: every construct that real PromptFlow flows use, structured
+//! output with repair, long inputs, replies that are paid once, and hostile texts.
 #![allow(
     clippy::unwrap_used,
     clippy::type_complexity,
@@ -80,7 +80,7 @@ const CHAT: &str = "inputs:\n  chat_history: {type: list, is_chat_history: true,
 const TALK: &str = "# system:\nYou know distances.\n\n{% for turn in chat_history %}\n# user:\n{{turn.inputs.question}}\n# assistant:\n{{turn.outputs.answer}}\n{% endfor %}\n\n# user:\n{{question}}";
 
 #[test]
-fn a_chat_with_history_is_the_conversation_it_was() {
+fn a_chat_with_history_keeps_its_conversation() {
     let server = echo();
     let pack = load(&[("flow.dag.yaml", CHAT), ("talk.jinja2", TALK)]);
     let history = json!([{"inputs": {"question": "Near?"}, "outputs": {"answer": "Yes."}}]);
@@ -151,7 +151,7 @@ fn variants_are_chosen_by_name() {
 const TOOL: &str = "from promptflow.core import tool\n\n@tool\n";
 
 #[test]
-fn a_variant_of_a_model_node_is_cleaned_up_by_a_program() {
+fn a_program_cleans_up_a_variant_of_a_model_node() {
     if !has_python() {
         return;
     }
@@ -224,7 +224,7 @@ fn a_program_splits_the_entities_that_a_model_lists() {
 }
 
 #[test]
-fn if_and_else_meet_again_after_the_bypass() {
+fn if_and_else_branches_join_after_the_bypass() {
     if !has_python() {
         return;
     }
@@ -367,7 +367,7 @@ fn a_repair_turn_shows_the_errors_and_every_call_is_counted() {
 }
 
 #[test]
-fn an_answer_that_never_fits_fails_with_its_errors_and_its_text() {
+fn an_answer_that_stays_invalid_fails_with_its_errors_and_text() {
     let server = Server::start(vec![chat(r#"{"title": 7}"#)]);
     let error = run(&structured_pack(), json!({"text": "x"}), &server).unwrap_err();
     assert_eq!(
@@ -379,7 +379,7 @@ fn an_answer_that_never_fits_fails_with_its_errors_and_its_text() {
 }
 
 #[test]
-fn a_cut_off_answer_is_never_patched() {
+fn a_cut_off_answer_is_never_completed_by_guessing() {
     let cut = Act::Chat(GOOD.trim_end_matches('}').to_owned(), "length");
     let server = Server::start(vec![cut.clone(), chat(GOOD)]);
     let outcome = run(&structured_pack(), json!({"text": "x"}), &server).unwrap();
@@ -396,7 +396,7 @@ fn a_cut_off_answer_is_never_patched() {
 
 #[test]
 fn an_input_whose_answer_stays_cut_off_is_split() {
-    // Whoever shows the model the whole text gets an answer that never fits its limit.
+    // A prompt with the whole text gets an answer that exceeds its limit.
     let text: String = (0..160).map(|n| format!("Task {n}: water tree number {n}. ")).collect();
     let whole = text.trim_end().to_owned();
     let server = Server::start(vec![Act::Reply(Arc::new(move |body| {
@@ -419,7 +419,7 @@ fn an_input_whose_answer_stays_cut_off_is_split() {
         outcome.calls.iter().filter(|call| !call.node.starts_with('#')).collect();
     assert_eq!(with_schema.len(), 3, "the question, its raised limit, and the split one");
 
-    // A server that says by itself that the prompt is too long is believed.
+    // A server reports that the prompt is too long.
     let full = "{\"error\": {\"message\": \"the request exceeds the available context size\"}}";
     let short = "Trees are watered.";
     let mut acts = vec![server::status(400, &[], full)];
@@ -428,7 +428,7 @@ fn an_input_whose_answer_stays_cut_off_is_split() {
     let server = Server::start(acts);
     let outcome = run(&structured_pack(), json!({"text": text}), &server).unwrap();
     assert_eq!(outcome.structured["title"], "T");
-    // Nothing is left to split in a short text, and two splits are the most.
+    // A short text cannot be split further, and two splits are the maximum.
     let server = Server::start(vec![server::status(400, &[], full)]);
     let error = run(&structured_pack(), json!({"text": "short"}), &server).unwrap_err();
     assert_eq!((error.class(), server.seen().len()), (FlowErrorClass::Permanent, 1));
@@ -570,7 +570,7 @@ impl Provider for Reads {
 }
 
 #[test]
-fn an_input_that_no_prompt_may_hold_is_condensed_by_one_tree() {
+fn an_input_over_the_prompt_limit_is_condensed_by_one_tree() {
     let dag = "inputs:\n  text: {type: string}\noutputs:\n  s: {type: string, reference: '${n.output}'}\nnodes:\n- {name: n, type: llm, source: {type: code, path: n.jinja2}, inputs: {text: '${inputs.text}'}, api: chat}\n";
     let always = r#"{"hierarchy": {"always": true, "leaf_chars": 100000}}"#;
     let sources: Vec<SourceText> = (0..120)
@@ -677,7 +677,7 @@ fn a_prompty_file_asks_with_its_parameters_and_gives_the_members_of_json() {
 }
 
 #[test]
-fn a_prompty_file_may_ask_for_the_reply_as_it_is() {
+fn a_prompty_file_may_ask_for_the_unchanged_reply() {
     let file = "---\nmodel:\n  api: chat\n  configuration: {type: openai}\n  response: all\n  parameters:\n    response_format: {type: json_object}\ninputs:\n  text: {type: string}\noutputs:\n  score: {}\n---\nsystem:\nGrade.\nuser:\n{{text}}";
     let reply = json!({
         "id": "x-1", "model": "loop-1", "usage": {"prompt_tokens": 1, "completion_tokens": 2},

@@ -1,4 +1,4 @@
-//! Imports end in trees any reader accepts, and doing them again changes nothing.
+//! Imports give trees that every reader accepts. Importing again changes nothing.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -61,7 +61,7 @@ not json
 const MBOX: &str = "From a@x Wed Feb 11 10:00:00 2026\nMessage-ID: <1@x>\nFrom: A <a@x>\nSubject: One\nDate: Wed, 11 Feb 2026 10:00:00 +0000\n\nBody\n>From here on\n\nFrom b@x Wed Feb 11 11:00:00 2026\nMessage-ID: <2@x>\nIn-Reply-To: <1@x>\nFrom: B <b@x>\nSubject: Re: One\nDate: Wed, 11 Feb 2026 11:00:00 +0000\n\nAnswer\n";
 
 #[test]
-fn every_import_gives_a_sound_tree_and_is_idempotent() {
+fn every_import_gives_a_valid_tree_and_is_idempotent() {
     let dir = tempfile::tempdir().unwrap();
     let home = dir.path().join("home");
     let source = |name: &str| dir.path().join("in").join(name);
@@ -223,10 +223,10 @@ fn a_private_text_stays_private_on_every_way_in() {
     }
 }
 
-/// What lies in real folders: links, hidden files, other charsets, binary files, line ends of other
-/// systems, headings in both spellings, mails whose date cannot be read.
+/// A folder as in practice: links, hidden files, other charsets, binary files, line ends of other
+/// systems, headings of both forms, mails with an unreadable date.
 #[test]
-fn real_folders_are_imported_without_surprises() {
+fn real_folders_are_imported_completely() {
     let dir = tempfile::tempdir().unwrap();
     let (home, docs) = (dir.path().join("home"), dir.path().join("in"));
     let secret = write(dir.path().join("secret.txt"), b"nobody's data");
@@ -257,7 +257,7 @@ fn real_folders_are_imported_without_surprises() {
 }
 
 #[test]
-fn partitions_of_others_are_never_touched() {
+fn partitions_of_other_producers_are_never_changed() {
     let dir = tempfile::tempdir().unwrap();
     let home = dir.path().join("home");
     let chat = write(dir.path().join("chat.jsonl"), CHAT.as_bytes());

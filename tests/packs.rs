@@ -1,5 +1,5 @@
-//! Every embedded pack, run offline by the embedded provider: on its golden input, and on inputs made
-//! to break it. Whatever comes in, the answer fits the pack's schema and every span is exact.
+//! Every embedded pack with the embedded provider, on its golden input and on inputs made to break it.
+//! Every answer fits the pack's schema and every span is exact.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -162,7 +162,7 @@ fn golden_inputs_give_the_golden_answers() {
     }
 }
 
-/// Answers with one fixed text, whatever is asked.
+/// Answers every question with one fixed text.
 struct Says(String);
 
 impl Provider for Says {
@@ -443,7 +443,7 @@ fn the_embedded_summarizer_names_no_pack() {
     assert!(read > 30 && wrong.is_empty(), "names of one pack in general code: {wrong:#?}");
 }
 
-/// One line of `tests/golden/flow/odd.jsonl`: a flow and inputs nobody wrote a hint for.
+/// One line of `tests/golden/flow/odd.jsonl`: a flow and inputs without a matching hint.
 struct Odd {
     flow: String,
     name: String,
@@ -462,7 +462,7 @@ fn odd_inputs() -> Vec<Odd> {
     lines.lines().map(read).collect()
 }
 
-/// Every string of a value, with the pointer it stands at.
+/// Every string of a value, with its pointer.
 fn strings(value: &Value, pointer: &str, found: &mut Vec<(String, String)>) {
     match value {
         Value::String(text) => found.push((pointer.to_string(), text.clone())),
@@ -477,7 +477,7 @@ fn strings(value: &Value, pointer: &str, found: &mut Vec<(String, String)>) {
     }
 }
 
-/// The inputs as they are written and as a reader sees them, in one text.
+/// The inputs with and without markup, in one text.
 fn everything_said(inputs: &Map<String, Value>) -> String {
     let mut said = Vec::new();
     strings(&Value::Object(inputs.clone()), "", &mut said);
@@ -493,7 +493,7 @@ fn addresses(text: &str) -> impl Iterator<Item = &str> {
     parts.filter(|part| part.contains("://") || (part.contains('@') && part.contains('.')))
 }
 
-/// Days a text may name without writing the number down.
+/// Days that a text may name without a number.
 const RELATIVE: [&str; 10] = [
     "mañana", "tomorrow", "morgen", "demain", "viernes", "friday", "freitag", "lunes", "montag",
     "today",
@@ -519,7 +519,7 @@ fn invents_nothing(told: &str, outcome: &FlowOutcome, inputs: &Map<String, Value
             assert!(said.contains(address), "{told}{pointer}: {address} is invented");
         }
         let numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|run| run.len() > 2);
-        // A score is ours, and says so by standing as a number in the answer.
+        // A score is computed, and is therefore a number in the answer.
         let scored = |number: &str| outcome.structured.to_string().contains(&format!(":{number},"));
         for number in numbers.filter(|number| !scored(number)) {
             assert!(said.contains(number), "{told}{pointer}: {number} is invented: {text}");

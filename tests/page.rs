@@ -22,7 +22,7 @@ use support::running::until;
 /// An agent run, which is folded into a snapshot.
 const RUN_LOG: &str = include_str!("fixtures/compaction/worked_example.jsonl");
 
-/// A request id that would do harm as markup.
+/// A request id that is harmful as markup.
 const EVIL: &str = "<img src=x onerror=document.title='owned'>";
 
 struct Served {

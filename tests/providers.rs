@@ -69,7 +69,7 @@ fn ask(provider: &dyn Provider, ms: u64) -> Result<ModelReply, ModelError> {
 }
 
 #[test]
-fn a_conversation_goes_out_and_an_answer_comes_back() {
+fn a_conversation_is_sent_and_its_answer_is_read() {
     let server = Server::start(vec![chat("Hi.")]);
     let provider = openai(&server);
     let settings = CallSettings {
@@ -95,7 +95,7 @@ fn a_conversation_goes_out_and_an_answer_comes_back() {
 }
 
 #[test]
-fn a_text_goes_to_the_endpoint_for_texts() {
+fn a_completion_uses_the_text_endpoint() {
     let answer = json!({
         "model": "loop-1", "usage": {"prompt_tokens": 5, "completion_tokens": 2},
         "choices": [{"index": 0, "finish_reason": "length", "text": " there was", "logprobs": null}],
@@ -279,7 +279,7 @@ fn a_storm_of_429_tells_how_long_to_wait() {
         let error = ask(&openai(&server), 300_000).unwrap_err();
         assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
     }
-    // By the clock of the server, and never beyond an hour.
+    // By the clock of the server, and for at most an hour.
     let now = ("date", "Wed, 11 Feb 2026 23:02:11 GMT");
     for (wait, seconds) in [
         ("Wed, 11 Feb 2026 23:02:41 GMT", Some(30)),
@@ -316,7 +316,7 @@ fn json_is_requested_in_the_strongest_form_the_server_accepts() {
 }
 
 #[test]
-fn cut_off_filtered_and_refused_answers_say_so() {
+fn cut_off_filtered_and_refused_answers_are_marked() {
     let refusal =
         json!({"choices": [{"finish_reason": "stop", "message": {"refusal": "I will not"}}]})
             .to_string();

@@ -1,4 +1,4 @@
-//! Resolving requests over whole bus homes, sound and broken.
+//! Resolving requests over whole bus homes, valid and damaged.
 
 #![allow(clippy::result_large_err, reason = "a test looks at the whole error")]
 #![allow(
@@ -61,7 +61,7 @@ fn temp_home() -> tempfile::TempDir {
 }
 
 #[test]
-fn events_come_in_time_order_whatever_was_asked() {
+fn events_come_in_time_order_for_any_order_of_ids() {
     let home = temp_home();
     let upstream = open(home.path());
     let input = ids(Bus::EventBus, &["evt_4", "evt_1", "evt_3", "evt_2"]);
@@ -200,7 +200,7 @@ fn plain_files_are_their_own_documents() {
 }
 
 #[test]
-fn thin_events_take_the_text_of_their_chunks() {
+fn events_without_text_use_the_text_of_their_chunks() {
     let home = temp_home();
     let mut thin = event("evt_thin", MIDNIGHT, "");
     thin["refs"] = json!([{"chunk_id": "chk_a1"}, {"chunk_id": "chk_b1"}]);
@@ -213,7 +213,7 @@ fn thin_events_take_the_text_of_their_chunks() {
 }
 
 #[test]
-fn misfits_and_unknown_ids_are_rejected() {
+fn wrong_kinds_and_unknown_ids_are_rejected() {
     let home = temp_home();
     let upstream = open(home.path());
     let error =
@@ -234,7 +234,7 @@ fn misfits_and_unknown_ids_are_rejected() {
     );
 }
 
-/// Every defect stops what needs the broken day and nothing else.
+/// A defect stops only the requests that need the broken day.
 #[test]
 fn each_defect_of_an_event_day_has_its_class_and_code() {
     let day = "eventbus/daily/2026-02-11.jsonl";
@@ -394,7 +394,7 @@ fn each_defect_of_an_event_day_has_its_class_and_code() {
 }
 
 #[test]
-fn what_was_appended_after_the_manifest_is_ignored_with_a_note() {
+fn bytes_after_those_of_the_manifest_are_ignored_with_a_warning() {
     let home = temp_home();
     let path = home.path().join("eventbus/daily/2026-02-11.jsonl");
     let mut text = std::fs::read_to_string(&path).unwrap();
@@ -436,7 +436,7 @@ fn a_day_that_is_repaired_or_grows_is_seen_without_a_restart() {
     events_day(home.path(), "2026-02-11", &[event("evt_5", MIDNIGHT, "Newer.")]);
     assert_eq!(text_of(&upstream, &evt_5), "Newer.");
 
-    // The cache is only ever a shortcut: a damaged one is rebuilt.
+    // A damaged cache is rebuilt.
     drop(upstream);
     assert_eq!(text_of(&open(), &evt_5), "Newer.");
     std::fs::write(&cache, "damaged").unwrap();
@@ -485,7 +485,7 @@ fn by_manifest(path: &str, hash: &str) -> InputSpec {
 }
 
 #[test]
-fn the_ladder_of_selection_manifests() {
+fn selection_manifests_are_checked_step_by_step() {
     let home = temp_home();
     let root = home.path();
     let upstream = open(root);
@@ -654,10 +654,9 @@ fn an_independent_program_reads_the_same_text() {
     assert!(output.stdout.ends_with(b"vectors agree\n"));
 }
 
-/// More text than is held: it is read again for whoever wants it, and what changed meanwhile is
-/// noticed.
+/// Text beyond the memory limit is read again when it is needed, and a change in between is noticed.
 #[test]
-fn texts_that_are_not_held_are_read_again_as_they_were() {
+fn texts_outside_memory_are_read_again_unchanged() {
     let home = temp_home();
     let text = |number: u32| format!("{number}: {}", "word ".repeat(1_000).trim_end());
     let count = 1_200;
