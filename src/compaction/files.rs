@@ -4,6 +4,8 @@
 //! Contract: a snapshot is in force once its `.snapshot.json` exists. That file is written last and
 //! in one step; a crash before it leaves files that are written again. An existing snapshot never
 //! changes: equal bytes are accepted, other bytes are an error.
+//!
+//! See docs/adr/0022-spilled-coverage-chain.md.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -2,6 +2,8 @@
 //!
 //! Contract. A flag says nothing, yes or no. What is there and does not clearly say yes is a no, and
 //! of several flags one no decides: what was marked private somewhere stays private.
+//!
+//! See docs/adr/0047-privacy-flag.md.
 
 use serde_json::{Map, Value};
 

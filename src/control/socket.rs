@@ -2,6 +2,8 @@
 //!
 //! It answers from before recovery on. Until the service is up, every answer is `starting`, with
 //! what the process does and how far it is.
+//!
+//! See docs/adr/0036-control-socket-protocol.md.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;

@@ -3,6 +3,8 @@
 //! Contract. The id follows from the type, the window, the selector with its hash, the group and
 //! the ordered list of summary ids, and from nothing else. A reader of `bag.json` and `trace.json`
 //! can compute it again. The files follow from the draft, the items and the stamp of the build.
+//!
+//! See docs/adr/0042-bag-ids.md.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

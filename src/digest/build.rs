@@ -9,6 +9,8 @@
 //!
 //! A published bag is never written again. The values that its id does not determine are those of
 //! its first publication.
+//!
+//! See docs/adr/0041-bags-stored-with-their-files.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -3,6 +3,8 @@
 //! Contract. A fold over the digest facts of the log. The facts of a build count only once its
 //! `published` fact is committed, so a build that was cut short changes nothing. Each fact carries
 //! everything its projections need. This module never looks at the disk.
+//!
+//! See docs/adr/0045-retired-bags.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;

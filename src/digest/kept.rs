@@ -9,6 +9,8 @@
 //!
 //! The library is kept in segments that only grow: a new one for what came, merged with the ones
 //! before it when those are not much larger, so one new summary writes a few dozen bytes.
+//!
+//! See docs/adr/0046-digest-cache.md.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,6 +8,8 @@
 //! nothing is published.
 //!
 //! This module does not decide what is published. The facts of a build decide.
+//!
+//! See docs/adr/0043-promoting-bag-folders.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -7,6 +7,8 @@
 //! `unknown` with the reason.
 //!
 //! Spans of an extractive summary are exact. Those of a model's summary are likenesses, labelled.
+//!
+//! See docs/adr/0049-explaining-from-log-and-files.md.
 
 mod check;
 pub mod event_json;

@@ -2,6 +2,8 @@
 //!
 //! An ack is a function of one event and its record; `ack_seq`, `log_head` and `at` are the
 //! record's sequence, hash and time, so an ack that a caller keeps is an outside anchor of the log.
+//!
+//! See docs/adr/0031-acks-from-single-events.md.
 
 use serde::Serialize;
 

@@ -4,6 +4,8 @@
 //! `RunFinished`, which carries what only the run itself could know: what it promoted. A run that
 //! was killed is finished by the next one and its record says so. Memory is bounded by the kinds of
 //! things that happened, not by how many.
+//!
+//! See docs/adr/0050-run-records-from-the-log.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -101,6 +101,8 @@
 //! That bytes are there after `fdatasync` returned, and names after `fsync` of their directory.
 //! Nothing about the order or completeness of what was not synced; writes may tear at any byte.
 //! After a failed sync nothing that was written before it is trusted.
+//!
+//! See docs/adr/0001-log-as-frames-and-checkpoints.md.
 
 mod chain;
 pub mod checkpoint;

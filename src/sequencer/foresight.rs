@@ -5,6 +5,8 @@
 //! long as memory holds every event after that checkpoint ([`Foresight::holds`]). Then the result
 //! and the log give the same answers, because memory is asked first. It only saves time: what it
 //! does not know is asked of the log.
+//!
+//! See docs/adr/0078-looking-up-a-batch-in-advance.md.
 
 use std::collections::BTreeMap;
 

@@ -2,6 +2,8 @@
 //!
 //! It is stored as JSON in the last frame of the commit. That costs a few hundred bytes a commit,
 //! and a person can read it in a dump.
+//!
+//! See docs/adr/0037-queue-mark-as-json.md.
 
 use serde::{Deserialize, Serialize};
 

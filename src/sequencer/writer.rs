@@ -7,6 +7,8 @@
 //!
 //! So the engine waits for neither a hash nor a sync as long as it has other work. A checkpoint takes
 //! as long as many batches; as many may wait behind it.
+//!
+//! See docs/adr/0075-overlapped-commits.md.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;

@@ -2,6 +2,9 @@
 //!
 //! The caller applies the events in order before the next decision, commits the batch, and only
 //! then acts on them.
+//!
+//! See docs/adr/0032-no-ack-while-parked.md.
+//! See docs/adr/0033-when-a-request-id-is-bound.md.
 
 use super::apply::item_digest;
 use super::event::{

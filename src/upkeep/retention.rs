@@ -12,6 +12,8 @@
 //! A service removes data in steps with bounds, as many as fit into a few seconds, and continues the
 //! next day. The file of the acks cannot be cut in steps, because the part that stays is written again
 //! as a whole: a large one waits for the command.
+//!
+//! See docs/adr/0064-retention.md.
 
 use std::ops::ControlFlow;
 

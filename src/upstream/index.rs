@@ -6,6 +6,8 @@
 //! by its seal and rebuilt. A head takes about one and a quarter bytes an id (a filter, and the
 //! first id of each page), so an id that is absent costs no read; pages are read when they are
 //! needed and kept within a bound. Memory thus follows what is asked for, not what upstream holds.
+//!
+//! See docs/adr/0051-upstream-index-file.md.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;

@@ -2,6 +2,8 @@
 //!
 //! A *head* is the part every line is checked for when its partition is verified; a *record* is
 //! read again, by byte range, only when a request needs its text. Unknown fields are ignored.
+//!
+//! See docs/adr/0013-what-upstream-readers-require.md.
 
 use std::borrow::Cow;
 use std::fmt;

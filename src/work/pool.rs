@@ -3,6 +3,8 @@
 //! What costs money mostly waits for somebody else, so it has threads of its own: a slow model
 //! holds up neither the finding of inputs nor work that costs nothing. The clock of a step runs
 //! while a thread is at it, never while the step waits for a thread.
+//!
+//! See docs/adr/0068-attempt-timeouts.md.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

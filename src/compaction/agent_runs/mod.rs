@@ -13,6 +13,8 @@
 //!
 //! This module commits nothing itself; a [`Notary`] does. It does not watch files and does not
 //! write snapshot files, which are a projection.
+//!
+//! See docs/adr/0058-run-logs-in-the-home-log.md.
 
 pub mod facts;
 mod run;

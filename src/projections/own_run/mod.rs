@@ -8,6 +8,8 @@
 //! as the log gives it again, record by record; nothing of what was in memory goes into that try. It
 //! runs behind the sequencer and stops nothing: a segment whose snapshot fails twice is noted as
 //! failed, and the next one opens.
+//!
+//! See docs/adr/0059-resuming-the-service-run.md.
 
 mod said;
 

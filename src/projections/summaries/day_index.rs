@@ -3,6 +3,8 @@
 //! Contract: the index keeps the id of an item and the event that holds it, and for an ending
 //! without an item a count. When a request starts over, the index reads its earlier ending from the
 //! log to know what to subtract. Memory holds only what is newer than the spill cache.
+//!
+//! See docs/adr/0053-publisher-cache.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 

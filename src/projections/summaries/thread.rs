@@ -3,6 +3,8 @@
 //! Contract: between two publications there is always the configured interval, and so much time
 //! that publishing never takes more than its configured share. Whoever ends a run asks for
 //! everything to be shown at once and is told what was.
+//!
+//! See docs/adr/0052-publishing-rate.md.
 
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};

@@ -9,6 +9,8 @@
 //!
 //! The old files stay untouched: the new store is built beside them, and the caller puts it in their
 //! place.
+//!
+//! See docs/adr/0061-rebuilding-a-lost-log.md.
 
 mod acks;
 mod cuts;
