@@ -9,6 +9,7 @@ use crate::contract::ids::Seq;
 use crate::control::question::Answer;
 use crate::explain::event_json::event_json;
 use crate::log::{LogError, Reader};
+use crate::state::event::Event;
 use crate::upkeep::copy::Page;
 
 use super::reply::{AnswerError, committed};
@@ -61,6 +62,7 @@ pub(super) fn verify(log: &Reader, anchors: &[(u64, String)]) -> Result<Answer, 
 
 pub(super) fn event_page(log: &Reader, from: Seq, limit: usize) -> Result<Answer, AnswerError> {
     let mut events = Vec::new();
+    let mut receipts = Vec::new();
     let mut failure = None;
     let mut next = None;
     log.scan(from, None, &mut |entry| {
@@ -69,7 +71,12 @@ pub(super) fn event_page(log: &Reader, from: Seq, limit: usize) -> Result<Answer
             return ControlFlow::Break(());
         }
         match committed(&entry.to_record()) {
-            Ok(committed) => events.push(event_json(&committed)),
+            Ok(committed) => {
+                if matches!(committed.event, Event::ReceiptKept { .. }) {
+                    receipts.push((events.len(), committed.seq));
+                }
+                events.push(event_json(&committed));
+            }
             Err(error) => {
                 failure = Some(error);
                 return ControlFlow::Break(());
@@ -77,6 +84,15 @@ pub(super) fn event_page(log: &Reader, from: Seq, limit: usize) -> Result<Answer
         }
         ControlFlow::Continue(())
     })?;
+    // A receipt is short and all that its event says, so it is shown with it.
+    for (at, seq) in receipts {
+        if let Some(body) = log.body(seq)? {
+            let receipt: Value = serde_json::from_slice(&body).map_err(|error| {
+                LogError::Corrupt(format!("the receipt of event {seq} does not read: {error}"))
+            })?;
+            events[at]["receipt"] = receipt;
+        }
+    }
     match failure {
         Some(error) => Err(error),
         None => Ok(Answer::Ok(json!({"events": events, "next": next}))),

@@ -68,8 +68,8 @@ fn receipts(home: &str) -> Vec<Value> {
     let (code, out, err) = summarizer(&["--home", home, "--json", "log", "dump"]);
     assert_eq!(code, 0, "{err}");
     let events = out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let noted = events.filter(|event| event["kind"] == "synthesis_receipt");
-    noted.map(|event| event["facts"].clone()).collect()
+    let kept = events.filter(|event| event["event"] == "ReceiptKept");
+    kept.map(|event| event["receipt"].clone()).collect()
 }
 
 #[test]
